@@ -368,29 +368,5 @@ func configPath(flags *pflag.FlagSet, variables map[string]string) string {
 	return variables["STINT_CONFIG"]
 }
 
-// CheckFile reads the settings as a node with --config FILE would. It writes every problem on
-// one line, and reports whether there is none. It also reads the certificates, but connects to
-// nothing.
-func CheckFile(path string, p Process) bool {
-	s, faults := load([]string{"--config", path}, p.Environ)
-	if len(faults) == 0 {
-		for name, files := range map[string]TLSFiles{"listen": s.TLS, "admin-listen": s.AdminTLS} {
-			if _, err := newCertificate(name, files); err != nil {
-				faults = append(faults, err)
-			}
-		}
-	}
-	for _, hint := range s.Hints {
-		fmt.Fprintln(p.Out, "hint:", hint)
-	}
-	for _, fault := range faults {
-		p.complain(fault)
-	}
-	if len(faults) == 0 {
-		fmt.Fprintf(p.Out, "The settings file %s is valid.\n", path)
-	}
-	return len(faults) == 0
-}
-
 // oneLine returns an error's text without line breaks.
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }

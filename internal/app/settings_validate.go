@@ -10,13 +10,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stint-dev/stint/internal/geoip"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/jobs"
+	"github.com/stint-dev/stint/internal/notify/egress"
 )
 
 // validate checks the settings that depend on each other. Its errors are one line
 // each.
 func (s Settings) validate() error {
-	for _, check := range []func(Settings) error{validateListeners, validateBackends, validateTLS, validateCredentials, validateOpenID} {
+	for _, check := range []func(Settings) error{validateListeners, validateBackends, validateTLS, validateCredentials, validateOpenID, validateSchedules, validateChannels} {
 		if err := check(s); err != nil {
 			return err
 		}
@@ -138,4 +141,43 @@ func validateCredentials(s Settings) error {
 		}
 	}
 	return nil
+}
+
+func validateSchedules(s Settings) error {
+	if err := jobs.CheckSchedules(s.Schedules, disabledJobs(s), jobs.Names()); err != nil {
+		return fmt.Errorf("--schedules: %w", err)
+	}
+	return nil
+}
+
+func validateChannels(s Settings) error {
+	_, err := settingsChannels(s.Notify, egress.New(egress.Options{}))
+	return err
+}
+
+// CheckFile reads the settings as a node with --config FILE would. It writes every problem on
+// one line, and reports whether there is none. It also reads the certificates and the GeoIP files,
+// but connects to nothing.
+func CheckFile(path string, p Process) bool {
+	s, faults := load([]string{"--config", path}, p.Environ)
+	if len(faults) == 0 {
+		for name, files := range map[string]TLSFiles{"listen": s.TLS, "admin-listen": s.AdminTLS} {
+			if _, err := newCertificate(name, files); err != nil {
+				faults = append(faults, err)
+			}
+		}
+		if _, err := geoip.Open(s.GeoIPDir); err != nil {
+			faults = append(faults, fmt.Errorf("--geoip-dir: %w", err))
+		}
+	}
+	for _, hint := range s.Hints {
+		fmt.Fprintln(p.Out, "hint:", hint)
+	}
+	for _, fault := range faults {
+		p.complain(fault)
+	}
+	if len(faults) == 0 {
+		fmt.Fprintf(p.Out, "The settings file %s is valid.\n", path)
+	}
+	return len(faults) == 0
 }

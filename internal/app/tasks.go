@@ -153,13 +153,8 @@ func (a *App) newJobs() (*jobs.Runner, error) {
 		jobs.DeletePast(store.Retention, a.settings.KeepAudit, time.Now),
 		jobs.DeleteCounts(store.Offences, a.settings.Counts, func() map[int64]time.Duration { return offences.DecaysOf(a.catalog.Selector().Policies()) }, time.Now),
 	}
-	disabled := map[string]string{}
-	switch {
-	case !a.settings.Embedded():
-		disabled[jobs.BackUpJob] = "its data is in Redis and Postgres, which have backups of their own"
-	case a.settings.BackupDir == "":
-		disabled[jobs.BackUpJob] = "--backup-dir names the folder that it writes to, and is not set"
-	default:
+	disabled := disabledJobs(a.settings)
+	if disabled[jobs.BackUpJob] == "" {
 		list = append(list, jobs.BackUp(newBackups(a), a.settings.NodeName, a.settings.BackupDir, a.settings.BackupKeep))
 	}
 	for i := range list {
@@ -181,6 +176,17 @@ func (a *App) newJobs() (*jobs.Runner, error) {
 	return jobs.New(jobs.Options{
 		Store: store.Jobs, Node: a.id, DatabaseNow: databaseNow, Log: a.log, Schedules: a.settings.Schedules, Disabled: disabled, OnFailure: a.notifier.failedJob,
 	}, list...)
+}
+
+// disabledJobs returns the reason for each job that the settings leave out.
+func disabledJobs(s Settings) map[string]string {
+	switch {
+	case !s.Embedded():
+		return map[string]string{jobs.BackUpJob: "its data is in Redis and Postgres, which have backups of their own"}
+	case s.BackupDir == "":
+		return map[string]string{jobs.BackUpJob: "--backup-dir names the folder that it writes to, and is not set"}
+	}
+	return nil
 }
 
 // checkClocks warns if the clocks of a distributed node disagree.

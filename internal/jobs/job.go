@@ -6,6 +6,8 @@ package jobs
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,6 +33,14 @@ type Job struct {
 	Run func(ctx context.Context, due time.Time) (result string, err error)
 }
 
+// Names are the names of the jobs of a node. BackUpJob is left out where Options.Disabled says
+// why.
+func Names() []string {
+	return []string{
+		"roll-up", "propose-ranges", "check-counters", "daily-report", "weekly-report", "end-expired-blocks", "expire-sessions", "delete-past-retention", "delete-counts", BackUpJob,
+	}
+}
+
 // Run is one recorded run.
 type Run struct {
 	ID          int64
@@ -43,6 +53,9 @@ type Run struct {
 	Err         string // "" if it succeeded
 	TriggeredBy Trigger
 }
+
+// off is the schedule of a job that never runs automatically.
+const off = "off"
 
 // Trigger is what triggers a run.
 type Trigger string
@@ -102,4 +115,24 @@ func ParseSchedule(text string) (schedule cron.Schedule, err error) {
 		return nil, fmt.Errorf("the schedule %q never comes", text)
 	}
 	return schedule, nil
+}
+
+// CheckSchedules returns an error about the first of schedules, by name, that cannot be read, or
+// that is of a job that is disabled or not among names. See Options for both maps.
+func CheckSchedules(schedules, disabled map[string]string, names []string) error {
+	for _, name := range slices.Sorted(maps.Keys(schedules)) {
+		if why := disabled[name]; why != "" {
+			return fmt.Errorf("a schedule is set for the job %q: %s", name, why)
+		}
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("a schedule is set for the job %q, and there is none of that name", name)
+		}
+		if schedules[name] == off {
+			continue
+		}
+		if _, err := ParseSchedule(schedules[name]); err != nil {
+			return fmt.Errorf("job %s: %w", name, err)
+		}
+	}
+	return nil
 }

@@ -69,28 +69,25 @@ func New(o Options, jobs ...Job) (*Runner, error) {
 	}
 	r := &Runner{o: o}
 	r.life, r.endLife = context.WithCancel(context.Background())
-	known := map[string]bool{}
+	names := make([]string, len(jobs))
+	for i, j := range jobs {
+		names[i] = j.Name
+	}
+	if err := CheckSchedules(o.Schedules, o.Disabled, names); err != nil {
+		return nil, err
+	}
 	for _, j := range jobs {
-		known[j.Name] = true
 		if text, set := o.Schedules[j.Name]; set {
 			j.Schedule = text
 		}
 		s := scheduled{Job: j}
-		if j.Schedule != "off" {
+		if j.Schedule != off {
 			var err error
 			if s.schedule, err = ParseSchedule(j.Schedule); err != nil {
 				return nil, fmt.Errorf("job %s: %w", j.Name, err)
 			}
 		}
 		r.jobs = append(r.jobs, s)
-	}
-	for name := range o.Schedules {
-		if why := o.Disabled[name]; why != "" {
-			return nil, fmt.Errorf("a schedule is set for the job %q: %s", name, why)
-		}
-		if !known[name] {
-			return nil, fmt.Errorf("a schedule is set for the job %q, and there is none of that name", name)
-		}
 	}
 	return r, nil
 }

@@ -1,0 +1,42 @@
+package app
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stint-dev/stint/internal/jobs"
+)
+
+// What ends the start of a node is found by the check of its file before.
+func TestConfigCheckRefusesWhatEndsTheStart(t *testing.T) {
+	for text, want := range map[string]string{
+		"schedules: daily-report=@dayly\n":  "--schedules: job daily-report:",
+		"schedules: dayly-report=@daily\n":  "none of that name",
+		"schedules: back-up=@daily\n":       "--backup-dir",
+		"notify-smtp-url: smtp://h:99999\n": "notifications by mail",
+		"notify-smtp-url: smtp://h\n":       "the sender",
+		"geoip-dir: /nonexistent\n":         "--geoip-dir",
+	} {
+		var out, wrong strings.Builder
+		code := Main(Process{Args: []string{"config", "check", writeFile(t, text)}, Out: &out, Logs: &wrong})
+		if code != 1 || !strings.Contains(wrong.String(), want) || strings.Count(wrong.String(), "\n") != 1 {
+			t.Errorf("%q: got the exit code %d: %s%s", text, code, &out, &wrong)
+		}
+	}
+}
+
+func TestNamesOfJobsAreThoseOfANode(t *testing.T) {
+	all, err := startApp(t, "--backup-dir", filepath.Join(t.TempDir(), "backups")).jobs.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, j := range all {
+		names = append(names, j.Name)
+	}
+	if !slices.Equal(names, jobs.Names()) {
+		t.Errorf("got  %s\nwant %s", jobs.Names(), names)
+	}
+}
