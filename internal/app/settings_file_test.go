@@ -12,12 +12,13 @@ import (
 // What ends the start of a node is found by the check of its file before.
 func TestConfigCheckRefusesWhatEndsTheStart(t *testing.T) {
 	for text, want := range map[string]string{
-		"schedules: daily-report=@dayly\n":  "--schedules: job daily-report:",
-		"schedules: dayly-report=@daily\n":  "none of that name",
-		"schedules: back-up=@daily\n":       "--backup-dir",
-		"notify-smtp-url: smtp://h:99999\n": "notifications by mail",
-		"notify-smtp-url: smtp://h\n":       "the sender",
-		"geoip-dir: /nonexistent\n":         "--geoip-dir",
+		"schedules: daily-report=@dayly\n":    "--schedules: job daily-report:",
+		"schedules: dayly-report=@daily\n":    "none of that name",
+		"schedules: back-up=@daily\n":         "--backup-dir",
+		"notify-smtp-url: smtp://h:99999\n":   "notifications by mail",
+		"notify-smtp-url: smtp://h\n":         "the sender",
+		"geoip-dir: /nonexistent\n":           "--geoip-dir",
+		"log-level: warn\n---\nlisten: a:1\n": "a second document",
 	} {
 		var out, wrong strings.Builder
 		code := Main(Process{Args: []string{"config", "check", writeFile(t, text)}, Out: &out, Logs: &wrong})
@@ -38,5 +39,16 @@ func TestNamesOfJobsAreThoseOfANode(t *testing.T) {
 	}
 	if !slices.Equal(names, jobs.Names()) {
 		t.Errorf("got  %s\nwant %s", jobs.Names(), names)
+	}
+}
+
+// A password of digits would otherwise be another one, as 1.2345678912e+10.
+func TestSettingsFileKeepsTheSpellingOfNumbers(t *testing.T) {
+	s, err := Load([]string{"--config", writeFile(t, "admin-password: 012345678912\nnode-name: 007\nredis-prefix: 2026-01-02\nbackup-keep: 12\nadmin-insecure: True\n")}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.AdminPassword != "012345678912" || s.NodeName != "007" || s.RedisPrefix != "2026-01-02" || s.BackupKeep != 12 || !s.AdminInsecure {
+		t.Errorf("got %q, %q, %q, %d and %v", s.AdminPassword, s.NodeName, s.RedisPrefix, s.BackupKeep, s.AdminInsecure)
 	}
 }

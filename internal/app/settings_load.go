@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/knadh/koanf/parsers/yaml"
 	"github.com/knadh/koanf/providers/file"
 	"github.com/knadh/koanf/v2"
 	"github.com/spf13/pflag"
@@ -265,7 +264,7 @@ func readSettingsFile(path string, options []option) (values map[string]string, 
 	}
 	const nested = "\x00" // joins the names of a nested setting; no name contains it
 	k := koanf.New(nested)
-	if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
+	if err := k.Load(file.Provider(path), settingsParser{}); err != nil {
 		return nil, nil, []error{fmt.Errorf("the settings file %s: %s", path, oneLine(err))}
 	}
 	values = map[string]string{}
@@ -343,22 +342,6 @@ func nearVariable(name string, options []option) string {
 		}
 	}
 	return ""
-}
-
-// settingText converts a YAML value to the syntax of flags: a sequence becomes a
-// comma-separated list.
-func settingText(value any) string {
-	switch v := value.(type) {
-	case nil:
-		return ""
-	case []any:
-		parts := make([]string, len(v))
-		for i, part := range v {
-			parts[i] = fmt.Sprint(part)
-		}
-		return strings.Join(parts, ",")
-	}
-	return fmt.Sprint(value)
 }
 
 func configPath(flags *pflag.FlagSet, variables map[string]string) string {

@@ -1,14 +1,18 @@
 package app
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/stint-dev/stint/internal/crawlers"
 	"github.com/stint-dev/stint/internal/rules"
@@ -313,4 +317,56 @@ func crawlerOperators(field *[]crawlers.Operator) value {
 			return strings.Join(names, ",")
 		},
 	}
+}
+
+// settingsParser reads a settings file. Numbers and dates keep their spelling: a password of
+// digits would be rounded otherwise, and the node name 007 would be 7.
+type settingsParser struct{}
+
+// Unmarshal implements koanf.Parser. A second document in the file is an error, since what it
+// sets would be ignored.
+func (settingsParser) Unmarshal(text []byte) (map[string]any, error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	var file, second yaml.Node
+	if err := decoder.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if err := decoder.Decode(&second); err == nil {
+		return nil, fmt.Errorf("line %d: a second document begins; write all settings into one", second.Line)
+	} else if !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	keepSpelling(&file)
+	var values map[string]any
+	err := file.Decode(&values)
+	return values, err
+}
+
+// Marshal implements koanf.Parser.
+func (settingsParser) Marshal(values map[string]any) ([]byte, error) { return yaml.Marshal(values) }
+
+func keepSpelling(n *yaml.Node) {
+	switch n.ShortTag() {
+	case "!!int", "!!float", "!!timestamp":
+		n.Tag = "!!str"
+	}
+	for _, inner := range n.Content {
+		keepSpelling(inner)
+	}
+}
+
+// settingText converts a YAML value to the syntax of flags: a sequence becomes a
+// comma-separated list.
+func settingText(value any) string {
+	switch v := value.(type) {
+	case nil:
+		return ""
+	case []any:
+		parts := make([]string, len(v))
+		for i, part := range v {
+			parts[i] = fmt.Sprint(part)
+		}
+		return strings.Join(parts, ",")
+	}
+	return fmt.Sprint(value)
 }
