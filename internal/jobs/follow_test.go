@@ -298,7 +298,7 @@ func TestStopOfANodeInterruptsARequestedRun(t *testing.T) {
 			result <- err
 		}()
 		r.Run(ctx)
-		if err := <-result; err == nil || !strings.Contains(err.Error(), "the node stops") {
+		if err := <-result; !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "is stopping") || !errors.Is(err, context.Canceled) {
 			t.Errorf("the run ended with %v", err)
 		}
 		if _, err := r.RunNow(t.Context(), "slow", unrecorded); !fault.Is(err, fault.Unavailable) {

@@ -295,7 +295,7 @@ func (r *Runner) record(ctx context.Context, j Job, run Run, l *lease) (*Run, er
 	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
 		// The node stops, which is not a failure of the job. The run stays unfinished, as if
 		// the node had died, so that it can be repeated.
-		return nil, fmt.Errorf("broken off, since the node stops: %w", err)
+		return nil, &fault.Error{Code: fault.Unavailable, Err: err, Message: fmt.Sprintf("This node is stopping and has interrupted the job %s; run it again.", j.Name)}
 	}
 	run.Finished, run.Result = r.o.Now(), did
 	if err != nil {
