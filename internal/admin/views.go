@@ -250,7 +250,7 @@ func instantOf(values url.Values, name string) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	at, err := time.Parse(time.RFC3339, text)
-	if err != nil || at.Year() < 1 || at.Year() > 9999 {
+	if err != nil || at.IsZero() || at.Year() < 1 || at.Year() > 9999 {
 		return at, fault.Field(name, "must be an RFC 3339 time, for example 2026-01-31T12:00:00Z")
 	}
 	at = at.UTC().Truncate(time.Second)

@@ -32,6 +32,7 @@ func TestProposalPageAcceptsProposal(t *testing.T) {
 	path := "/proposals/" + open[0].ID
 	v.get(path).is(http.StatusOK).holds("Block 256 addresses")
 	v.post(path+"/accept", url.Values{"for": {"until"}}).is(http.StatusUnprocessableEntity)
+	v.post(path+"/accept", url.Values{"for": {"until"}, "until": {"0001-01-01 00:00"}}).is(http.StatusUnprocessableEntity) // Go's zero time, which is permanent
 	done := v.post(path+"/accept", url.Values{"for": {"24h"}}).is(http.StatusSeeOther)
 	v.get(done.header.Get("Location")).is(http.StatusOK).holds("Blocked").holds("203.0.113.0/24").holds("Undo").holds("Decided")
 	if got := n.decisionOn(t, "ip:203.0.113.201"); got != "blocked" {

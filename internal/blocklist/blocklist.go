@@ -90,7 +90,7 @@ func (d *Defaults) row(line int, f fields) (Row, error) {
 		return wrong("expires_at and expires_in cannot be combined; write one of them")
 	case f.expiresAt != "":
 		row.Expires, err = time.Parse(time.RFC3339, f.expiresAt)
-		if err != nil {
+		if err != nil || row.Expires.IsZero() { // zero would be permanent
 			return wrong(fmt.Sprintf("expires_at is %q; write an RFC 3339 time such as 2026-01-31T12:00:00Z", rowfile.Clip(f.expiresAt)))
 		}
 	case f.expiresIn != "":

@@ -109,7 +109,7 @@ func (q *Query) Time(name string) time.Time {
 		return time.Time{}
 	}
 	t, err := time.Parse(time.RFC3339, value)
-	if err != nil {
+	if err != nil || t.IsZero() { // the zero time would mean none
 		q.Fail(name, "must be an RFC 3339 time, for example 2026-01-31T12:00:00Z")
 		return time.Time{}
 	}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -64,6 +65,10 @@ func (t *Time) UnmarshalJSON(text []byte) error {
 
 var errTime = fmt.Errorf("must be an RFC 3339 time in quotes, for example %q", "2026-01-31T12:00:00Z")
 
+// errZeroTime refuses the one instant that is the zero value: programs that have not set a time
+// send it, and an expiry would mean never.
+var errZeroTime = errors.New("is 0001-01-01T00:00:00Z, which means no time; leave it out")
+
 // MarshalText writes the instant in TimeLayout, nothing for the zero value.
 func (t Time) MarshalText() ([]byte, error) {
 	if t.IsZero() {
@@ -77,6 +82,9 @@ func (t *Time) UnmarshalText(text []byte) error {
 	parsed, err := time.Parse(time.RFC3339, string(text))
 	if err != nil {
 		return errTime
+	}
+	if parsed.IsZero() {
+		return errZeroTime
 	}
 	t.Time = parsed.UTC()
 	return nil

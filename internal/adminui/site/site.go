@@ -110,7 +110,7 @@ func ExpiryOf(length, until string, from time.Time) (blocks.Expiry, error) {
 		return blocks.Expiry{}, nil
 	case "until":
 		end, err := time.Parse(format.DateField, strings.Replace(strings.TrimSpace(until), "T", " ", 1))
-		if err != nil {
+		if err != nil || end.IsZero() { // zero would be permanent
 			return blocks.Expiry{}, fault.Field("expires_at", "Enter a day and a time in UTC as YYYY-MM-DD hh:mm.")
 		}
 		return blocks.Expiry{Until: end}, nil
