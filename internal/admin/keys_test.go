@@ -174,7 +174,7 @@ func TestNoteIsAddedFoundAndDeleted(t *testing.T) {
 		if err != nil || n.Text != "line 1\nline 2" || n.Author != "ann" {
 			t.Fatal(n, err)
 		}
-		key := parse(t, use, "token:a")
+		key := mustParse(t, use, "token:a")
 		if all, _, err := use.FindNotes(t.Context(), key, "", 10); err != nil || len(all) != 1 || all[0].ID != n.ID {
 			t.Fatal(all, err)
 		}
@@ -189,15 +189,6 @@ func TestNoteIsAddedFoundAndDeleted(t *testing.T) {
 			t.Errorf("AddNote on a node without notes: got %v, want NotFound", err)
 		}
 	})
-}
-
-func parse(t *testing.T, use *admin.Keys, text string) keys.Key {
-	t.Helper()
-	key, err := use.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
 }
 
 func TestRequestedJobIsRecordedWithItsCaller(t *testing.T) {

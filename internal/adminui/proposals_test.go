@@ -42,6 +42,20 @@ func TestProposalPageAcceptsProposal(t *testing.T) {
 	v.post(path+"/dismiss", nil).is(http.StatusConflict)
 }
 
+func TestProposalPageDismissesProposal(t *testing.T) {
+	n := newNode(t)
+	n.attack(t)
+	open, _, err := n.store.Proposals.FindProposals(context.Background(), offences.OpenProposals, "", 10)
+	must(t, err)
+	v, path := n.as(t, "olu"), "/proposals/"+open[0].ID
+	done := v.post(path+"/dismiss", nil).is(http.StatusSeeOther)
+	v.get(done.header.Get("Location")).is(http.StatusOK).holds("Dismissed. The range is not proposed again for a day.")
+	if got := n.decisionOn(t, "ip:203.0.113.201"); got == "blocked" {
+		t.Error("the dismissed range is blocked")
+	}
+	v.post(path+"/accept", url.Values{"for": {"24h"}}).is(http.StatusConflict)
+}
+
 func TestAcceptingBroadProposalRequiresTypedConfirmation(t *testing.T) {
 	n := newNode(t, func(d *adminui.Deps) { d.Entries.Traffic = trafficOf{"ip:203.0.113.2": 0.9, "ip:192.0.2.1": 0.1} })
 	n.attack(t)

@@ -339,9 +339,9 @@ func TestLogReplacedByAFolderIsReported(t *testing.T) {
 	}
 }
 
-func TestRunFailsIfTheServerRefusesTheToken(t *testing.T) {
+func TestRunFailsIfTheListenerTakesNoReports(t *testing.T) {
 	s := newSite(t)
-	c, err := client.New("http://"+s.admin, client.WithRetries(0), client.WithMemory(0)) // the wrong listener
+	c, err := client.New("http://"+s.admin, client.WithRetries(0), client.WithMemory(0))
 	if err != nil {
 		t.Fatal(err)
 	}
