@@ -10,7 +10,7 @@ import (
 
 // The instant that is Go's zero time is what a program sends that has not set its time. It is
 // refused as any other time that has passed: an expiry of it would mean never.
-func TestZeroTimeIsRefused(t *testing.T) {
+func TestZeroTimeIsRejected(t *testing.T) {
 	const zero = "0001-01-01T00:00:00Z"
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		token := read[wire.CreatedToken](t, n.must(n.as(administer, post, "/v1/tokens", `{"name":"ci","scopes":["read"],"expires_in":"30d"}`), http.StatusCreated))

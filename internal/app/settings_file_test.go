@@ -10,7 +10,7 @@ import (
 )
 
 // What ends the start of a node is found by the check of its file before.
-func TestConfigCheckRefusesWhatEndsTheStart(t *testing.T) {
+func TestConfigCheckRejectsWhatEndsTheStart(t *testing.T) {
 	for text, want := range map[string]string{
 		"schedules: daily-report=@dayly\n":    "--schedules: job daily-report:",
 		"schedules: dayly-report=@daily\n":    "none of that name",
@@ -28,7 +28,7 @@ func TestConfigCheckRefusesWhatEndsTheStart(t *testing.T) {
 	}
 }
 
-func TestNamesOfJobsAreThoseOfANode(t *testing.T) {
+func TestJobNamesMatchTheJobsOfANode(t *testing.T) {
 	all, err := startApp(t, "--backup-dir", filepath.Join(t.TempDir(), "backups")).jobs.List(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 
 // A body whose connection ends before it is complete is not taken for a shorter one: a list of
 // blocks would be imported in part, its last address without its last digit.
-func TestABodyThatIsCutIsNotTakenForAWholeOne(t *testing.T) {
+func TestTruncatedBodyIsRejected(t *testing.T) {
 	arrived := strings.Repeat("x", 2*smallBody)
 	const head = "POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
 	requests := map[string]string{
