@@ -72,7 +72,8 @@ const (
 // outageAlert notifies people when a trouble of one server begins, and when it has ended.
 type outageAlert struct {
 	server, node string
-	trouble      string           // "is unreachable"
+	trouble      string           // what the subjects say of the server, as "is unreachable"
+	recovery     string           // and when it has ended, as "is back"
 	since        func() time.Time // when the outage began, zero if there is none
 	during       string           // what still works during the outage
 	after        string           // what works again after it
@@ -89,7 +90,7 @@ func (o *outageAlert) check(ctx context.Context) {
 			Text: o.during, Facts: map[string]string{"node": o.node, "since": since.UTC().Format(time.RFC3339)}})
 	case since.IsZero() && o.notified:
 		o.notified = false
-		o.notify(ctx, notify.Notification{Kind: notify.Recovery, Subject: o.server + " is back for node " + o.node,
+		o.notify(ctx, notify.Notification{Kind: notify.Recovery, Subject: o.server + " " + o.recovery + " for node " + o.node,
 			Text: o.after, Facts: map[string]string{"node": o.node}})
 	}
 }
@@ -97,7 +98,7 @@ func (o *outageAlert) check(ctx context.Context) {
 // watchOutages watches Redis and the database.
 func watchOutages(node string, g *gate.Gate, c *catalog.Catalog, w *writeHealth, n *notifier) func(context.Context) {
 	redis := &outageAlert{
-		server: "Redis", node: node, trouble: "is unreachable", notify: n.notify,
+		server: "Redis", node: node, trouble: "is unreachable", recovery: "is back", notify: n.notify,
 		since: func() time.Time {
 			if outage := g.Outage(); outage.Open() {
 				return outage.Since
@@ -108,7 +109,7 @@ func watchOutages(node string, g *gate.Gate, c *catalog.Catalog, w *writeHealth,
 		after:  "Limits are exact again.",
 	}
 	database := &outageAlert{
-		server: "The database", node: node, trouble: "is unreachable", notify: n.notify,
+		server: "The database", node: node, trouble: "is unreachable", recovery: "is back", notify: n.notify,
 		since: func() time.Time {
 			since, _ := c.Failing()
 			return since
@@ -127,7 +128,7 @@ func watchOutages(node string, g *gate.Gate, c *catalog.Catalog, w *writeHealth,
 // newWritesAlert returns the alert for a database that accepts no writes.
 func newWritesAlert(node string, w *writeHealth, send func(context.Context, ...notify.Notification)) *outageAlert {
 	return &outageAlert{
-		server: "The database", node: node, trouble: "accepts no writes", notify: send,
+		server: "The database", node: node, trouble: "accepts no writes", recovery: "accepts writes again", notify: send,
 		since: func() time.Time {
 			since, _ := w.failing()
 			return since

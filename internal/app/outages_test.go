@@ -106,7 +106,7 @@ func TestPeopleAreNotifiedOnceOfADatabaseThatAcceptsNoWrites(t *testing.T) {
 		writes.note(err, before)
 		alert.check(t.Context())
 	}
-	if want := []string{"The database accepts no writes from node a", "The database is back for node a"}; !slices.Equal(sent, want) {
+	if want := []string{"The database accepts no writes from node a", "The database accepts writes again for node a"}; !slices.Equal(sent, want) {
 		t.Errorf("got %q, want %q", sent, want)
 	}
 }
