@@ -73,6 +73,9 @@ type Token struct {
 	Created  time.Time
 	Author   string
 	Expires  time.Time // zero: never
+	// Lifetime is how long after its creation the token expires, or would have expired before
+	// a rotation shortened it; zero: never.
+	Lifetime time.Duration
 	LastUsed time.Time // zero: never; to within a minute
 	Revoked  time.Time // zero: not revoked
 	Revision int64

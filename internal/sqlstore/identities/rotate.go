@@ -50,10 +50,10 @@ func (s *Store) RotateToken(ctx context.Context, by audit.Actor, id string, succ
 func (t Tx) addSuccessor(old *identity.Token, secret identity.Secret) (*identity.Token, error) {
 	made := &identity.Token{
 		Name: old.Name, Hint: secret.Hint, Hash: secret.Hash[:], Scopes: old.Scopes,
-		Author: t.By.Name, Created: t.Now, Revision: t.Revision,
+		Author: t.By.Name, Created: t.Now, Lifetime: old.Lifetime, Revision: t.Revision,
 	}
-	if !old.Expires.IsZero() {
-		made.Expires = t.Now.Add(old.Expires.Sub(old.Created))
+	if made.Lifetime > 0 {
+		made.Expires = t.Now.Add(made.Lifetime)
 	}
 	var err error
 	if made.ID, err = db.NewID(); err != nil {
@@ -94,7 +94,7 @@ func (t Tx) endAfter(old *identity.Token, overlap time.Duration) (*identity.Toke
 		return old, nil
 	}
 	after.Expires = end
-	if _, err := t.Exec(updateToken, old.ID, after.Name, db.ExpiryToMS(after.Expires), after.Revision); err != nil {
+	if _, err := t.Exec(endRotated, old.ID, db.ExpiryToMS(after.Expires), after.Revision); err != nil {
 		return nil, err
 	}
 	return &after, t.recordToken("update", fmt.Sprintf("Changed the token %q: it ends after its rotation.", after.Name), old, &after)

@@ -10,6 +10,67 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
+// rotate rotates a token of f.
+func rotate(t *testing.T, f *storetest.Fixture, id string, overlap time.Duration) (made, replaced *identity.Token) {
+	t.Helper()
+	made, replaced, err := f.Identities.RotateToken(t.Context(), storetest.Operator, id, identity.NewSecret([]identity.Access{identity.Check}), overlap)
+	if err != nil {
+		t.Fatalf("RotateToken(%s) = %v", id, err)
+	}
+	return made, replaced
+}
+
+func TestTokenRotatedTwiceGivesBothSuccessorsItsWholeLifetime(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		const month = 30 * 24 * time.Hour
+		add := func(name string, expires time.Time) *identity.Token {
+			token := storetest.NewToken(name, identity.Check)
+			token.Expires = expires
+			added, err := f.Identities.AddToken(t.Context(), storetest.Operator, token)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return added
+		}
+		permanent, monthly := add("permanent", time.Time{}), add("monthly", f.Clock.Now().Add(month))
+		f.Clock.Advance(24 * time.Hour)
+		for _, overlap := range []time.Duration{2 * time.Hour, time.Hour, 0} {
+			if made, _ := rotate(t, f, permanent.ID, overlap); !made.Expires.IsZero() {
+				t.Errorf("with an overlap of %s: the successor of a permanent token expires at %s, want never", overlap, made.Expires)
+			}
+			made, replaced := rotate(t, f, monthly.ID, overlap)
+			if want := f.Clock.Now().Add(month); !made.Expires.Equal(want) || made.Lifetime != month {
+				t.Errorf("with an overlap of %s: the successor expires at %s, %s after its creation; want %s", overlap, made.Expires, made.Lifetime, want)
+			}
+			if overlap > 0 && !replaced.Expires.Equal(f.Clock.Now().Add(overlap)) {
+				t.Errorf("with an overlap of %s: the rotated token expires at %s", overlap, replaced.Expires)
+			}
+			f.Clock.Advance(time.Minute)
+		}
+	})
+}
+
+func TestExpirySetAfterRotationIsTheLifetimeOfSuccessors(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		token := storetest.AddToken(t, f, "ci", identity.Check)
+		rotate(t, f, token.ID, time.Hour)
+		week, name := f.Clock.Now().Add(7*24*time.Hour), "renamed"
+		if _, err := f.Identities.UpdateToken(t.Context(), storetest.Operator, token.ID, identity.TokenUpdate{Expires: &week}); err != nil {
+			t.Fatal(err)
+		}
+		if made, _ := rotate(t, f, token.ID, time.Hour); !made.Expires.Equal(week) {
+			t.Errorf("the successor expires at %s, want %s", made.Expires, week)
+		}
+		// A new name leaves the lifetime as it is.
+		if _, err := f.Identities.UpdateToken(t.Context(), storetest.Operator, token.ID, identity.TokenUpdate{Name: &name}); err != nil {
+			t.Fatal(err)
+		}
+		if made, _ := rotate(t, f, token.ID, time.Hour); !made.Expires.Equal(week) {
+			t.Errorf("after a change of name: the successor expires at %s, want %s", made.Expires, week)
+		}
+	})
+}
+
 func TestRotateTokenCreatesSuccessorAndEndsToken(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx, now := t.Context(), f.Clock.Now()

@@ -27,7 +27,7 @@ func In(t *db.Tx) Tx { return Tx{t} }
 
 const (
 	tokenColumns = `
-SELECT id, name, hint, hash, scopes, author, created_at, expires_at, last_used_at, revoked_at, revision FROM tokens `
+SELECT id, name, hint, hash, scopes, author, created_at, expires_at, expires_before_rotation, last_used_at, revoked_at, revision FROM tokens `
 	ReadTokens       = tokenColumns + `ORDER BY id`
 	readTokenByID    = tokenColumns + `WHERE id = $1`
 	readTokensSince  = tokenColumns + `WHERE revision > $1`
@@ -38,7 +38,16 @@ SELECT id, name, hint, hash, scopes, author, created_at, expires_at, last_used_a
 	addToken = `
 INSERT INTO tokens (id, name, hint, hash, scopes, author, created_at, expires_at, revision)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`
-	updateToken = `UPDATE tokens SET name = $2, expires_at = $3, revision = $4 WHERE id = $1`
+	// updateToken keeps what a rotation stored unless the expiry changes.
+	updateToken = `
+UPDATE tokens SET name = $2, expires_at = $3, revision = $4,
+       expires_before_rotation = CASE WHEN expires_at = $3 THEN expires_before_rotation ELSE 0 END
+ WHERE id = $1`
+	// endRotated makes a token expire earlier. The first rotation stores the expiry before it.
+	endRotated = `
+UPDATE tokens SET expires_at = $2, revision = $3,
+       expires_before_rotation = CASE WHEN expires_before_rotation = 0 THEN expires_at ELSE expires_before_rotation END
+ WHERE id = $1`
 	revokeToken = `UPDATE tokens SET revoked_at = $2, revision = $3 WHERE id = $1`
 	touchToken  = `UPDATE tokens SET last_used_at = $2 WHERE id = $1 AND last_used_at < $2`
 
@@ -50,15 +59,28 @@ SELECT (SELECT count(*) FROM users WHERE role = 'admin' AND disabled_at = 0 AND 
 func ScanToken(r db.Row) (*identity.Token, error) {
 	t := &identity.Token{}
 	var scopes string
-	var created, expires, used, revoked int64
-	if err := r.Scan(&t.ID, &t.Name, &t.Hint, &t.Hash, &scopes, &t.Author, &created, &expires, &used, &revoked, &t.Revision); err != nil {
+	var created, expires, beforeRotation, used, revoked int64
+	if err := r.Scan(&t.ID, &t.Name, &t.Hint, &t.Hash, &scopes, &t.Author, &created, &expires, &beforeRotation, &used, &revoked, &t.Revision); err != nil {
 		return nil, err
 	}
 	for _, scope := range strings.Fields(scopes) {
 		t.Scopes = append(t.Scopes, identity.Access(scope))
 	}
 	t.Created, t.Expires, t.LastUsed, t.Revoked = db.FromMS(created), db.ExpiryFromMS(expires), db.FromMS(used), db.FromMS(revoked)
+	planned := t.Expires
+	if beforeRotation != 0 {
+		planned = db.ExpiryFromMS(beforeRotation)
+	}
+	t.Lifetime = lifetime(t.Created, planned)
 	return t, nil
+}
+
+// lifetime returns the lifetime of a token that expires then, 0 if it never does.
+func lifetime(created, expires time.Time) time.Duration {
+	if expires.IsZero() {
+		return 0
+	}
+	return expires.Sub(created)
 }
 
 func scopesText(scopes []identity.Access) string {
@@ -136,6 +158,7 @@ func (s *Store) AddToken(ctx context.Context, by audit.Actor, token identity.Tok
 			return nil, err
 		}
 		made.Created, made.Expires, made.LastUsed, made.Revoked, made.Revision = t.Now, db.FromMS(db.ToMS(token.Expires)), time.Time{}, time.Time{}, t.Revision
+		made.Lifetime = lifetime(made.Created, made.Expires)
 		if made.Author == "" {
 			made.Author = t.By.Name
 		}
@@ -197,7 +220,9 @@ func (s *Store) UpdateToken(ctx context.Context, by audit.Actor, id string, u id
 		if u.Expires != nil {
 			after.Expires = db.FromMS(db.ToMS(*u.Expires))
 		}
-		if after.Name == before.Name && after.Expires.Equal(before.Expires) {
+		if !after.Expires.Equal(before.Expires) {
+			after.Lifetime = lifetime(after.Created, after.Expires)
+		} else if after.Name == before.Name {
 			return before, db.ErrUnchanged
 		}
 		after.Revision = t.Revision

@@ -1,0 +1,1 @@
+ALTER TABLE tokens DROP COLUMN expires_before_rotation;
