@@ -397,7 +397,8 @@ local function log_to_send()
     if #whole < RING + 4 * BLOCK * room then error('the ring has been cut') end
     return whole
   end
-  return sub(text, 1, HEAD_SIZE + 4 * recent)
+  local size = HEAD_SIZE + 4 * recent
+  return #text == size and text or sub(text, 1, size)
 end
 
 -- longest_wait returns the longest wait that a rule demands of a request with cost, and that
@@ -423,10 +424,11 @@ local decide_rare
 local known_reservation, add_id
 
 -- decide returns the answer to one request, in the form that stint_decide describes, or
--- stint_reserve if the request has an id. ids is the name of the set of ids.
+-- stint_reserve if the request has an id; and its states, '' for none. ids is the name of the
+-- set of ids.
 local function decide(name, stack, cost, flags, id, ids)
-  if #stack.rules == 0 then return ALLOWED end
-  if stack.engine or not open(name) or not ordinary then return decide_rare(name, stack, cost, flags, id, ids) end
+  if #stack.rules == 0 then return ALLOWED, '' end
+  if stack.engine or not open(name) or not ordinary then return decide_rare(name, stack, cost, flags, id, ids), '' end
   local peek, detail = flags % 2 == PEEK, flags >= DETAIL
   local known, expires, _
   if id and not peek then known, _, expires = known_reservation(ids, id) end
@@ -442,8 +444,8 @@ local function decide(name, stack, cost, flags, id, ids)
     push(stack, cost)
     if id then add_id(ids, id, now, cost, expires) end
   end
-  if not detail then return answer end
-  return answer .. (log_to_send() or WRITTEN .. states(stack, cost, ttl, 0))
+  if not detail then return answer, '' end
+  return answer, log_to_send() or WRITTEN .. states(stack, cost, ttl, 0)
 end
 
 -- is_denied reports whether an error, given by its text, says that the user lacks the right
@@ -462,18 +464,38 @@ local function try_call(f, ...)
   return FOREIGN
 end
 
+-- joined concatenates answers. If there are many, it returns an array of strings to
+-- concatenate: Redis's Lua hashes each byte of a string that it creates, and table.concat
+-- creates what is longer than its buffer twice. Plain version: concat(answers). Benchmark:
+-- BenchmarkServer, allowed with detail and 64 keys, 4% less processor time.
+local FEW, BUFFER = 32, 8192
+local function joined(answers)
+  if #answers <= FEW then return concat(answers) end
+  local parts, first, size = {}, 1, 0
+  for i = 1, #answers do
+    size = size + #answers[i]
+    if size > BUFFER then
+      parts[#parts + 1] = concat(answers, '', first, i - 1)
+      first, size = i, #answers[i]
+    end
+  end
+  parts[#parts + 1] = concat(answers, '', first)
+  return parts
+end
+
 -- The number of the current request in its call, counted from 1.
 local asked
 
 -- answer_each calls rest, which answers the requests after the asked-th and increments asked,
--- until all are answered. A request that fails alone gets the answer of try_call. It creates
--- no function, which would make a call of one request a tenth more expensive.
+-- until all are answered. The answer of the n-th request is in answers[2 * n], and its states
+-- follow. A request that fails alone gets the answer of try_call. It creates no function,
+-- which would make a call of one request a tenth more expensive.
 local function answer_each(rest, keys, args, answers)
   asked = 0
   while true do
     local failed = try_call(rest, keys, args, answers)
-    if not failed then return concat(answers) end
-    answers[asked + 1] = failed
+    if not failed then return joined(answers) end
+    answers[2 * asked], answers[2 * asked + 1] = failed, ''
   end
 end
 
@@ -482,7 +504,7 @@ local function decide_rest(keys, args, answers)
   for i = asked + 1, #keys do
     asked = i
     local stack, cost_high, cost_low, flags = byte(requests, 4 * i - 3, 4 * i)
-    answers[i + 1] = decide(keys[i], read_stack(args[2 + stack]), 256 * cost_high + cost_low, flags)
+    answers[2 * i], answers[2 * i + 1] = decide(keys[i], read_stack(args[2 + stack]), 256 * cost_high + cost_low, flags)
   end
 end
 
@@ -492,7 +514,7 @@ end
 -- ARGV 2  4 bytes for each request: the number of its stack, counted from 1; its cost in two
 --         bytes; and flags, 1 for a peek plus 2 for detail
 -- ARGV 3+ the stacks, as read_stack parses them
--- return  one string. First the time of all decisions in 8 bytes, then for each request one
+-- return  one string, or an array of the parts of one. First the time of all decisions in 8 bytes, then for each request one
 --         of these bytes and what follows it:
 --         0  allowed
 --         1  refused: the index of the rule in 1 byte, its wait in 4, and in 4 for how long

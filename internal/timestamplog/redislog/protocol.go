@@ -121,11 +121,11 @@ var errReply = errors.New("redis's answer is not one of the function library's")
 // passes the time in the reply to clock. The error is errLate if the call reached the primary
 // too late.
 func readReply(reply any, items []*item, clock *serverClock) error {
-	text, ok := reply.(string)
-	if !ok {
-		return fmt.Errorf("%w: %T", errReply, reply)
+	text, err := replyText(reply)
+	if err != nil {
+		return err
 	}
-	r := reader{rest: []byte(text)}
+	r := reader{rest: text}
 	now := int64(binary.BigEndian.Uint64(r.next(8)))
 	if !r.short {
 		clock.observe(now)
@@ -140,6 +140,30 @@ func readReply(reply any, items []*item, clock *serverClock) error {
 		return errReply
 	}
 	return nil
+}
+
+// replyText returns the text of a reply, which is a string or an array of the parts of one.
+func replyText(reply any) ([]byte, error) {
+	switch reply := reply.(type) {
+	case string:
+		return []byte(reply), nil
+	case []any:
+		size := 0
+		for _, part := range reply {
+			text, _ := part.(string)
+			size += len(text)
+		}
+		whole := make([]byte, 0, size)
+		for _, part := range reply {
+			text, is := part.(string)
+			if !is {
+				return nil, fmt.Errorf("%w: a part is a %T", errReply, part)
+			}
+			whole = append(whole, text...)
+		}
+		return whole, nil
+	}
+	return nil, fmt.Errorf("%w: %T", errReply, reply)
 }
 
 // reader decodes a reply.

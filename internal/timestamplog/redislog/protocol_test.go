@@ -35,6 +35,9 @@ func TestReadReplyRejectsMalformedReplies(t *testing.T) {
 		"more recent entries than fit":  head + "\x00" + sentHead(65, 0, 0, 0) + strings.Repeat("\x00", 260),
 		"more entries than blocks hold": head + "\x00" + sentHead(64, 0, 1, 33) + strings.Repeat("\x00", 4*96),
 		"a block that is not there":     head + "\x00" + sentHead(64, 1, 1, 3) + strings.Repeat("\x00", 4*96),
+		"an empty array":                []any{},
+		"an array with a number":        []any{head, int64(1)},
+		"an array cut short":            []any{head + "\x00", "\x00" + strings.Repeat("\x00", 27)},
 		"no blocks for old entries":     head + "\x00" + sentHead(64, 0, 0, 3) + strings.Repeat("\x00", 4*64),
 	}
 	for name, reply := range replies {

@@ -291,9 +291,9 @@ local function reserve_rest(keys, args, answers)
     asked = asked + 1
     local name, stack, cost, flags, id, ids, value, max_wait = next_request(keys, args)
     if max_wait == 0 and flags < ALWAYS and not value then
-      answers[asked + 1] = decide(name, stack, cost, flags, id, ids)
+      answers[2 * asked], answers[2 * asked + 1] = decide(name, stack, cost, flags, id, ids)
     else
-      answers[asked + 1] = decide_alone(view_of(name, stack, cost, flags, id, ids, value), max_wait)
+      answers[2 * asked], answers[2 * asked + 1] = '', decide_alone(view_of(name, stack, cost, flags, id, ids, value), max_wait)
     end
   end
 end

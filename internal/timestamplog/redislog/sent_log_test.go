@@ -1,6 +1,7 @@
 package redislog_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -71,6 +72,48 @@ func TestSentLogGivesTheSameStatesAsRedis(t *testing.T) {
 				t.Error("nothing was refused")
 			}
 		})
+	}
+}
+
+// The function library sends a long reply in parts. Each request must have the answer that it has
+// in a call of its own, also where a part ends with an answer and the states are in the next one,
+// and around a request that fails alone.
+func TestEachRequestOfALongReplyGetsItsOwnAnswer(t *testing.T) {
+	server := servers.Redis(t)
+	clock := logtest.NewClock()
+	log := open(t, server, redislog.Options{Clock: clock.Now, Timeout: time.Minute})
+	p := policy(t, 1, "40/1h", "90/1d")
+	key := func(i int) string { return fmt.Sprintf("ip:192.0.2.%d", i) }
+	// One key holds something that is not a log.
+	const foreign = 70
+	name := redislog.LogName(server.Prefix, redislog.ShardOf(key(foreign)), timestamplog.LogIDOf(p, key(foreign)))
+	if err := connect(t, server).RPush(t.Context(), name, "x").Err(); err != nil {
+		t.Fatal(err)
+	}
+	requests := make([]timestamplog.Request, redislog.MaxBatch)
+	for i := range requests {
+		for range i % 3 {
+			clock.Advance(time.Second)
+			results := make([]timestamplog.Result, 1)
+			log.Decide(t.Context(), []timestamplog.Request{timestamplog.RequestOf(p, key(i), 1+i%40)}, results)
+		}
+		requests[i] = timestamplog.RequestOf(p, key(i), 1)
+		requests[i].Detail, requests[i].Peek = true, true
+	}
+	together := make([]timestamplog.Result, len(requests))
+	log.Decide(t.Context(), requests, together)
+	for i, q := range requests {
+		alone := make([]timestamplog.Result, 1)
+		log.Decide(t.Context(), []timestamplog.Request{q}, alone)
+		if i == foreign {
+			if !errors.Is(together[i].Err, timestamplog.ErrForeign) {
+				t.Errorf("the key that holds something else: %v", together[i].Err)
+			}
+			continue
+		}
+		if !reflect.DeepEqual(together[i], alone[0]) {
+			t.Errorf("request %d:\n got %+v\nwant %+v", i, together[i], alone[0])
+		}
 	}
 }
 
