@@ -138,7 +138,9 @@ func (v *Views) Canonical(query string) (string, error) {
 		err = checkTimeRange(values)
 	}
 	if wrong := (*fault.Error)(nil); errors.As(err, &wrong) && wrong.Field != "" {
-		return "", fault.Field("query", "%s: %s", wrong.Field, wrong.Message)
+		inQuery := fault.Field("query", "%s: %s", wrong.Field, wrong.Message)
+		inQuery.Detail = wrong.Detail
+		return "", inQuery
 	}
 	if err != nil {
 		return "", err
@@ -194,7 +196,7 @@ func ParseOffenderFilter(known FilterCatalog, values url.Values) (offences.Query
 	if name := values.Get("policy"); name != "" {
 		p, found := known.Selector().ByName(name)
 		if !found {
-			return q, fault.Field("policy", "names no policy")
+			return q, fault.NoSuch("policy", "there is no policy of that name")
 		}
 		q.Policy = p.ID
 	}

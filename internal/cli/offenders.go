@@ -247,7 +247,7 @@ func newView(con *console.Console) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "view",
 		Short:   "Save filters of the offenders under a name, for all users",
-		Example: "admin view list\nadmin view save \"Open scrapers\" --state open --policy scraper --last 24h\nadmin offenders --view \"Open scrapers\"",
+		Example: "admin view list\nadmin view save \"Open scrapers\" --state open --policy default --last 24h\nadmin offenders --view \"Open scrapers\"",
 	}
 	c.AddCommand(newViewList(con), newViewSave(con), newViewRename(con), newViewDelete(con))
 	return c
@@ -287,7 +287,7 @@ func newViewSave(con *console.Console) *cobra.Command {
 		Short: "Save a filter of the offenders, its order and time range under a name",
 		Long: `Save a filter of the offenders, its order and time range under a name, for all users. The
 flags are those of the command offenders. A time range by --last moves with the clock.`,
-		Example: "admin view save \"Open scrapers\" --state open --policy scraper --last 24h\nadmin view save \"Open scrapers\" --state open --replace",
+		Example: "admin view save \"Open scrapers\" --state open --policy default --last 24h\nadmin view save \"Open scrapers\" --state open --replace",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
 			query := url.Values{}

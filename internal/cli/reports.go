@@ -159,6 +159,7 @@ var reportedColumns = []output.Column[wire.ReportedPolicy]{
 	{Name: "refuses", Head: "Refuses now", Cell: func(r wire.ReportedPolicy) output.Cell { return output.YesNo(r.Refuses) }},
 	{Name: "retry_at", Head: "Until", Cell: func(r wire.ReportedPolicy) output.Cell { return output.Time(r.RetryAt.Time) }},
 	{Name: "id", Head: "Refusal id", Drop: 1, Cell: func(r wire.ReportedPolicy) output.Cell { return output.Text(string(r.ID)) }},
+	{Name: "derived_key", Head: "For the further key", Cut: true, Cell: func(r wire.ReportedPolicy) output.Cell { return output.Text(r.DerivedKey) }},
 }
 
 func printReported(p *output.Printer, r *wire.ReportedOutcome) error {

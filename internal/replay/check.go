@@ -71,8 +71,7 @@ type answer struct {
 // maxAnswer bounds what is read of an answer, in bytes.
 const maxAnswer = 64 << 10
 
-// check asks about one request. The error means that no answer came, or that
-// it was a refusal of the token.
+// check asks about one request. The error is ErrToken, or says why no answer came.
 func (c *caller) check(ctx context.Context, record accesslog.Record) (answer, error) {
 	body, err := json.Marshal(question{
 		Key: accesslog.FullKey(record.Key), Policy: c.options.Policy, Cost: record.Cost, Detail: "none", Source: "replay", Request: attributesOf(record), Values: valuesOf(record),
@@ -112,7 +111,7 @@ func (c *caller) post(ctx context.Context, to string, body []byte) (status int, 
 		return 0, nil, err
 	}
 	if response.StatusCode == http.StatusUnauthorized {
-		return 0, nil, errToken
+		return 0, nil, ErrToken
 	}
 	return response.StatusCode, text, nil
 }

@@ -64,8 +64,8 @@ const (
 // Run sends the requests of source, which must be ordered by time, and reports the
 // answers. Requests of one key are sent one after another, those of different keys
 // concurrently. A request without an answer is counted and not repeated. The report is
-// valid even with an error: of the context, the source or the options, or because the
-// server refuses the token or never answered.
+// valid even with an error: of the context, the source or the options, ErrToken or
+// ErrNoAnswer.
 func Run(ctx context.Context, source accesslog.Source, o Options) (*Report, error) {
 	s, err := newSender(o)
 	if err != nil {
@@ -223,8 +223,11 @@ func (c *caller) run(ctx context.Context) {
 	}
 }
 
-// errToken ends a replay at once, because every further answer would be the same.
-var errToken = errors.New("the check listener refuses the token; use a valid one")
+// ErrToken ends a replay at once, because every further answer would be the same.
+var ErrToken = errors.New("the check listener refuses the token; use a valid one")
+
+// ErrNoAnswer ends a replay that the server has not answered once.
+var ErrNoAnswer = errors.New("no answer from the server")
 
 func (c *caller) send(ctx context.Context, record accesslog.Record) {
 	sent := time.Now()
@@ -233,11 +236,11 @@ func (c *caller) send(ctx context.Context, record accesslog.Record) {
 	switch {
 	case ctx.Err() != nil: // cancelled, not failed
 		return
-	case errors.Is(err, errToken):
+	case errors.Is(err, ErrToken):
 		c.stop(err)
 		return
 	case err != nil && c.answered.Load() == 0:
-		c.stop(fmt.Errorf("no answer from the server: %w", err))
+		c.stop(fmt.Errorf("%w: %w", ErrNoAnswer, err))
 		return
 	}
 	if err == nil {

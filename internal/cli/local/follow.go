@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/signal"
 	"strings"
@@ -112,6 +113,10 @@ func runFollow(ctx context.Context, con *console.Console, paths []string, f *fol
 	defer context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt, syscall.SIGTERM) })()
 	summary, err := logfollow.Run(ctx, paths, o)
 	var proxy *logfollow.ProxyError
+	var problem *client.Problem
+	if errors.As(err, &problem) && (problem.Status == http.StatusUnauthorized || problem.Status == http.StatusForbidden) {
+		err = denied(err)
+	}
 	switch {
 	case errors.As(err, &proxy):
 		err = console.Usagef("%w", err)

@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -98,9 +99,27 @@ func runReplay(ctx context.Context, con *console.Console, paths []string, f *rep
 	report, runErr := replay.Run(ctx, sorted, o)
 	bar.End()
 	if report.Requests == 0 && runErr != nil {
-		return runErr
+		return withCode(runErr)
 	}
-	return errors.Join(runErr, printReplay(con.Printer(), report))
+	return errors.Join(withCode(runErr), printReplay(con.Printer(), report))
+}
+
+// withCode adds its exit code to an error of replay.Run, and what to do about it.
+func withCode(err error) error {
+	switch is := console.Checks; {
+	case errors.Is(err, replay.ErrToken):
+		return denied(err)
+	case errors.Is(err, replay.ErrNoAnswer):
+		return &console.ExitError{Code: console.Unreachable, Err: fmt.Errorf("%w; start the server, or set another address with %s or %s", err, is.URLFlag, is.EnvURL)}
+	}
+	return err
+}
+
+// denied adds its exit code to an error that says that the check listener refuses the token,
+// and where the token is read from.
+func denied(err error) error {
+	is := console.Checks
+	return &console.ExitError{Code: console.Denied, Err: fmt.Errorf("%w (the token is read from %s or %s)", err, is.EnvToken, is.TokenFlag)}
 }
 
 func printReplay(p *output.Printer, r *replay.Report) error {
