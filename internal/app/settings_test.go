@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -197,6 +198,10 @@ func TestExampleFileHasEverySettingWithItsDefault(t *testing.T) {
 	}
 	if string(example) != ExampleFile() {
 		t.Error("deploy/stint.example.yaml is out of date: go run ./cmd/server config example > deploy/stint.example.yaml")
+	}
+	// A comment begins with a capital, which no value may be given.
+	for _, found := range regexp.MustCompile(`(?m)^\n# (\S+://|\S+,|\S+ or )`).FindAllString(string(example), -1) {
+		t.Errorf("a comment begins with a value: %q", found)
 	}
 	var set []string // every setting as a line of its own
 	for line := range strings.Lines(string(example)) {
