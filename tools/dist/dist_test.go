@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -327,7 +328,11 @@ func testImage(t *testing.T, out string) {
 		defer l.Close()
 		return l.Addr().String()
 	}
-	environ := append(described.Config.Env, "STINT_LISTEN="+port(), "STINT_ADMIN_LISTEN="+port())
+	admin := port()
+	environ := append(described.Config.Env, "STINT_LISTEN="+port(), "STINT_ADMIN_LISTEN="+admin, "STINT_ADMIN_URL=http://"+admin, "STINT_ADMIN_TOKEN="+rand.Text()+rand.Text())
+	if err := os.WriteFile(filepath.Join(root, "blocks.txt"), []byte("192.0.2.1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	// In a mount namespace of its own, everything but the volume is read-only.
 	const script = `set -e
 mount --make-rprivate /
@@ -351,6 +356,10 @@ exec chroot --userspec=65532:65532 "$0" "$@"`
 	healthy := false
 	for end := time.Now().Add(time.Minute); !healthy && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		healthy = run(described.Config.Healthcheck.Test[1:]...).Run() == nil
+	}
+	// An import needs a temporary file.
+	if text, err := run("/usr/bin/stint-admin", "block", "import", "/blocks.txt", "--reason", "test").CombinedOutput(); err != nil {
+		t.Errorf("an import: %v\n%s", err, text)
 	}
 	if err := node.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Error(err)

@@ -80,7 +80,8 @@ func (r *release) imageConfig(image v1.Image, p platform) *v1.ConfigFile {
 		Entrypoint: []string{"/usr/bin/stint-server"},
 		// Who publishes these says with STINT_CHECK_AUTH whether checks need a token, and
 		// gives certificates or STINT_ADMIN_INSECURE: without, the node refuses to start.
-		Env:          []string{"PATH=/usr/bin", "STINT_LISTEN=0.0.0.0:8080", "STINT_ADMIN_LISTEN=0.0.0.0:8081", "STINT_DATA_DIR=/var/lib/stint"},
+		// Imports and uploads are kept in temporary files, for which a read-only root has no room.
+		Env:          []string{"PATH=/usr/bin", "TMPDIR=/var/lib/stint", "STINT_LISTEN=0.0.0.0:8080", "STINT_ADMIN_LISTEN=0.0.0.0:8081", "STINT_DATA_DIR=/var/lib/stint"},
 		ExposedPorts: map[string]struct{}{"8080/tcp": {}, "8081/tcp": {}},
 		Volumes:      map[string]struct{}{"/var/lib/stint": {}},
 		WorkingDir:   "/var/lib/stint", StopSignal: "SIGTERM",
