@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
 
 	"github.com/stint-dev/stint/internal/atomicfile"
+	"github.com/stint-dev/stint/internal/fault"
 )
 
 // TempRows are the rows of an import in a temporary file. The rows may arrive slowly, and no
@@ -21,7 +23,7 @@ type TempRows[T any] struct{ file *os.File }
 func WriteTempRows[T any](ctx context.Context, rows iter.Seq2[T, error]) (*TempRows[T], error) {
 	file, err := atomicfile.Unnamed()
 	if err != nil {
-		return nil, fmt.Errorf("make room for the import: %w", err)
+		return nil, temporaryFileError(err)
 	}
 	if err := writeRows(ctx, file, rows); err != nil {
 		file.Close()
@@ -41,13 +43,21 @@ func writeRows[T any](ctx context.Context, file io.Writer, rows iter.Seq2[T, err
 			return err
 		}
 		if err := to.Encode(row); err != nil {
-			return fmt.Errorf("write the import's temporary file: %w", err)
+			return temporaryFileError(err)
 		}
 	}
 	if err := buffer.Flush(); err != nil {
-		return fmt.Errorf("write the import's temporary file: %w", err)
+		return temporaryFileError(err)
 	}
 	return nil
+}
+
+// temporaryFileError says what an operator can do where a file cannot be made or written.
+func temporaryFileError(err error) error {
+	if !errors.As(err, new(*fs.PathError)) {
+		return fmt.Errorf("write the import's temporary file: %w", err)
+	}
+	return &fault.Error{Code: fault.Unavailable, Message: "The node cannot write a temporary file, for which the folder in its variable TMPDIR, or /tmp, must have room; nothing was changed.", Err: err}
 }
 
 // All iterates over the rows, each time from the first one. It stops after an error.
