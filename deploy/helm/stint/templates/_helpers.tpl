@@ -5,6 +5,18 @@
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
+{{- /* The names under which pods reach the Services: a node answers requests without a token under no others. */}}
+{{- define "stint.hosts" -}}
+{{- $hosts := list }}
+{{- range $service := list (include "stint.name" .) (printf "%s-admin" (include "stint.name" .)) }}
+{{- $inside := printf "%s.%s" $service $.Release.Namespace }}
+{{- $hosts = concat $hosts (list $service $inside (printf "%s.svc" $inside) (printf "%s.svc.cluster.local" $inside)) }}
+{{- end }}
+{{- with get (.Values.settings | default dict) "allowed-hosts" }}
+{{- $hosts = append $hosts (join "," .) }}
+{{- end }}
+{{- join "," $hosts }}
+{{- end }}
 {{- define "stint.labels" -}}
 {{ include "stint.selector" . }}
 app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | quote }}
