@@ -34,6 +34,8 @@ type Metrics struct {
 	// byPolicy keeps the counters of each policy by name, so that counting a
 	// check builds no label.
 	byPolicy known[counters]
+	// additional keeps the counters of additional decisions, for the policies that made some.
+	additional known[decisionCounters]
 	// byListener and byDoor do so for the timings of answers and of checks.
 	byListener known[timings]
 	byDoor     known[outcomeTimings]
@@ -41,10 +43,28 @@ type Metrics struct {
 
 // counters are those of one policy.
 type counters struct {
+	decisionCounters
+	shadowAllowed, shadowLimited prometheus.Counter
+	reservations                 prometheus.Counter
+	charged, full                prometheus.Counter // reports
+}
+
+// decisionCounters count what one policy decides about checks.
+type decisionCounters struct {
 	allowed, limited, blocked, unavailable prometheus.Counter
-	shadowAllowed, shadowLimited           prometheus.Counter
-	reservations                           prometheus.Counter
-	charged, full                          prometheus.Counter // reports
+}
+
+func (c *decisionCounters) inc(o gate.Outcome) {
+	switch o {
+	case gate.Allowed:
+		c.allowed.Inc()
+	case gate.Limited:
+		c.limited.Inc()
+	case gate.Blocked:
+		c.blocked.Inc()
+	case gate.Unavailable:
+		c.unavailable.Inc()
+	}
 }
 
 // Gauges are read when Prometheus asks.
@@ -62,8 +82,8 @@ func New(build buildinfo.Info, node string, g Gauges) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		checks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "stint_checks_total", Help: "Checks answered, without peeks.",
-		}, []string{"policy", "decision"}),
+			Name: "stint_checks_total", Help: "Decisions of policies about checks, without peeks. Each check has one with additional=\"false\", that of the policy that answers it, and one with additional=\"true\" for each further policy and key that decided.",
+		}, []string{"policy", "decision", "additional"}),
 		shadow: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stint_shadow_checks_total", Help: "Checks that a shadow policy decided on.",
 		}, []string{"policy", "decision"}),
@@ -183,18 +203,13 @@ func (m *Metrics) recordOutcome(d *gate.Decision) {
 		name = d.Policy.Name
 	}
 	c := m.of(name)
-	switch d.Outcome {
-	case gate.Allowed:
-		c.allowed.Inc()
-	case gate.Limited:
-		c.limited.Inc()
-	case gate.Blocked:
-		c.blocked.Inc()
-	case gate.Unavailable:
-		c.unavailable.Inc()
-	}
-	if d.Degraded != "" {
-		m.degraded.Inc()
+	if d.IsAdditional {
+		countersOf(&m.additional, name, m.makeAdditional).inc(d.Outcome)
+	} else {
+		c.inc(d.Outcome)
+		if d.Degraded != "" {
+			m.degraded.Inc()
+		}
 	}
 	if !d.ReservedAt.IsZero() && !d.Replayed {
 		c.reservations.Inc()
@@ -209,18 +224,23 @@ const (
 )
 
 func (m *Metrics) of(policy string) *counters {
-	if c := m.byPolicy.find(policy); c != nil {
+	return countersOf(&m.byPolicy, policy, m.makeCounters)
+}
+
+// countersOf returns the counters of a policy, or those of all policies beyond maxPolicies.
+func countersOf[V any](all *known[V], policy string, make func(policy string) *V) *V {
+	if c := all.find(policy); c != nil {
 		return c
 	}
-	if m.byPolicy.len() >= maxPolicies {
+	if all.len() >= maxPolicies {
 		policy = overflowPolicy
 	}
-	return m.byPolicy.get(policy, m.makeCounters)
+	return all.get(policy, make)
 }
 
 // KeepPolicies removes the metrics of policies that are not there any more.
 func (m *Metrics) KeepPolicies(isKept func(name string) bool) {
-	m.byPolicy.keep(func(name string) bool {
+	keepOrDelete := func(name string) bool {
 		if name == noPolicy || name == overflowPolicy || isKept(name) {
 			return true
 		}
@@ -229,20 +249,32 @@ func (m *Metrics) KeepPolicies(isKept func(name string) bool) {
 			v.DeletePartialMatch(of)
 		}
 		return false
-	})
+	}
+	m.byPolicy.keep(keepOrDelete)
+	m.additional.keep(keepOrDelete)
 }
 
 // noPolicy is the name of checks that no policy decided. No policy can have it.
 const noPolicy = "_none"
 
+func (m *Metrics) makeDecisionCounters(policy, additional string) decisionCounters {
+	count := func(o gate.Outcome) prometheus.Counter {
+		return m.checks.WithLabelValues(policy, string(o), additional)
+	}
+	return decisionCounters{allowed: count(gate.Allowed), limited: count(gate.Limited), blocked: count(gate.Blocked), unavailable: count(gate.Unavailable)}
+}
+
+func (m *Metrics) makeAdditional(policy string) *decisionCounters {
+	c := m.makeDecisionCounters(policy, "true")
+	return &c
+}
+
 func (m *Metrics) makeCounters(policy string) *counters {
-	count := func(o gate.Outcome) prometheus.Counter { return m.checks.WithLabelValues(policy, string(o)) }
 	return &counters{
-		allowed: count(gate.Allowed), limited: count(gate.Limited),
-		blocked: count(gate.Blocked), unavailable: count(gate.Unavailable),
-		shadowAllowed: m.shadow.WithLabelValues(policy, string(gate.Allowed)),
-		shadowLimited: m.shadow.WithLabelValues(policy, string(gate.Limited)),
-		reservations:  m.reservations.WithLabelValues(policy),
-		charged:       m.reports.WithLabelValues(policy, string(gate.Charged)), full: m.reports.WithLabelValues(policy, string(gate.Full)),
+		decisionCounters: m.makeDecisionCounters(policy, "false"),
+		shadowAllowed:    m.shadow.WithLabelValues(policy, string(gate.Allowed)),
+		shadowLimited:    m.shadow.WithLabelValues(policy, string(gate.Limited)),
+		reservations:     m.reservations.WithLabelValues(policy),
+		charged:          m.reports.WithLabelValues(policy, string(gate.Charged)), full: m.reports.WithLabelValues(policy, string(gate.Full)),
 	}
 }

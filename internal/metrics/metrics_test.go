@@ -51,6 +51,7 @@ func TestMetricsCountByPolicyAndNeverByKey(t *testing.T) {
 		{Outcome: gate.Allowed, Policy: p, Answer: gate.Answer{ReservedAt: time.Now()}},
 		{Outcome: gate.Allowed, Policy: p, Answer: gate.Answer{ReservedAt: time.Now(), Replayed: true}},
 		{Outcome: gate.Allowed, Policy: p, Shadow: &gate.Shadow{Policy: trial, Outcome: gate.Limited}},
+		{Outcome: gate.Allowed, Policy: p, IsAdditional: true}, {Outcome: gate.Limited, Policy: p, IsAdditional: true, Degraded: "why"},
 		{Outcome: gate.Allowed, Policy: p, IsAdditional: true, Reported: "login_failed"},
 		{Outcome: gate.Limited, Policy: p, IsAdditional: true, Reported: "login_failed"},
 		{Outcome: gate.Allowed, IsAdditional: true, Reported: "login_failed", Shadow: &gate.Shadow{Policy: trial, Outcome: gate.Limited}},
@@ -71,10 +72,12 @@ func TestMetricsCountByPolicyAndNeverByKey(t *testing.T) {
 	m.CountLogin(identity.ByToken, identity.LoginThrottled)
 	text := scrape(t, m)
 	for _, want := range []string{
-		`stint_checks_total{decision="allowed",policy="default"} 4`,
-		`stint_checks_total{decision="limited",policy="default"} 2`,
-		`stint_checks_total{decision="blocked",policy="_none"} 1`,
-		`stint_checks_total{decision="unavailable",policy="default"} 1`,
+		`stint_checks_total{additional="false",decision="allowed",policy="default"} 4`,
+		`stint_checks_total{additional="false",decision="limited",policy="default"} 2`,
+		`stint_checks_total{additional="true",decision="allowed",policy="default"} 1`,
+		`stint_checks_total{additional="true",decision="limited",policy="default"} 1`,
+		`stint_checks_total{additional="false",decision="blocked",policy="_none"} 1`,
+		`stint_checks_total{additional="false",decision="unavailable",policy="default"} 1`,
 		`stint_shadow_checks_total{decision="limited",policy="trial"} 1`,
 		`stint_reservations_total{policy="default"} 1`,
 		`stint_degraded_checks_total 1`,
@@ -111,16 +114,19 @@ func TestPolicyMetricsAreBoundedAndRemoved(t *testing.T) {
 	for i := range maxPolicies + 10 {
 		m.Record(&gate.Decision{Outcome: gate.Allowed, Policy: &rules.Policy{Name: fmt.Sprint("p", i)}})
 	}
-	if text := scrape(t, m); !strings.Contains(text, `stint_checks_total{decision="allowed",policy="_other"} 10`) || strings.Contains(text, `policy="p1005"`) {
+	if text := scrape(t, m); !strings.Contains(text, `stint_checks_total{additional="false",decision="allowed",policy="_other"} 10`) || strings.Contains(text, `policy="p1005"`) {
 		t.Error("the number of policies is not bounded")
 	}
+	m.Record(&gate.Decision{Outcome: gate.Allowed, Policy: &rules.Policy{Name: "p8"}, IsAdditional: true})
 	m.KeepPolicies(func(name string) bool { return name == "p7" })
 	text := scrape(t, m)
-	if !strings.Contains(text, `stint_checks_total{decision="allowed",policy="p7"} 1`) || strings.Contains(text, `policy="p8"`) {
+	if !strings.Contains(text, `stint_checks_total{additional="false",decision="allowed",policy="p7"} 1`) || strings.Contains(text, `policy="p8"`) {
 		t.Error("a removed policy still has metrics")
 	}
 	m.Record(&gate.Decision{Outcome: gate.Allowed, Policy: &rules.Policy{Name: "p8"}})
-	if !strings.Contains(scrape(t, m), `stint_checks_total{decision="allowed",policy="p8"} 1`) {
+	m.Record(&gate.Decision{Outcome: gate.Allowed, Policy: &rules.Policy{Name: "p8"}, IsAdditional: true})
+	if text := scrape(t, m); !strings.Contains(text, `stint_checks_total{additional="false",decision="allowed",policy="p8"} 1`) ||
+		!strings.Contains(text, `stint_checks_total{additional="true",decision="allowed",policy="p8"} 1`) {
 		t.Error("a policy that exists again is not counted")
 	}
 }
