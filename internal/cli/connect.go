@@ -71,7 +71,7 @@ func printGuide(con *console.Console, guide *wire.Guide) error {
 	}
 	switch {
 	case guide.Token != nil:
-		con.Notef("The token %s may %s. Its secret is not shown again: %s", output.Escape(guide.Token.Name), output.Escape(guide.Scope), output.Escape(guide.Token.Secret))
+		con.Notef("The token %s has the scope %s. Its secret is not shown again: %s", output.Escape(guide.Token.Name), output.Escape(guide.Scope), output.Escape(guide.Token.Secret))
 	case guide.NeedsToken:
 		con.Notef("It needs a token with the scope %s: add --add-token.", output.Escape(guide.Scope))
 	}

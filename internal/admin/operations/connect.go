@@ -122,6 +122,9 @@ func (c *Connect) guide(name, host string, token *identities.CreatedToken) *Guid
 	}
 	g.Steps = stepsOf(page)
 	for i := range g.Steps {
+		if token != nil {
+			g.Steps[i].Text = createToken.ReplaceAllString(g.Steps[i].Text, "Write the secret of the token `"+token.Name+"` into $1, readable by root only.")
+		}
 		g.Steps[i].Config = c.adapt(g.Steps[i].Config, host, token)
 	}
 	return g
@@ -135,12 +138,12 @@ func stepsOf(page string) []GuideStep {
 	var steps []GuideStep
 	for _, section := range heading.Split(page, -1)[1:] {
 		head, body, _ := strings.Cut(section, "\n")
-		what, is := strings.CutSuffix(strings.TrimSuffix(strings.ToLower(head), " configuration"), "minimal")
-		if !is {
+		of := minimal.FindStringSubmatch(head)
+		if of == nil {
 			continue
 		}
-		if what = strings.TrimRight(what, ":, "); what != "" {
-			steps = append(steps, GuideStep{Text: "With " + what + ":"})
+		if of[1] != "" {
+			steps = append(steps, GuideStep{Text: of[1] + ":"})
 		}
 		steps = appendSteps(steps, body)
 	}
@@ -152,6 +155,8 @@ func stepsOf(page string) []GuideStep {
 
 var (
 	heading = regexp.MustCompile(`\n##+ `)
+	// minimal matches the heading of a minimal configuration, and what it is for.
+	minimal = regexp.MustCompile(`^(.*?)[:, ]*(?i:minimal)(?: configuration)?$`)
 	fence   = regexp.MustCompile("(?s)```\\w+\n(.*?)```")
 	link    = regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`)
 	item    = regexp.MustCompile(`\n(\d+\. )`)
@@ -186,6 +191,16 @@ const (
 	documentedHost = "127.0.0.1:8080"
 )
 
+// createToken matches the step that creates a token and says in which file it belongs.
+var createToken = regexp.MustCompile("Create a token[^,]*, and write the secret that is printed into (`[^`]+`), readable by root only[.:].*")
+
+// stintCluster is how the configurations of Envoy name the service that they call over gRPC.
+const stintCluster = "{envoy_grpc: {cluster_name: stint}"
+
+// fail2banAction is the line that names the action of fail2ban. The action ends the blocks that
+// were added by the token of the name in author, fail2ban if none is given.
+const fail2banAction = "action = stint\n"
+
 // followCommand is the beginning of the command on the page about access logs.
 const followCommand = "stint-admin follow /var/log/nginx/access.log --check-url"
 
@@ -198,7 +213,11 @@ func (c *Connect) adapt(config, host string, token *identities.CreatedToken) str
 		config = strings.ReplaceAll(config, "new Stint('"+documentedURL+"')", "new Stint('"+documentedURL+"', { token: '' })")
 		// These have a placeholder instead of an empty token.
 		config = strings.NewReplacer("X-Stint-Token none", "X-Stint-Token "+token.Secret, "api_key: SECRET", "api_key: "+token.Secret,
-			followCommand, "STINT_CHECK_TOKEN="+token.Secret+" "+followCommand).Replace(config)
+			followCommand, "STINT_CHECK_TOKEN="+token.Secret+" "+followCommand,
+			stintCluster, stintCluster+`, initial_metadata: [{key: authorization, value: "Bearer `+token.Secret+`"}]`).Replace(config)
+		if token.Name != "fail2ban" {
+			config = strings.ReplaceAll(config, fail2banAction, `action = stint[author="`+token.Name+`"]`+"\n")
+		}
 		config = emptyToken.ReplaceAllString(config, "${1}"+token.Secret+"${2}")
 	}
 	check := c.checkURL(host)

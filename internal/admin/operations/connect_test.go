@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stint-dev/stint/internal/admin/identities"
+	"github.com/stint-dev/stint/internal/identity"
 )
 
 func configOf(g *Guide) string {
@@ -17,7 +18,7 @@ func configOf(g *Guide) string {
 
 func TestEveryGatewayHasAConfigurationForThisInstallation(t *testing.T) {
 	c := &Connect{CheckURL: "https://192.0.2.7:9443", TokenHeader: "X-Gate", NeedsToken: true}
-	token := &identities.CreatedToken{Secret: "stint_check_secret"}
+	token := &identities.CreatedToken{Token: &identity.Token{Name: "edge"}, Secret: "stint_check_secret"}
 	all := c.Gateways()
 	if len(all) < 9 {
 		t.Fatalf("got %v", all)
@@ -63,5 +64,46 @@ func TestConnectUsesTheCallersHostForAListenerOnEveryAddress(t *testing.T) {
 		if got := c.checkURL(host).String(); got != want {
 			t.Errorf("%q: got %s, want %s", host, got, want)
 		}
+	}
+}
+
+// stepsText returns all texts and configurations of a guide.
+func stepsText(g *Guide) string {
+	var b strings.Builder
+	for _, s := range g.Steps {
+		b.WriteString(s.Text + "\n" + s.Config + "\n")
+	}
+	return b.String()
+}
+
+func TestGuideWithATokenAsksForNoOther(t *testing.T) {
+	c := &Connect{CheckURL: "http://127.0.0.1:8080", TokenHeader: "X-Stint-Token"}
+	token := &identities.CreatedToken{Token: &identity.Token{Name: "edge-2"}, Secret: "stint_operate_secret"}
+	for _, gateway := range c.Gateways() {
+		if text := stepsText(c.guide(gateway.Name, "", token)); strings.Contains(text, "stint-admin token add") {
+			t.Errorf("the guide of %s creates another token:\n%s", gateway.Name, text)
+		}
+	}
+	if text := stepsText(c.guide("nftables", "", token)); !strings.Contains(text, "2. Write the secret of the token `edge-2` into `/etc/stint/firewall.token`, readable by root only.\n") {
+		t.Errorf("the guide of nftables does not say where the token belongs:\n%s", text)
+	}
+	if text := stepsText(c.guide("fail2ban", "", token)); !strings.Contains(text, "\naction = stint[author=\"edge-2\"]\n") {
+		t.Errorf("the action of fail2ban would not end the blocks of the token:\n%s", text)
+	}
+}
+
+// TestGuideOfEnvoyIsComplete looks for all that Envoy's filters need: the listener, the cluster
+// that they name, and the token in each way to ask.
+func TestGuideOfEnvoyIsComplete(t *testing.T) {
+	c := &Connect{CheckURL: "http://127.0.0.1:8080", TokenHeader: "X-Stint-Token"}
+	g := c.guide("envoy", "", &identities.CreatedToken{Token: &identity.Token{Name: "edge"}, Secret: "stint_check_secret"})
+	text := stepsText(g)
+	for _, want := range []string{"--grpc-listen", "cluster_name: stint\n", "Rate limit service:\n", "External authorization:\n", "External authorization over HTTP:\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the guide of Envoy lacks %q:\n%s", want, text)
+		}
+	}
+	if found := strings.Count(configOf(g), "stint_check_secret"); found != 3 {
+		t.Errorf("the token is in %d configurations, want 3:\n%s", found, configOf(g))
 	}
 }
