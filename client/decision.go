@@ -61,6 +61,9 @@ type Decision struct {
 	// Conditional says that the policy has conditions: the decision is about this request,
 	// not about every request of the key.
 	Conditional bool
+	// DerivedKey is the further key, as account:alice, that the decision is about by the also of
+	// the policy; "" if it is about Key.
+	DerivedKey string
 	// Rule is the rule with the longest wait; "" if no rule refused the check.
 	Rule string
 	// Rules is what each rule has left; nil if it was not asked for or is

@@ -79,9 +79,12 @@ func (r *Reported) Refuses() bool {
 // ReportedPolicy is what one policy did with a report.
 type ReportedPolicy struct {
 	Policy string
-	Mode   string // enforce or shadow
-	Result ReportResult
-	ID     string // opens the record of the offence, "" unless the result is ReportFull
+	// DerivedKey is the further key, as account:alice, that the policy counted the report for; ""
+	// for the key itself.
+	DerivedKey string
+	Mode       string // enforce or shadow
+	Result     ReportResult
+	ID         string // opens the record of the offence, "" unless the result is ReportFull
 	// Refuses says whether the policy refuses checks of the key from now on, or would in
 	// shadow mode, and RetryAt until when.
 	Refuses bool
@@ -183,6 +186,7 @@ type wireReported struct {
 	Outcome  string `json:"outcome"`
 	Policies []struct {
 		Policy  string       `json:"policy"`
+		Derived string       `json:"derived_key"`
 		Mode    string       `json:"mode"`
 		Result  ReportResult `json:"result"`
 		ID      string       `json:"id"`
@@ -207,7 +211,7 @@ func (w *wireReported) reported() *Reported {
 	r := &Reported{Key: w.Key, Outcome: w.Outcome, Note: w.Note, Degraded: w.Degraded, DegradedReason: w.DegradedReason}
 	for _, p := range w.Policies {
 		r.Policies = append(r.Policies, ReportedPolicy{
-			Policy: p.Policy, Mode: p.Mode, Result: p.Result, ID: p.ID, Refuses: p.Refuses, RetryAt: p.RetryAt, Rules: states(p.Rules),
+			Policy: p.Policy, DerivedKey: p.Derived, Mode: p.Mode, Result: p.Result, ID: p.ID, Refuses: p.Refuses, RetryAt: p.RetryAt, Rules: states(p.Rules),
 		})
 	}
 	return r

@@ -62,3 +62,17 @@ func TestReportReturnsErrorsEvenIfFailingOpen(t *testing.T) {
 		t.Error("ReportBatch of no reports: got no error")
 	}
 }
+
+func TestFurtherKeysAreNamedInReportsAndDecisions(t *testing.T) {
+	testnode.Shared().Do(t, "PUT", "/v1/policies/further", `{"match":["further:*"],"outcome":"mistyped","rules":["9/d"],"also":["account 1/d"]}`, 201)
+	c, key := connect(t), fresh("further")
+	values := map[string]string{"account": fresh("alice")}
+	reported, err := c.Report(t.Context(), client.Report{Key: key, Outcome: "mistyped", Values: values})
+	if err != nil || len(reported.Policies) != 2 || reported.Policies[0].DerivedKey != "" || reported.Policies[1].DerivedKey != "account:"+values["account"] {
+		t.Fatalf("Report: got %+v, %v", reported, err)
+	}
+	d, err := c.Check(t.Context(), client.Check{Key: key, Values: values})
+	if err != nil || d.Allowed || d.DerivedKey != "account:"+values["account"] {
+		t.Errorf("Check: got %+v, %v", d, err)
+	}
+}

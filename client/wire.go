@@ -108,6 +108,7 @@ type wireDecision struct {
 	Policy      string         `json:"policy"`
 	Mode        string         `json:"mode"`
 	Conditional bool           `json:"conditional"`
+	DerivedKey  string         `json:"derived_key"`
 	Rule        string         `json:"rule"`
 	Rules       []wireRule     `json:"rules"`
 	Block       *wireBlock     `json:"block"`
@@ -177,7 +178,7 @@ func (w *wireAnswer) answer() Answer {
 
 func (w *wireDecision) decision() *Decision {
 	d := &Decision{
-		Answer: w.answer(), Key: w.Key, Policy: w.Policy, Mode: w.Mode, Conditional: w.Conditional,
+		Answer: w.answer(), Key: w.Key, Policy: w.Policy, Mode: w.Mode, Conditional: w.Conditional, DerivedKey: w.DerivedKey,
 		Rule: w.Rule, Rules: states(w.Rules), Block: (*Block)(w.Block), Exemption: (*Exemption)(w.Exemption), Warnings: w.Warnings,
 	}
 	if s := w.Shadow; s != nil {

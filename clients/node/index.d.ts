@@ -90,6 +90,8 @@ export interface Reported {
   policies: {
     policy: string, mode: 'enforce' | 'shadow', result: 'charged' | 'full' | 'replayed' | 'lost', id: string | null, refuses: boolean
     retry_at: string | null
+    /** The further key that the policy counted the report for; absent for the key itself. */
+    derived_key?: string
   }[]
   /** Why no policy counted it. */
   note?: string

@@ -91,7 +91,7 @@ admin firewall nftables --remove`,
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print the commands for nft instead of executing them")
 	flags.BoolVar(&f.remove, "remove", false, "remove what was created under the same --table and --chain, and end")
 	flags.BoolVar(&f.removeOnExit, "remove-on-exit", false, "remove it when the command is interrupted")
-	metricsFlag(flags, &f.metrics)
+	metricsFlag(flags, &f.metrics, "127.0.0.1:9118")
 	c.MarkFlagsMutuallyExclusive("dry-run", "metrics-listen")
 	c.MarkFlagsMutuallyExclusive("remove", "metrics-listen")
 	c.MarkFlagsMutuallyExclusive("drop", "reject")

@@ -84,7 +84,7 @@ admin follow access.log --from-start --once --dry-run`,
 	flags.BoolVar(&f.once, "once", false, "end when the logs are read to their ends")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be checked; nothing is sent or saved")
 	flags.DurationVar(&f.summaryEvery, "summary-every", time.Minute, "how often a line says what was done, at least 1s")
-	metricsFlag(flags, &f.metrics)
+	metricsFlag(flags, &f.metrics, "127.0.0.1:9119")
 	c.MarkFlagsMutuallyExclusive("dry-run", "metrics-listen")
 	c.MarkFlagsMutuallyExclusive("from-start", "from-end")
 	c.MarkFlagsMutuallyExclusive("outcome", "no-outcomes")

@@ -18,9 +18,9 @@ import (
 )
 
 // metricsFlag adds the flag with the address of the metrics listener, for long-running
-// commands.
-func metricsFlag(flags *pflag.FlagSet, address *string) {
-	flags.StringVar(address, "metrics-listen", "", "an address such as 127.0.0.1:9119 that serves /metrics for Prometheus; they name no keys")
+// commands. The example has a port of its own for each command, as docs/doors.
+func metricsFlag(flags *pflag.FlagSet, address *string, example string) {
+	flags.StringVar(address, "metrics-listen", "", "an address such as "+example+" that serves /metrics for Prometheus; they name no keys")
 }
 
 // series is one metric that is read on each scrape.
