@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,6 +76,15 @@ func TestComposeFileIsValidAndNamesFilesAndSettingsThatExist(t *testing.T) {
 			if !regexp.MustCompile(`(?m)^#?`+regexp.QuoteMeta(setting)+`:`).Match(example) && !strings.Contains(string(readme), "`STINT_"+strings.ToUpper(strings.ReplaceAll(setting, "-", "_"))+"`") {
 				t.Errorf("%s sets %s, which is not a setting", name, variable)
 			}
+		}
+		for variable, value := range s.Environment {
+			secret, isSecret := strings.CutPrefix(*value, "/run/secrets/")
+			if isSecret && !slices.ContainsFunc(s.Secrets, func(c types.ServiceSecretConfig) bool { return c.Source == secret }) {
+				t.Errorf("%s sets %s to a secret that it does not have", name, variable)
+			}
+		}
+		if strings.HasPrefix(name, "stint-") && s.Environment["STINT_ADMIN_PASSWORD_FILE"] == nil {
+			t.Errorf("only the log of %s has the password of the pages", name)
 		}
 		for _, port := range s.Ports {
 			if port.HostIP != "127.0.0.1" && name != "nginx" {
