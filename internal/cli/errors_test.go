@@ -2,7 +2,10 @@ package cli
 
 import (
 	"context"
+	"io"
+	"log"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -40,4 +43,37 @@ func TestInterruptionSaysWhetherTheChangeMayBeSaved(t *testing.T) {
 	if got := strings.Join(explain(context.Canceled), " "); got != "interrupted" || codeOf(context.Canceled) != console.Interrupted {
 		t.Errorf("explain of an interruption before the request: got %q", got)
 	}
+}
+
+func TestErrorsOfAServerWithOtherTLSSayWhatToChange(t *testing.T) {
+	for name, c := range map[string]struct {
+		start func(http.Handler) *httptest.Server
+		url   func(string) string
+		want  string
+	}{
+		"a certificate of nobody known": {httptest.NewTLSServer, func(url string) string { return url }, "SSL_CERT_FILE"},
+		"http where it has TLS":         {newClosingServer, func(url string) string { return url }, "as one does that speaks https; set its address with --url or STINT_ADMIN_URL"},
+		"https where it has none":       {httptest.NewServer, func(url string) string { return "https" + strings.TrimPrefix(url, "http") }, "it speaks http, not https; set its address"},
+	} {
+		server := c.start(http.NotFoundHandler())
+		server.Config.ErrorLog = log.New(io.Discard, "", 0)
+		defer server.Close()
+		caller, err := client.New(c.url(server.URL), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = caller.Whoami(t.Context())
+		if got := strings.Join(explain(err), " "); !strings.Contains(got, c.want) || strings.Contains(got, "start the server") || codeOf(err) != console.Unreachable {
+			t.Errorf("%s: %q, exit code %d", name, got, codeOf(err))
+		}
+	}
+}
+
+// newClosingServer closes each connection that does not begin a handshake, as a node does.
+func newClosingServer(http.Handler) *httptest.Server {
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if c, _, err := http.NewResponseController(w).Hijack(); err == nil {
+			c.Close()
+		}
+	}))
 }

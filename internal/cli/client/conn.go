@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"os"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -50,10 +52,25 @@ func (e *Unreachable) Error() string {
 // Unwrap returns the cause.
 func (e *Unreachable) Unwrap() error { return e.Err }
 
+// IsUntrusted reports whether the server has a certificate that this machine does not trust.
+func (e *Unreachable) IsUntrusted() bool {
+	return errors.As(e.Err, new(*tls.CertificateVerificationError))
+}
+
+// IsOtherScheme reports whether the server speaks HTTP where the URL has https, or probably TLS
+// where it has http: a node then closes the connection without an answer.
+func (e *Unreachable) IsOtherScheme() bool {
+	return errors.Is(e.Err, http.ErrSchemeMismatch) || strings.HasPrefix(e.URL, "http:") && errors.Is(e.Err, io.EOF)
+}
+
 func (e *Unreachable) reason() string {
 	var dns *net.DNSError
 	var timeout net.Error
 	switch {
+	case errors.Is(e.Err, http.ErrSchemeMismatch):
+		return "it speaks http, not https"
+	case e.IsOtherScheme():
+		return "it closed the connection without an answer, as one does that speaks https"
 	case errors.Is(e.Err, context.Canceled):
 		return "interrupted"
 	case errors.Is(e.Err, syscall.ECONNREFUSED):
