@@ -42,7 +42,11 @@ func (c *Console) PrintToken(t *wire.CreatedToken) error {
 	if !t.ExpiresAt.IsZero() {
 		expires = output.When(t.ExpiresAt.Time, p.Now)
 	}
-	c.Notef("The token %s may %s and expires: %s.", output.Escape(t.Name), output.Escape(joinAnd(t.Scopes)), expires)
+	scopes := "scope"
+	if len(t.Scopes) > 1 {
+		scopes = "scopes"
+	}
+	c.Notef("The token %s has the %s %s and expires: %s.", output.Escape(t.Name), scopes, output.Escape(joinAnd(t.Scopes)), expires)
 	if t.Replaces != nil {
 		c.Notef("The old secret (%s…) %s.", output.Escape(t.Replaces.Hint), oldSecret(t.Replaces, p.Now))
 	}
