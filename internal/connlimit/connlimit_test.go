@@ -97,7 +97,7 @@ func (f *fake) TakeUsed() bool     { used := f.used; f.used = false; return used
 func (f *fake) Cut()               { f.cut = true }
 
 func TestFullSetClosesTheLeastUsedConnection(t *testing.T) {
-	answered, idle, sends := func() *fake { return &fake{does: Answering} }, func() *fake { return &fake{does: Idle} }, func() *fake { return &fake{does: Receiving} }
+	answered, idle, sends := func() *fake { return &fake{does: Answering} }, func() *fake { return &fake{does: Idle} }, func() *fake { return &fake{does: AwaitingClient} }
 	used := func(f *fake) *fake { f.used = true; return f }
 	for name, test := range map[string]struct {
 		open []*fake

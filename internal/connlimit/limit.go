@@ -10,9 +10,9 @@ type Activity int
 
 // The activities, those first in which a connection is missed least.
 const (
-	Idle      Activity = iota // it waits for a request
-	Receiving                 // its client is sending one
-	Answering                 // one is being answered
+	Idle           Activity = iota // it waits for a request
+	AwaitingClient                 // it waits for the rest of one, or for its client to read a response
+	Answering                      // one is being answered
 )
 
 // Conn is a connection that may be closed for another one. Its methods must not wait.

@@ -179,7 +179,7 @@ func (c *conn) sendAnswers() error {
 	}
 	var err error
 	if out := f.out[f.socket.Send(f.out):]; len(out) > 0 {
-		_, err = c.Conn.Write(out)
+		_, err = c.Write(out)
 	}
 	if f.out = f.out[:0]; cap(f.out) > headerBytes {
 		f.out = nil

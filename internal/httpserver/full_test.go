@@ -96,7 +96,7 @@ func TestAnnouncedBodyUsesNoMemoryUntilItArrives(t *testing.T) {
 				servers.Await(t, "the requests are being read", func() bool {
 					reading := 0
 					for _, c := range checks.open() {
-						if c.Activity() == connlimit.Receiving {
+						if c.Activity() == connlimit.AwaitingClient {
 							reading++
 						}
 					}
@@ -258,6 +258,46 @@ func TestCutSendsNothingOnIdleConnections(t *testing.T) {
 			checks.open()[0].Cut()
 			if n, err := there.Read(make([]byte, 100)); n > 0 || !errors.Is(err, io.EOF) {
 				t.Errorf("after Cut: read %d bytes, %v, want io.EOF", n, err)
+			}
+		})
+	}
+}
+
+// TestFullListenerClosesClientsThatDoNotRead fills a listener with clients that send requests
+// and read no response.
+func TestFullListenerClosesClientsThatDoNotRead(t *testing.T) {
+	for name, request := range map[string]string{"on the fast path": bodyOf("/v1/check", 2) + "{}", "plain": bodyOf("/read", 2) + "{}"} {
+		t.Run(name, func(t *testing.T) {
+			const limit = 2
+			checks, dial := serveChecks(t, connlimit.NewSet(limit))
+			many := strings.Repeat(request, 1000)
+			for range limit {
+				there := dial()
+				answerOn(t, there, request)
+				go func() {
+					for err := error(nil); err == nil; {
+						_, err = io.WriteString(there, many)
+					}
+				}()
+			}
+			open := checks.open()
+			for _, c := range open {
+				if err := c.Conn.(*net.TCPConn).SetWriteBuffer(4 << 10); err != nil {
+					t.Fatal(err)
+				}
+			}
+			servers.Await(t, "the responses wait", func() bool {
+				for _, c := range open {
+					if c.Activity() != connlimit.AwaitingClient || c.writing.Load() == 0 {
+						return false
+					}
+				}
+				return len(open) == limit
+			})
+			for range 3 * limit {
+				if status, _ := answerOn(t, dial(), bodyOf("/v1/check", 2)+"{}"); status != 200 {
+					t.Fatalf("a new connection: got status %d, want 200", status)
+				}
 			}
 		})
 	}

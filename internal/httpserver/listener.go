@@ -96,10 +96,13 @@ type conn struct {
 	isReading atomic.Bool  // the server is waiting for bytes from the client
 	wasUsed   atomic.Bool  // a whole request was received since TakeUsed
 	isCut     atomic.Bool  // it will be closed once no request is being answered
-	isUsed    bool         // only for the reading goroutine: something was received
-	framer    framer       // only for the reading goroutine
-	raised    bool         // the server has received the framing error
-	isSending bool         // a copy of sending for the reading goroutine
+	// writing is when the present write began, in nanoseconds since accepted; 0 means that
+	// there is none.
+	writing   atomic.Int64
+	isUsed    bool   // only for the reading goroutine: something was received
+	framer    framer // only for the reading goroutine
+	raised    bool   // the server has received the framing error
+	isSending bool   // a copy of sending for the reading goroutine
 	sending   atomic.Bool
 	body      int64 // bytes of the request's body that are counted in listener.bodies
 	fast      fastConn
@@ -173,6 +176,22 @@ func (c *conn) Read(p []byte) (int, error) {
 		return 1, nil
 	}
 	return 0, c.framer.err
+}
+
+// maxWrite is how long a write may take before the client counts as one that does not read.
+const maxWrite = time.Second
+
+// Write sends p.
+func (c *conn) Write(p []byte) (int, error) {
+	c.writing.Store(max(1, int64(time.Since(c.accepted))))
+	defer c.writing.Store(0)
+	return c.Conn.Write(p)
+}
+
+// isUnread reports whether a response waits because the client does not read.
+func (c *conn) isUnread() bool {
+	began := time.Duration(c.writing.Load())
+	return began > 0 && time.Since(c.accepted)-began > maxWrite
 }
 
 // isEnd reports whether a read error only means that the connection ended. fasthttp accepts
@@ -257,25 +276,27 @@ func (c *conn) TakeUsed() bool { return c.wasUsed.Swap(false) }
 // Activity implements connlimit.Conn.
 func (c *conn) Activity() connlimit.Activity {
 	switch state := c.fast.state.Load(); {
+	case c.isUnread():
+		return connlimit.AwaitingClient
 	case state == connWaits:
 		return connlimit.Idle
 	case state != connReads || !c.isReading.Load():
 		return connlimit.Answering
 	case c.sending.Load():
-		return connlimit.Receiving
+		return connlimit.AwaitingClient
 	default:
 		return connlimit.Idle
 	}
 }
 
-// Cut implements connlimit.Conn. A request already received is still answered. The close runs
-// in a goroutine because the goodbye of TLS may take time.
+// Cut implements connlimit.Conn. A request already received is still answered, if the client
+// reads. The close runs in a goroutine because the goodbye of TLS may take time.
 func (c *conn) Cut() {
 	c.isCut.Store(true)
 	go supervise.Do("connection of a full listener", func() {
 		switch {
-		case c.sending.Load():
-			_ = c.Conn.Close() // at once; a reading goroutine gets an error
+		case c.sending.Load() || c.isUnread():
+			_ = c.Conn.Close() // at once; a reading or writing goroutine gets an error
 		case c.fast.state.Load() == connReads:
 			_ = c.Conn.SetReadDeadline(time.Unix(1, 0)) // a waiting read returns and finds isCut
 		default:

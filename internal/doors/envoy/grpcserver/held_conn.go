@@ -17,7 +17,7 @@ func (h heldConn) Activity() connlimit.Activity {
 			return connlimit.Answering
 		}
 	}
-	return connlimit.Receiving
+	return connlimit.AwaitingClient
 }
 
 // TakeUsed implements connlimit.Conn.

@@ -56,7 +56,7 @@ func TestHeldConnReportsItsActivity(t *testing.T) {
 	want(connlimit.Idle, false)
 	c.headers(1, false)
 	c.ping()
-	want(connlimit.Receiving, false)
+	want(connlimit.AwaitingClient, false)
 	c.must(c.framer.WriteData(1, true, message("hello")))
 	go func() { _ = c.send() }()
 	<-asked
