@@ -137,18 +137,19 @@ func New(o Options) *Server {
 	reflection.Register(s.grpc)
 	s.calls = grpcserver.New(grpcserver.Options{
 		Methods: methods, Metadata: readMetadata, Answer: batchHandler{s}.answerAll, MaxBatch: o.MaxBatch, MaxMessage: maxMessage,
-		Plain: plain{s}, SingleRequest: s.singleRequestMethods(), TLS: o.TLS, RequestTime: requestTime,
+		Plain: plain{s}, SingleRequest: s.methodsWhere(func(m grpc.MethodInfo) bool { return !m.IsClientStream }),
+		LongLived: s.methodsWhere(func(m grpc.MethodInfo) bool { return m.IsServerStream }), TLS: o.TLS, RequestTime: requestTime,
 		MaxHeaders: maxHeaders, MaxStreams: maxStreams, HandshakeTime: handshakeTime,
 		MaxAge: o.MaxConnectionAge, Grace: connectionAgeGrace, MinPing: minPing, Conns: o.Conns,
 	})
 	return s
 }
 
-// singleRequestMethods returns the paths of the methods that take one message.
-func (s *Server) singleRequestMethods() (paths []string) {
+// methodsWhere returns the paths of the methods that is accepts.
+func (s *Server) methodsWhere(is func(grpc.MethodInfo) bool) (paths []string) {
 	for service, info := range s.grpc.GetServiceInfo() {
 		for _, m := range info.Methods {
-			if !m.IsClientStream {
+			if is(m) {
 				paths = append(paths, "/"+service+"/"+m.Name)
 			}
 		}

@@ -73,7 +73,7 @@ type conn struct {
 	window   int64     // how much may be sent on all streams
 	initial  int64     // initial window of a new stream
 	blocked  []*stream // the oldest first
-	buffered int       // bytes of requests that arrived in several pieces
+	buffered int       // bytes kept of requests, see stream.keep
 	wasUsed  bool      // a call ended since TakeUsed
 	out      outBuffer
 	freeOut  []byte

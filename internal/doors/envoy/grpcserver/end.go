@@ -113,7 +113,17 @@ func (c *conn) drained() {
 
 // endIfDrained ends a connection that was asked for all that it will be. The caller holds mu.
 func (c *conn) endIfDrained() {
-	if c.isFinal && len(c.streams) == 0 && len(c.out) == 0 && !c.writing {
+	if c.isFinal && len(c.out) == 0 && !c.writing && areLongLived(c.streams) {
 		c.finishSending()
 	}
+}
+
+// areLongLived reports whether all calls are long-lived.
+func areLongLived(calls map[uint32]*stream) bool {
+	for _, s := range calls {
+		if !s.longLived {
+			return false
+		}
+	}
+	return true
 }

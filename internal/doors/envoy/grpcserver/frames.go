@@ -254,6 +254,9 @@ func (c *conn) takeHeaders(f *http2.MetaHeadersFrame) error {
 		return mistake
 	}
 	c.streams[id] = s
+	if err := s.keep(memoryOf(s.fields)); err != nil {
+		return err
+	}
 	switch {
 	case f.StreamEnded():
 		return s.finishRequest()

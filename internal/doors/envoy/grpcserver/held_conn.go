@@ -9,15 +9,17 @@ type heldConn struct{ *conn }
 func (h heldConn) Activity() connlimit.Activity {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.streams) == 0 {
-		return connlimit.Idle
-	}
+	does := connlimit.Idle
 	for _, s := range h.streams {
-		if s.busy {
+		switch {
+		case s.longLived:
+		case s.busy && !s.isBlocked && len(h.out) <= maxUnsent:
 			return connlimit.Answering
+		default:
+			does = connlimit.AwaitingClient
 		}
 	}
-	return connlimit.AwaitingClient
+	return does
 }
 
 // TakeUsed implements connlimit.Conn.

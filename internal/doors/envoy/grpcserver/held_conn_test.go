@@ -1,34 +1,112 @@
 package grpcserver
 
 import (
+	"bytes"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
+	"golang.org/x/net/http2"
+
 	"github.com/stint-dev/stint/internal/connlimit"
+	"github.com/stint-dev/stint/test/servers"
 )
+
+// kept fails if the requests of all connections do not keep at least min and at most max bytes.
+func (c *client) kept(min, max int64) {
+	c.Helper()
+	c.ping()
+	if held := c.server.buffered.Load(); held < min || held > max {
+		c.Errorf("%d bytes are kept, want %d to %d", held, min, max)
+	}
+}
 
 // The memory of the unfinished requests of all connections is limited, in addition to that of one
 // connection. Calls that arrive in one piece are answered anyway.
 func TestUnfinishedRequestsShareAMemoryLimit(t *testing.T) {
 	c := connect(t, echo)
 	c.begin()
-	c.headers(1, false)
-	whole := message(strings.Repeat("x", 20<<10))
-	c.must(c.framer.WriteData(1, false, whole[:10<<10]))
-	c.ping()
-	if held := c.server.buffered.Load(); held != 10<<10 {
-		t.Fatalf("%d bytes are buffered, want 10 KiB", held)
+	whole := message(strings.Repeat("x", 60<<10))
+	for id := uint32(1); id <= 3; id += 2 {
+		c.headers(id, false)
+		for part := range slices.Chunk(whole[:40<<10], 10<<10) {
+			c.must(c.framer.WriteData(id, false, part))
+		}
 	}
+	c.kept(80<<10, 82<<10)
 	c.server.buffered.Add(maxOfServer) // those of others
-	c.must(c.framer.WriteData(1, false, whole[10<<10:12<<10]))
-	c.call(3, "hello")
+	c.must(c.framer.WriteData(1, false, whole[40<<10:42<<10]))
+	c.call(5, "hello")
 	go func() { _ = c.send() }()
-	if _, status, err := c.answers(2); err != nil || status[1] != "ENHANCE_YOUR_CALM" || status[3] != "0" {
+	if _, status, err := c.answers(2); err != nil || status[1] != "ENHANCE_YOUR_CALM" || status[5] != "0" {
 		t.Errorf("got the statuses %v, %v, want ENHANCE_YOUR_CALM and 0", status, err)
 	}
-	if held := c.server.buffered.Load(); held != maxOfServer {
-		t.Errorf("%d bytes too many are buffered", held-maxOfServer)
+	c.kept(maxOfServer+40<<10, maxOfServer+41<<10)
+}
+
+// The headers of requests, and what the plain version needs for each call, count as memory until
+// the call ends.
+func TestHeadersAndPlainCallsCountAsMemory(t *testing.T) {
+	began, release := make(chan bool), make(chan bool)
+	c := connectPlain(t, echo, func(w http.ResponseWriter, _ *http.Request) {
+		began <- true
+		<-release
+		w.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")
+	})
+	c.begin()
+	fields := bytes.Repeat(block(field("a", "")), 200)
+	c.must(c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: append(headersOf(method), fields...), EndHeaders: true}))
+	c.kept(200*40, 20<<10)
+	c.must(c.framer.WriteData(1, true, message("hello")))
+	go func() { _ = c.send() }()
+	if _, status, err := c.answers(1); err != nil || status[1] != "0" {
+		t.Errorf("got the statuses %v, %v, want 0", status, err)
 	}
+	c.kept(0, 0)
+	c.server.buffered.Add(maxOfServer) // those of others
+	c.path = plainMethod
+	for _, id := range []uint32{3, 5, 7} {
+		c.call(id, "hello")
+	}
+	go func() { _ = c.send() }()
+	<-began
+	if _, status, err := c.answers(2); err != nil || status[5] != "REFUSED_STREAM" || status[7] != "REFUSED_STREAM" {
+		t.Errorf("got the statuses %v, %v, want REFUSED_STREAM", status, err)
+	}
+	c.kept(maxOfServer+plainMemory, maxOfServer+plainMemory+2<<10)
+	close(release)
+	if _, _, err := c.answers(1); err != nil {
+		t.Error(err)
+	}
+	c.kept(maxOfServer, maxOfServer)
+}
+
+// A call whose client does not open the window for the response keeps no place in a full listener.
+func TestUnreadResponseIsNotBeingAnswered(t *testing.T) {
+	for _, path := range []string{method, plainMethod} {
+		c := connect(t, echo)
+		c.begin(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+		c.path = path
+		c.call(1, "hello")
+		go func() { _ = c.send() }()
+		for began := false; !began; {
+			frame, err := c.framer.ReadFrame()
+			c.must(err)
+			_, began = frame.(*http2.MetaHeadersFrame)
+		}
+		servers.Await(t, "the response waits", func() bool { return heldConn{c.conn()}.Activity() == connlimit.AwaitingClient })
+	}
+}
+
+// conn returns the server's side of the connection.
+func (c *client) conn() *conn {
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	for s := range c.server.conns {
+		return s
+	}
+	return nil
 }
 
 // A connection reports its activity, so that a full listener closes one that is idle.
@@ -41,12 +119,7 @@ func TestHeldConnReportsItsActivity(t *testing.T) {
 	})
 	c.begin()
 	c.ping()
-	var here *conn
-	c.server.mu.Lock()
-	for here = range c.server.conns {
-	}
-	c.server.mu.Unlock()
-	held := heldConn{here}
+	held := heldConn{c.conn()}
 	want := func(does connlimit.Activity, used bool) {
 		t.Helper()
 		if got, was := held.Activity(), held.TakeUsed(); got != does || was != used {

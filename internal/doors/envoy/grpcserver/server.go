@@ -47,7 +47,10 @@ type Options struct {
 	// those of Methods, are called when the request is complete. Other methods read messages as
 	// they arrive, and answer each or end.
 	SingleRequest []string
-	TLS           *tls.Config // nil for none
+	// LongLived are the paths of the methods of Plain whose calls last as long as the client
+	// likes. They keep a connection neither in a full listener nor after its last call.
+	LongLived []string
+	TLS       *tls.Config // nil for none
 
 	MaxHeaders    uint32 // bytes of a call's metadata
 	MaxStreams    int    // concurrent calls on one connection

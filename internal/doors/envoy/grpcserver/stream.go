@@ -13,14 +13,6 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// Limits of requests that arrive in several pieces.
-const (
-	maxBody     = 512 << 10 // bytes of one request
-	maxBuffered = 16 << 20  // bytes of all requests of a connection
-	// maxOfServer bounds the bytes of all connections.
-	maxOfServer = 64 << 20
-)
-
 // stream is one call. The connection's mu guards it, except for the fields that only the
 // answering goroutine uses.
 type stream struct {
@@ -34,6 +26,7 @@ type stream struct {
 	isGRPC                bool
 	usual                 bool // a call for Options.Answer
 	streaming             bool // the method reads messages as they arrive
+	longLived             bool // see Options.LongLived
 	call                  Call
 
 	body []byte // unread part of a request that arrived in several pieces
@@ -123,6 +116,7 @@ func (s *stream) readHeaders(f *http2.MetaHeadersFrame) bool {
 		s.call.Method = s.conn.server.o.Methods[at]
 	}
 	s.streaming = s.isGRPC && at < 0 && !slices.Contains(s.conn.server.o.SingleRequest, path)
+	s.longLived = slices.Contains(s.conn.server.o.LongLived, path)
 	return method != "" && scheme != "" && path != "" && method != http.MethodConnect
 }
 
@@ -160,12 +154,12 @@ func (s *stream) takeData(f *http2.DataFrame, size int) error {
 		return mistake
 	}
 	s.owed += size - len(data)
-	s.kept += len(data)
-	c.buffered += len(data)
-	ofServer := c.server.buffered.Add(int64(len(data)))
-	if s.kept > maxBody || c.buffered > maxBuffered || ofServer > maxOfServer {
+	if s.got > maxBody {
 		mistake.Code = http2.ErrCodeEnhanceYourCalm
 		return mistake
+	}
+	if err := s.keep(len(data)); err != nil {
+		return err
 	}
 	s.body = append(s.body, data...)
 	switch {
@@ -215,6 +209,8 @@ func (s *stream) isUsual(body []byte) bool {
 // startUsual adds a call to those that are answered together.
 func (s *stream) startUsual(message []byte) {
 	s.busy = true
+	s.release(memoryOf(s.fields))
+	s.fields = nil
 	s.call.Message = message
 	s.conn.batch = append(s.conn.batch, &s.call)
 }
@@ -255,6 +251,9 @@ func (s *stream) startPlain() error {
 		s.changed.Broadcast() // wakes the reader of the request
 		return nil
 	}
+	if s.keep(plainMemory) != nil {
+		return http2.StreamError{StreamID: s.id, Code: http2.ErrCodeRefusedStream} // the client may repeat the call
+	}
 	s.changed.L = &c.mu
 	var ctx context.Context
 	ctx, s.cancel = context.WithCancel(context.WithValue(c.ctx, http.LocalAddrContextKey, c.net.LocalAddr()))
@@ -286,8 +285,7 @@ func (s *stream) end(why error) {
 // forget removes a stream that will not be answered.
 func (s *stream) forget() {
 	delete(s.conn.streams, s.id)
-	s.conn.buffered -= s.kept
-	s.conn.server.buffered.Add(-int64(s.kept))
+	s.release(s.kept)
 	s.conn.wasUsed = s.conn.wasUsed || s.requested
 	if s.isBlocked {
 		s.unblock()
