@@ -114,14 +114,14 @@ func (h batchHandler) add(b *batch, c *grpcserver.Call) (bool, error) {
 	}
 	if c.Method == ratelimitv3.RateLimitService_ShouldRateLimit_FullMethodName {
 		q := new(ratelimitv3.RateLimitRequest)
-		if proto.Unmarshal(c.Message, q) != nil {
+		if unmarshal(c.Message, q) != nil {
 			return false, nil //nolint:nilerr // the plain version reports the error
 		}
 		l, err := h.readLimits(q)
 		return err == nil && len(l.of) == 1 && b.limits.add(c, l.checks), nil
 	}
 	q := new(authv3.CheckRequest)
-	if proto.Unmarshal(c.Message, q) != nil {
+	if unmarshal(c.Message, q) != nil {
 		return false, nil //nolint:nilerr // see above
 	}
 	checks, err := h.readCheck(q.GetAttributes())
@@ -230,7 +230,7 @@ func (h batchHandler) callAlone(c *grpcserver.Call) (proto.Message, error) {
 			return h.ShouldRateLimit(ctx, q.(*ratelimitv3.RateLimitRequest))
 		}
 	}
-	if err := proto.Unmarshal(c.Message, q); err != nil {
+	if err := unmarshal(c.Message, q); err != nil {
 		return nil, status.Errorf(codes.Internal, "grpc: failed to unmarshal the received message: %v", err)
 	}
 	answer, err := h.unary(ctx, q, &grpc.UnaryServerInfo{Server: h.Server, FullMethod: c.Method}, handle)

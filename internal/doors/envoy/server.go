@@ -130,7 +130,7 @@ func New(o Options) *Server {
 		o.Observe = func(int, time.Duration, string) {}
 	}
 	s := &Server{o: o, health: health.NewServer()}
-	s.grpc = grpc.NewServer(grpc.MaxRecvMsgSize(maxMessage), grpc.UnaryInterceptor(s.unary), grpc.StreamInterceptor(s.stream))
+	s.grpc = grpc.NewServer(grpc.MaxRecvMsgSize(maxMessage), grpc.ForceServerCodecV2(newCodec()), grpc.UnaryInterceptor(s.unary), grpc.StreamInterceptor(s.stream))
 	ratelimitv3.RegisterRateLimitServiceServer(s.grpc, s)
 	authv3.RegisterAuthorizationServer(s.grpc, s)
 	healthv1.RegisterHealthServer(s.grpc, s.health)
