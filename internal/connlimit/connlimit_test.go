@@ -105,6 +105,8 @@ func TestFullSetClosesTheLeastUsedConnection(t *testing.T) {
 	}{
 		"one that was never used":               {[]*fake{answered(), used(idle()), idle(), sends()}, 2},
 		"one that sends slowly":                 {[]*fake{answered(), used(idle()), sends(), used(sends())}, 2},
+		"one that sends, not a new one":         {[]*fake{answered(), {does: Starting}, sends(), used(idle())}, 2},
+		"a new one, not one in use":             {[]*fake{answered(), used(sends()), {does: Starting}, used(idle())}, 2},
 		"one that was used before":              {[]*fake{answered(), used(idle()), used(sends())}, 1},
 		"one that sends a later request slowly": {[]*fake{answered(), used(sends())}, 1},
 		"the new one":                           {[]*fake{answered(), used(answered())}, -1},

@@ -12,6 +12,7 @@ type Activity int
 const (
 	Idle           Activity = iota // it waits for a request
 	AwaitingClient                 // it waits for the rest of one, or for its client to read a response
+	Starting                       // it is new: its first request may be on its way
 	Answering                      // one is being answered
 )
 
@@ -45,8 +46,8 @@ func NewSet(max int) *Set {
 const maxLooked = 256
 
 // Add takes a new connection. Where the set is full it closes another for it, by preference
-// one that is idle and was not used lately, among a sample; it never closes one that is
-// being answered. It returns false if there is no room, and the caller is
+// one that is idle and was not used lately, among a sample; it closes a new one only where others
+// are in use, and never one that is being answered. It returns false if there is no room, and the caller is
 // to close the new one.
 func (s *Set) Add(c Conn) bool {
 	s.mu.Lock()

@@ -302,3 +302,40 @@ func TestFullListenerClosesClientsThatDoNotRead(t *testing.T) {
 		})
 	}
 }
+
+// TestFullListenerKeepsNewConnections connects twice, in place of clients that are slow to send. The
+// first client sends its request after that, as one that needs long for TLS.
+func TestFullListenerKeepsNewConnections(t *testing.T) {
+	const limit = 3
+	checks, dial := serveChecks(t, connlimit.NewSet(limit))
+	request := bodyOf("/v1/check", 2) + "{}"
+	for range limit {
+		if _, err := io.WriteString(dial(), request[:20]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	servers.Await(t, "the requests are being read", func() bool {
+		reading := 0
+		for _, c := range checks.open() {
+			if c.Activity() == connlimit.AwaitingClient {
+				reading++
+			}
+		}
+		return reading == limit
+	})
+	first := dial()
+	servers.Await(t, "the first one is being read", func() bool {
+		for _, c := range checks.open() {
+			if c.RemoteAddr().String() == first.LocalAddr().String() {
+				return c.isReading.Load()
+			}
+		}
+		return false
+	})
+	second := dial()
+	for _, c := range []net.Conn{second, first} {
+		if status, _ := answerOn(t, c, request); status != 200 {
+			t.Errorf("got status %d, want 200", status)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -126,6 +127,9 @@ type tlsConn struct {
 func (c *tlsConn) Handshake() error {
 	c.isReading.Store(true)
 	defer c.isReading.Store(false)
+	if c.isCut.Load() {
+		return os.ErrDeadlineExceeded // the deadline that Cut set was replaced
+	}
 	return c.secured.HandshakeContext(context.Background())
 }
 
@@ -245,8 +249,8 @@ func (c *conn) framingError() *FramingError {
 	return c.framer.err
 }
 
-// unusedGrace is how long a connection on which nothing was received stays open after its
-// listener is closed, counted from accept: its first request may be on its way.
+// unusedGrace is for how long after accept the first request of a connection on which nothing was
+// received may be on its way: if its listener is closed or full, others are closed first.
 const unusedGrace = 2 * time.Second
 
 // closeUnused closes the connection after a time unless something is received before. Browsers
@@ -280,6 +284,8 @@ func (c *conn) Activity() connlimit.Activity {
 		return connlimit.AwaitingClient
 	case state == connWaits:
 		return connlimit.Idle
+	case c.firstByte.Load() == notYet && time.Since(c.accepted) < unusedGrace:
+		return connlimit.Starting
 	case state != connReads || !c.isReading.Load():
 		return connlimit.Answering
 	case c.sending.Load():

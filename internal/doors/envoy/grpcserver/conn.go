@@ -55,7 +55,9 @@ type conn struct {
 	framer *http2.Framer // reads; and writes to out with mu held
 	peer   netip.Addr
 	secure *tls.ConnectionState
-	ctx    context.Context // ends with the connection
+	// accepted is when the connection was accepted.
+	accepted time.Time
+	ctx      context.Context // ends with the connection
 
 	// Used only by the reading goroutine.
 	batch    []*Call
@@ -105,7 +107,7 @@ var drainPing = [8]byte{'s', 't', 'i', 'n', 't', 'e', 'n', 'd'}
 
 // serveConn serves one connection until it ends.
 func (s *Server) serveConn(raw net.Conn) {
-	c := &conn{server: s, raw: raw, net: raw, streams: map[uint32]*stream{}, window: 65535, initial: 65535, credit: maxCredit}
+	c := &conn{server: s, raw: raw, net: raw, streams: map[uint32]*stream{}, window: 65535, initial: 65535, credit: maxCredit, accepted: time.Now()}
 	c.written.L = &c.mu
 	if !s.add(c) {
 		_ = raw.Close() // nothing was received

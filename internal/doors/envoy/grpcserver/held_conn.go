@@ -1,6 +1,13 @@
 package grpcserver
 
-import "github.com/stint-dev/stint/internal/connlimit"
+import (
+	"time"
+
+	"github.com/stint-dev/stint/internal/connlimit"
+)
+
+// startTime is for how long the first call of a new connection may be on its way.
+const startTime = 2 * time.Second
 
 // heldConn is a connection for connlimit.
 type heldConn struct{ *conn }
@@ -10,6 +17,9 @@ func (h heldConn) Activity() connlimit.Activity {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	does := connlimit.Idle
+	if h.lastID == 0 && time.Since(h.accepted) < startTime {
+		does = connlimit.Starting
+	}
 	for _, s := range h.streams {
 		switch {
 		case s.longLived:

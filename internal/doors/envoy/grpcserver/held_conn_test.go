@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/http2"
 
@@ -126,7 +127,12 @@ func TestHeldConnReportsItsActivity(t *testing.T) {
 			t.Errorf("Activity: got %d, used %v, want %d, %v", got, was, does, used)
 		}
 	}
-	want(connlimit.Idle, false)
+	for age, does := range map[time.Duration]connlimit.Activity{-time.Hour: connlimit.Starting, time.Hour: connlimit.Idle} {
+		held.mu.Lock()
+		held.accepted = time.Now().Add(-age)
+		held.mu.Unlock()
+		want(does, false)
+	}
 	c.headers(1, false)
 	c.ping()
 	want(connlimit.AwaitingClient, false)
