@@ -156,10 +156,10 @@ func newCertificate(name string, files TLSFiles) (*certificate, error) {
 
 // read reads the files. Its error is one line.
 func (c *certificate) read(files TLSFiles) (*pair, error) {
-	cert, err := os.ReadFile(files.Cert)
+	cert, err := readRegular(files.Cert)
 	var key []byte
 	if err == nil {
-		key, err = os.ReadFile(files.Key)
+		key, err = readRegular(files.Key)
 	}
 	loaded := &pair{text: slices.Concat(cert, []byte{0}, key)}
 	if err == nil {
@@ -169,6 +169,18 @@ func (c *certificate) read(files TLSFiles) (*pair, error) {
 		return nil, fmt.Errorf("the certificate of --%s: %s", c.name, oneLine(err))
 	}
 	return loaded, nil
+}
+
+// readRegular reads a regular file. Reading a pipe may last for ever.
+func readRegular(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	return os.ReadFile(path)
 }
 
 // warn logs that clients will reject the certificate at this time. It is used anyway: a new one

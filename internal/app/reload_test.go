@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -124,12 +125,17 @@ func TestReloadAppliesCertificatesLogLevelAndTrustedProxies(t *testing.T) {
 		t.Errorf("the settings shown are not those in effect: %s", shown)
 	}
 
+	pipe := filepath.Join(dir, "pipe") // nobody writes to it
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	// An invalid setting changes nothing, not even the other settings.
 	for _, wrong := range []func(){
 		func() { write("log-level: loud", first) },
 		func() { write("log-level: info\ncheck-auth: maybe", first) },
 		func() { write("log-level: info", TLSFiles{first.Cert, second.Key}) },
 		func() { write("log-level: info", TLSFiles{filepath.Join(dir, "none"), first.Key}) },
+		func() { write("log-level: info", TLSFiles{first.Cert, pipe}) },
 	} {
 		wrong()
 		text := reload()
