@@ -16,7 +16,7 @@ type Files struct {
 	options Options
 	size    int64
 	read    atomic.Int64
-	open    *os.File
+	open    io.ReadCloser
 	reader  *Reader
 	counts  Counts // of the files that are finished
 }
@@ -40,9 +40,12 @@ func OpenFiles(paths []string, o Options) (*Files, error) {
 }
 
 // sizeOf makes sure that path can be read and returns its size, 0 for what has
-// none.
+// none. It opens no pipe: its writer would take that for the reader.
 func sizeOf(path string) (int64, error) {
 	if path == "-" {
+		return 0, nil
+	}
+	if named, err := os.Stat(path); err == nil && named.Mode()&os.ModeNamedPipe != 0 {
 		return 0, nil
 	}
 	file, err := os.Open(path)
@@ -86,12 +89,9 @@ func (f *Files) Next() (Record, error) {
 func (f *Files) openNext() error {
 	path := f.paths[0]
 	f.paths = f.paths[1:]
-	file := os.Stdin
-	if path != "-" {
-		var err error
-		if file, err = os.Open(path); err != nil {
-			return err
-		}
+	file, err := f.options.open(path)
+	if err != nil {
+		return err
 	}
 	reader, err := NewReader(&counted{file, &f.read}, path, f.options)
 	if err != nil {
@@ -99,6 +99,17 @@ func (f *Files) openNext() error {
 	}
 	f.open, f.reader = file, reader
 	return nil
+}
+
+// open opens a log by its path.
+func (o *Options) open(path string) (io.ReadCloser, error) {
+	switch {
+	case o.Open != nil:
+		return o.Open(path)
+	case path == "-":
+		return os.Stdin, nil
+	}
+	return os.Open(path)
 }
 
 func (f *Files) finish() error {
@@ -138,7 +149,7 @@ func (f *Files) Close() error {
 
 // counted counts what is read through it.
 type counted struct {
-	in *os.File
+	in io.Reader
 	n  *atomic.Int64
 }
 

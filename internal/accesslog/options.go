@@ -2,6 +2,7 @@ package accesslog
 
 import (
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/stint-dev/stint/internal/keys"
@@ -31,6 +32,10 @@ type Options struct {
 	// kind (the text is the whole key) for a column called "key", and otherwise the
 	// name of the column.
 	Kind string
+
+	// Open opens a log of OpenFiles by its path. nil opens the file of that name, or
+	// standard input for "-".
+	Open func(path string) (io.ReadCloser, error)
 
 	// Keys must be the parser of the policies that the records are tried on.
 	Keys keys.Parser

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/connlimit"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/wholefile"
 )
 
 // listen binds an address, with TLS if there is a certificate. Its error is one line and names
@@ -180,7 +181,7 @@ func readRegular(path string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
-	return os.ReadFile(path)
+	return wholefile.Read(path, wholefile.MaxText)
 }
 
 // warn logs that clients will reject the certificate at this time. It is used anyway: a new one

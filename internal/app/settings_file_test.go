@@ -52,3 +52,22 @@ func TestSettingsFileKeepsTheSpellingOfNumbers(t *testing.T) {
 		t.Errorf("got %q, %q, %q, %d and %v", s.AdminPassword, s.NodeName, s.RedisPrefix, s.BackupKeep, s.AdminInsecure)
 	}
 }
+
+// A file that was named by mistake, as a device without end, must not take all memory.
+func TestFilesOfSettingsAreBounded(t *testing.T) {
+	long := writeFile(t, "log-level: warn\n#"+strings.Repeat("a", 1<<20))
+	for _, path := range []string{long, "/dev/zero"} {
+		for bound, args := range map[string][]string{
+			"the settings file " + path + ": " + path + " is larger than 1 MiB": {"config", "check", path},
+			path + " is larger than 1 MiB":                                      {"--config", path},
+			"STINT_ADMIN_TOKEN_FILE: " + path + " is larger than 64 KiB":        {"--admin-token-file", path},
+			"the certificate of --listen: " + path + " is larger than 1 MiB":    {"--tls-cert", path, "--tls-key", path, "--data-dir", t.TempDir()},
+		} {
+			var out, wrong strings.Builder
+			code := Main(Process{Args: args, Out: &out, Logs: &wrong})
+			if code != 1 || !strings.HasSuffix(wrong.String(), bound+"\n") || strings.Count(wrong.String(), "\n") != 1 {
+				t.Errorf("%q: got the exit code %d: %s%s", args, code, &out, &wrong)
+			}
+		}
+	}
+}

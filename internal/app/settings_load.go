@@ -9,12 +9,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/knadh/koanf/providers/file"
 	"github.com/knadh/koanf/v2"
 	"github.com/spf13/pflag"
 
 	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/openid"
+	"github.com/stint-dev/stint/internal/wholefile"
 )
 
 // ErrHelp is returned by Load when the usage or the version was requested and
@@ -236,14 +236,14 @@ func (o *option) readFile(path string) (string, error) {
 	if !o.readsFile() {
 		source = o.label()
 	}
-	content, err := os.ReadFile(path)
+	content, err := wholefile.Read(path, maxSecretFile)
 	text := strings.TrimSpace(string(content))
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("%s: %s", source, oneLine(err))
 	case text == "":
 		return "", fmt.Errorf("%s: the file %s is empty", source, path)
-	case len(content) > maxSecretFile || bytes.ContainsAny([]byte(text), "\n\x00"):
+	case bytes.ContainsAny([]byte(text), "\n\x00"):
 		return "", fmt.Errorf("%s: the file %s must hold one line", source, path)
 	}
 	return text, nil
@@ -264,7 +264,7 @@ func readSettingsFile(path string, options []option) (values map[string]string, 
 	}
 	const nested = "\x00" // joins the names of a nested setting; no name contains it
 	k := koanf.New(nested)
-	if err := k.Load(file.Provider(path), settingsParser{}); err != nil {
+	if err := k.Load(settingsFile(path), settingsParser{}); err != nil {
 		return nil, nil, []error{fmt.Errorf("the settings file %s: %s", path, oneLine(err))}
 	}
 	values = map[string]string{}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/crawlers"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wholefile"
 )
 
 // value reads and writes a field of Settings as text.
@@ -318,6 +319,17 @@ func crawlerOperators(field *[]crawlers.Operator) value {
 		},
 	}
 }
+
+// settingsFile is the path of a settings file, as a koanf.Provider.
+type settingsFile string
+
+// ReadBytes implements koanf.Provider.
+func (path settingsFile) ReadBytes() ([]byte, error) {
+	return wholefile.Read(string(path), wholefile.MaxText)
+}
+
+// Read implements koanf.Provider.
+func (settingsFile) Read() (map[string]any, error) { return nil, errors.ErrUnsupported }
 
 // settingsParser reads a settings file. Numbers and dates keep their spelling: a password of
 // digits would be rounded otherwise, and the node name 007 would be 7.

@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rowfile"
 )
 
 // Truth says of keys what they are. Keys that it does not name are benign.
@@ -63,7 +64,7 @@ type truthLine struct {
 // RFC 3339 or in Unix seconds; it is missing or empty for a benign key. name is what errors
 // call the file.
 func ReadTruth(in io.Reader, name string, parser keys.Parser) (*Truth, error) {
-	reader := bufio.NewReader(in)
+	reader := rowfile.NewReader(in)
 	next := readTruthCSV
 	if first, err := reader.Peek(1); err == nil && first[0] == '{' {
 		next = readTruthJSON
@@ -123,7 +124,7 @@ func attackTime(text string) (time.Time, error) {
 	return at, nil
 }
 
-func readTruthCSV(in *bufio.Reader, add func(int, truthLine) error) error {
+func readTruthCSV(in *rowfile.Reader, add func(int, truthLine) error) error {
 	rows := csv.NewReader(in)
 	names, err := rows.Read()
 	if errors.Is(err, io.EOF) {
@@ -147,6 +148,7 @@ func readTruthCSV(in *bufio.Reader, add func(int, truthLine) error) error {
 		if err != nil {
 			return err
 		}
+		in.NextRow()
 		line, _ := rows.FieldPos(0)
 		if err := add(line, truthLine{row[key], row[label], row[attack]}); err != nil {
 			return err
@@ -154,9 +156,10 @@ func readTruthCSV(in *bufio.Reader, add func(int, truthLine) error) error {
 	}
 }
 
-func readTruthJSON(in *bufio.Reader, add func(int, truthLine) error) error {
+func readTruthJSON(in *rowfile.Reader, add func(int, truthLine) error) error {
 	scanner := bufio.NewScanner(in)
 	for line := 1; scanner.Scan(); line++ {
+		in.NextRow()
 		if len(strings.TrimSpace(scanner.Text())) == 0 {
 			continue
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
@@ -65,7 +64,7 @@ With --dry-run the server checks the whole backup and says what it holds; nothin
 		Example: "admin restore stint-2026-11-20.backup --dry-run\nadmin restore stint-2026-11-20.backup --yes",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			file, err := os.Open(args[0])
+			file, err := con.Open(args[0])
 			if err != nil {
 				return err
 			}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
-	"github.com/stint-dev/stint/internal/atomicfile"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/cli/output"
@@ -117,20 +115,15 @@ func importBlocks(ctx context.Context, con *console.Console, server *client.Clie
 	if err != nil {
 		return nil, err
 	}
-	var file *os.File
-	switch {
-	case path != "-":
-		file, err = os.Open(path)
-	case f.confirmBroad: // it may have to be sent twice
-		file, err = tempCopy(con.Stdin)
-	default:
-		file = con.Stdin
-	}
+	file, err := con.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	if file != con.Stdin {
-		defer file.Close()
+	defer file.Close()
+	if f.confirmBroad { // it may have to be sent twice
+		if err := file.Keep(); err != nil {
+			return nil, err
+		}
 	}
 	answer, err := sendFile(con, file, func(from io.Reader) (*wire.ImportAnswer, error) {
 		return server.Blocks.Import(ctx, from, media, f.options())
@@ -145,7 +138,7 @@ func importBlocks(ctx context.Context, con *console.Console, server *client.Clie
 	}
 	options := f.options()
 	options.Set("confirm", broad.Confirm)
-	if _, err := file.Seek(0, io.SeekStart); err != nil {
+	if err := file.Rewind(); err != nil {
 		return nil, err
 	}
 	answer, err = sendFile(con, file, func(from io.Reader) (*wire.ImportAnswer, error) {
@@ -155,23 +148,6 @@ func importBlocks(ctx context.Context, con *console.Console, server *client.Clie
 		return nil, &console.ExitError{Code: console.Unconfirmed, Err: fmt.Errorf("%w Blocks or traffic changed since the first answer; repeat the command", err)}
 	}
 	return answer, err
-}
-
-// tempCopy copies an input that cannot be read twice to an unnamed temporary file.
-func tempCopy(from io.Reader) (*os.File, error) {
-	file, err := atomicfile.Unnamed()
-	if err != nil {
-		return nil, err
-	}
-	_, err = io.Copy(file, from)
-	if err == nil {
-		_, err = file.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		file.Close()
-		return nil, err
-	}
-	return file, nil
 }
 
 func inputName(path string) string {
@@ -229,14 +205,10 @@ func printBroad(con *console.Console, all []wire.BroadRow, count int) {
 }
 
 // sendFile sends a file and shows how much of it is sent.
-func sendFile[T any](con *console.Console, file *os.File, send func(io.Reader) (T, error)) (T, error) {
-	size := int64(0)
-	if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
-		size = info.Size()
-	}
+func sendFile[T any](con *console.Console, file *console.Input, send func(io.Reader) (T, error)) (T, error) {
 	bar := con.Progress()
 	defer bar.End()
-	return send(&countingReader{from: file, report: func(done int64) { bar.Show("sending", done, size, true) }})
+	return send(&countingReader{from: file, report: func(done int64) { bar.Show("sending", done, file.Size, true) }})
 }
 
 // countingReader reports how many bytes were read.

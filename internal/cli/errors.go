@@ -25,7 +25,7 @@ const exitHelp = `Exit codes:
   6  a confirmation (--yes) is required; nothing was changed
   7  what an argument or a flag names does not exist, or the server does not have it
   8  the token is missing, unknown or may not do this
-130  interrupted by Ctrl-C
+130  interrupted by Ctrl-C or SIGTERM
 
 run exits with its command's own code, and with one of these where the command was not run.`
 

@@ -174,12 +174,12 @@ func tryPolicy(ctx context.Context, con *console.Console, server *client.Client,
 	if log == "" {
 		return server.Policies.Try(ctx, draft, last)
 	}
-	file, name, err := con.Open(log)
+	file, err := con.Open(log)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	return server.Policies.Backtest(ctx, draft, name, file)
+	return server.Policies.Backtest(ctx, draft, file.Name, file)
 }
 
 func printTrial(con *console.Console, p *output.Printer, t wire.PolicyTrial) error {

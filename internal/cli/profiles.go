@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 
@@ -200,13 +199,11 @@ first of them, and the invalid rows. Plans that no policy applies to are named.`
 			if err != nil {
 				return err
 			}
-			file := con.Stdin
-			if args[0] != "-" {
-				if file, err = os.Open(args[0]); err != nil {
-					return err
-				}
-				defer file.Close()
+			file, err := con.Open(args[0])
+			if err != nil {
+				return err
 			}
+			defer file.Close()
 			options := url.Values{}
 			if skipBad {
 				options.Set("skip_bad", "true")

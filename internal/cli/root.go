@@ -23,7 +23,8 @@ import (
 func Main(args []string, sys console.System) console.Code {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	con := &console.Console{System: sys}
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	con := &console.Console{System: sys, Interrupted: ctx.Done()}
 	root := newRoot(con)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)

@@ -20,6 +20,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/stint-dev/stint/internal/wholefile"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -72,12 +73,9 @@ type escalation struct {
 // itself. They are returned in canonical form with every default filled in. Errors
 // contain name, and the line if it is known.
 func Read(r io.Reader, name string) ([]wire.PolicyRequest, error) {
-	text, err := io.ReadAll(io.LimitReader(r, MaxSize+1))
+	text, err := wholefile.ReadFrom(r, name, MaxSize)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if len(text) > MaxSize {
-		return nil, fmt.Errorf("%s is larger than %d MiB", name, MaxSize>>20)
+		return nil, err
 	}
 	read, lines, err := parse(text)
 	if err != nil {

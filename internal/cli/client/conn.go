@@ -177,7 +177,20 @@ func (c *conn) openBody(ctx context.Context, r request) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
+	answer.Body = &wholeBody{answer.Body}
 	return answer.Body, nil
+}
+
+// wholeBody is a body whose end must not be missing.
+type wholeBody struct{ io.ReadCloser }
+
+// Read implements io.Reader.
+func (b *wholeBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, context.Canceled) {
+		err = fmt.Errorf("the server's answer is incomplete: %w", err)
+	}
+	return n, err
 }
 
 // send sends r and returns the answer, successful or not.
@@ -193,6 +206,10 @@ func (c *conn) send(ctx context.Context, r request) (*http.Response, error) {
 	target := *c.base
 	target.Path, target.RawPath = joinPath(c.base.Path, r.path)
 	target.RawQuery = r.query.Encode()
+	stream := &streamBody{from: body}
+	if r.stream != nil {
+		body = stream
+	}
 	var sent atomic.Bool
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
 	req, err := http.NewRequestWithContext(traced, r.method, target.String(), body)
@@ -210,9 +227,12 @@ func (c *conn) send(ctx context.Context, r request) (*http.Response, error) {
 	}
 	answer, err := c.http.Do(req)
 	if err != nil {
+		if failed := stream.failed.Load(); failed != nil && !errors.Is(*failed, context.Canceled) {
+			return nil, fmt.Errorf("nothing was changed: %w", *failed)
+		}
 		lost := &Unreachable{URL: c.base.Scheme + "://" + c.base.Host, Err: err, MaybeDone: sent.Load() && r.method != http.MethodGet && !r.readOnly}
 		if parent := context.Cause(ctx); errors.Is(parent, context.Canceled) {
-			if !lost.MaybeDone {
+			if !lost.MaybeDone || r.stream != nil && !stream.ended.Load() {
 				return nil, parent
 			}
 			lost.Err = parent // the server continues with what it has received
@@ -220,6 +240,26 @@ func (c *conn) send(ctx context.Context, r request) (*http.Response, error) {
 		return nil, lost
 	}
 	return answer, nil
+}
+
+// streamBody is the stream of a request. It remembers how reading it ended: a server changes
+// nothing until it has the whole stream.
+type streamBody struct {
+	from   io.Reader
+	ended  atomic.Bool           // it was read to its end
+	failed atomic.Pointer[error] // it could not be read
+}
+
+// Read implements io.Reader.
+func (b *streamBody) Read(p []byte) (int, error) {
+	n, err := b.from.Read(p)
+	switch {
+	case errors.Is(err, io.EOF):
+		b.ended.Store(true)
+	case err != nil:
+		b.failed.Store(&err)
+	}
+	return n, err
 }
 
 func joinPath(base, escaped string) (path, rawPath string) {

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -108,5 +109,47 @@ func TestInterruptedChangeMayBeSaved(t *testing.T) {
 	})
 	if !errors.Is(read, context.Canceled) || strings.Contains(read.Error(), "may have been saved") {
 		t.Errorf("an interrupted read: got %v", read)
+	}
+}
+
+// TestCutAnswerIsIncomplete reads an export that the server cuts.
+func TestCutAnswerIsIncomplete(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "pattern,reason\n")
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}))
+	defer server.Close()
+	c, err := New(server.URL, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := c.Blocks.Export(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer body.Close()
+	if text, err := io.ReadAll(body); !errors.Is(err, io.ErrUnexpectedEOF) || !strings.HasPrefix(err.Error(), "the server's answer is incomplete: ") {
+		t.Errorf("read %q, %v", text, err)
+	}
+}
+
+// TestUnreadStreamChangesNothing sends what ends with an error: the server gets an incomplete
+// request, from which it changes nothing.
+func TestUnreadStreamChangesNothing(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err == nil {
+			t.Error("the server got a whole request")
+		}
+	}))
+	defer server.Close()
+	c, err := New(server.URL, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("input/output error")
+	_, err = c.Blocks.Import(t.Context(), io.MultiReader(strings.NewReader("192.0.2.1\n"), iotest.ErrReader(broken)), "text/plain", nil)
+	if !errors.Is(err, broken) || errors.As(err, new(*Unreachable)) || strings.Contains(err.Error(), "may have been saved") {
+		t.Errorf("a file that cannot be read: got %v", err)
 	}
 }

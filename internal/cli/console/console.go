@@ -3,9 +3,8 @@
 package console
 
 import (
+	"context"
 	"errors"
-	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wholefile"
 )
 
 // The environment variables that replace flags.
@@ -52,6 +52,8 @@ func programName() string {
 // Console is the process with its global flags.
 type Console struct {
 	System
+	// Interrupted is closed when the command shall end; nil means never.
+	Interrupted <-chan struct{}
 
 	context        string // the name of a context
 	url            string
@@ -144,7 +146,10 @@ func (c *Console) readToken(source, file string) (string, error) {
 	if rest, inHome := strings.CutPrefix(file, "~/"); inHome {
 		file = filepath.Join(c.Getenv("HOME"), rest)
 	}
-	text, err := readSecretFile(file)
+	text, err := readSecretFile(c, file)
+	if errors.Is(err, context.Canceled) {
+		return "", err
+	}
 	if err != nil {
 		return "", Usagef("%s: %w", source, err)
 	}
@@ -154,35 +159,15 @@ func (c *Console) readToken(source, file string) (string, error) {
 // maxSecretFile is the maximum size of a file that contains a token, in bytes.
 const maxSecretFile = 4 << 10
 
-func readSecretFile(path string) (string, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxSecretFile+1))
+func readSecretFile(c *Console, path string) (string, error) {
+	text, err := await(c, func() ([]byte, error) { return wholefile.Read(path, maxSecretFile) })
 	switch {
 	case err != nil:
 		return "", err
-	case len(text) > maxSecretFile:
-		return "", fmt.Errorf("%s is too large to contain a token", path)
 	case strings.TrimSpace(string(text)) == "":
 		return "", errors.New(path + " is empty")
 	}
 	return string(text), nil
-}
-
-// Open opens a file for reading, or standard input for "-". The name is for messages.
-// The caller closes the file.
-func (c *Console) Open(path string) (file io.ReadCloser, name string, err error) {
-	if path == "-" {
-		return io.NopCloser(c.Stdin), "standard input", nil
-	}
-	file, err = os.Open(path)
-	if err != nil {
-		return nil, "", Usagef("%w", err)
-	}
-	return file, filepath.Base(path), nil
 }
 
 // FirstOf returns the first of the texts that is not empty.

@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/stint-dev/stint/internal/atomicfile"
+	"github.com/stint-dev/stint/internal/wholefile"
 )
 
 // EnvContext is the variable with the name of the context to use.
@@ -66,7 +67,7 @@ func (c *Console) ReadContexts() (*Contexts, error) {
 	if path == "" {
 		return all, nil
 	}
-	text, err := os.ReadFile(path)
+	text, err := wholefile.Read(path, wholefile.MaxText)
 	if errors.Is(err, fs.ErrNotExist) {
 		return all, nil
 	}

@@ -16,7 +16,7 @@ const (
 	Unconfirmed Code = 6   // a confirmation is required; nothing was changed
 	NotFound    Code = 7   // what an argument or a flag names does not exist on the server
 	Denied      Code = 8   // the token is missing, unknown or may not do this
-	Interrupted Code = 130 // by Ctrl-C
+	Interrupted Code = 130 // by Ctrl-C or SIGTERM
 )
 
 // ExitError ends a command with its own exit code. A nil Err means that the reason has

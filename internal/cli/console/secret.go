@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -82,10 +83,18 @@ func joinAnd(texts []string) string {
 // input.
 func (c *Console) secret(prompt string) (string, error) {
 	if !c.Interactive() {
-		return readLine(c.Stdin)
+		return readLine(c)
 	}
 	c.ask(prompt + ": ")
-	text, err := term.ReadPassword(int(c.Stdin.Fd()))
+	terminal := int(c.Stdin.Fd())
+	before, err := term.GetState(terminal)
+	if err != nil {
+		return "", err
+	}
+	text, err := await(c, func() ([]byte, error) { return term.ReadPassword(terminal) })
+	if errors.Is(err, context.Canceled) {
+		err = errors.Join(err, term.Restore(terminal, before)) // ReadPassword has hidden what is typed
+	}
 	c.ask("\n")
 	return string(text), err
 }
@@ -93,8 +102,13 @@ func (c *Console) secret(prompt string) (string, error) {
 // maxLine is the maximum length of a line of standard input, in bytes.
 const maxLine = 4 << 10
 
-// readLine reads a line byte by byte, so that the rest of the input stays unread.
-func readLine(in io.Reader) (string, error) {
+// readLine reads a line of standard input.
+func readLine(c *Console) (string, error) {
+	return await(c, func() (string, error) { return lineOf(c.Stdin) })
+}
+
+// lineOf reads a line byte by byte, so that the rest of the input stays unread.
+func lineOf(in io.Reader) (string, error) {
 	var line []byte
 	one := make([]byte, 1)
 	for len(line) < maxLine {

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -56,7 +57,11 @@ func (c *Console) Confirm(question, flag string) error {
 		return &ExitError{Unconfirmed, fmt.Errorf("%s Repeat the command with %s to confirm", question, flag)}
 	}
 	c.ask(question + " Continue? [y/N] ")
-	answer, err := readLine(c.Stdin)
+	answer, err := readLine(c)
+	if errors.Is(err, context.Canceled) {
+		c.ask("\n")
+		return err
+	}
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
 		return nil

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -120,12 +119,12 @@ func runBacktest(ctx context.Context, con *console.Console, paths []string, f *b
 	for _, text := range options.Warnings() {
 		con.Notef("Warning: %s", text)
 	}
-	read, err := f.logFlags.options()
+	read, err := f.logFlags.options(con)
 	if err != nil {
 		return err
 	}
 	if f.keysFile != "" {
-		if options.Plans, err = readPlans(f.keysFile, read.Keys); err != nil {
+		if options.Plans, err = readPlans(con, f.keysFile, read.Keys); err != nil {
 			return err
 		}
 	}
@@ -247,12 +246,15 @@ func readTruth(con *console.Console, path string, read accesslog.Options) (*back
 	if path == "" {
 		return nil, nil
 	}
-	file, name, err := con.Open(path)
+	file, err := con.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	truth, err := backtest.ReadTruth(file, name, read.Keys)
+	truth, err := backtest.ReadTruth(file, file.Name, read.Keys)
+	if errors.Is(err, context.Canceled) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, console.Usagef("--truth: %w", err)
 	}
@@ -306,12 +308,15 @@ func FindPreset(name string) (presets.Preset, error) {
 
 // ReadPolicies reads a policy file, or standard input for "-".
 func ReadPolicies(con *console.Console, path string) ([]wire.PolicyRequest, error) {
-	file, name, err := con.Open(path)
+	file, err := con.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	policies, err := policyfile.Read(file, name)
+	policies, err := policyfile.Read(file, file.Name)
+	if errors.Is(err, context.Canceled) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, console.Usagef("%w", err)
 	}
@@ -352,14 +357,17 @@ func allForZero(limit int) int {
 }
 
 // readPlans reads the plans from a file of keys.
-func readPlans(path string, parser keys.Parser) (func(keys.Key) string, error) {
-	file, err := os.Open(path)
+func readPlans(con *console.Console, path string, parser keys.Parser) (func(keys.Key) string, error) {
+	file, err := con.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
 	plans := map[string]string{}
 	for p, err := range profilelist.Read(file, profilelist.Detect(path, nil), parser) {
+		if errors.Is(err, context.Canceled) {
+			return nil, err
+		}
 		if err != nil {
 			return nil, console.Usagef("--keys %q: %w", path, err)
 		}

@@ -133,7 +133,7 @@ func runFollow(ctx context.Context, con *console.Console, paths []string, f *fol
 
 // options validates the flags.
 func (f *followFlags) options(con *console.Console) (logfollow.Options, error) {
-	read, err := f.logFlags.options()
+	read, err := f.logFlags.options(con)
 	switch {
 	case err != nil:
 		return logfollow.Options{}, err

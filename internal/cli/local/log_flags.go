@@ -2,6 +2,7 @@ package local
 
 import (
 	"errors"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -28,12 +29,13 @@ func (f *logFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.kind, "kind", "", "the kind of the column's keys, for example token for token:...")
 }
 
-func (f *logFlags) options() (accesslog.Options, error) {
+func (f *logFlags) options(con *console.Console) (accesslog.Options, error) {
 	format, err := accesslog.ParseFormat(f.format)
 	if err != nil {
 		return accesslog.Options{}, console.Usagef("--format: %w", err)
 	}
-	return accesslog.Options{Format: format, Key: f.keyColumn, Time: f.timeColumn, Cost: f.costColumn, Account: f.account, Kind: f.kind}, nil
+	open := func(path string) (io.ReadCloser, error) { return con.Open(path) }
+	return accesslog.Options{Open: open, Format: format, Key: f.keyColumn, Time: f.timeColumn, Cost: f.costColumn, Account: f.account, Kind: f.kind}, nil
 }
 
 // usageOfLog returns a usage error if a log cannot be read with the given flags, and any other

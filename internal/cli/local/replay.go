@@ -54,7 +54,7 @@ admin replay access.log.gz --check-url http://127.0.0.1:8080 --speed 0 -o json`,
 }
 
 func runReplay(ctx context.Context, con *console.Console, paths []string, f *replayFlags) (err error) {
-	read, err := f.logFlags.options()
+	read, err := f.logFlags.options(con)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/cli/console"
+)
+
+// TestSignalEndsACommandThatWaitsForInput sends signals to commands that read a named pipe into
+// which nobody writes.
+func TestSignalEndsACommandThatWaitsForInput(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, args := range map[string][]string{
+		"apply":    {"apply", "-f", "PIPE"},
+		"import":   {"block", "import", "PIPE", "--format", "plain", "--reason", "x"},
+		"restore":  {"restore", "PIPE", "--yes"},
+		"backtest": {"backtest", "PIPE", "--rule", "1/s"},
+		"truth":    {"backtest", filepath.Join("..", "..", "docs", "examples", "access.log"), "--rule", "1/s", "--truth", "PIPE"},
+		"token":    {"block", "list", "--token-file", "PIPE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pipe := filepath.Join(t.TempDir(), "pipe")
+			if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // only a failed test takes as long
+			defer cancel()
+			var errs strings.Builder
+			command := exec.CommandContext(ctx, program)
+			command.Args = append([]string{"admin"}, args...)
+			for i, arg := range command.Args {
+				if arg == "PIPE" {
+					command.Args[i] = pipe
+				}
+			}
+			command.Env = append(os.Environ(), "HOME="+t.TempDir())
+			command.Stderr = &errs
+			if err := command.Start(); err != nil {
+				t.Fatal(err)
+			}
+			waitForReader(ctx, t, pipe)
+			if err := command.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			var exit *exec.ExitError
+			if err := command.Wait(); !errors.As(err, &exit) || exit.ExitCode() != int(console.Interrupted) || errs.String() != "admin: interrupted\n" {
+				t.Errorf("got %v: %s", err, &errs)
+			}
+		})
+	}
+}
+
+// waitForReader returns when somebody has opened a named pipe. It leaves the pipe open, with
+// nothing in it, until the test ends.
+func waitForReader(ctx context.Context, t *testing.T, pipe string) {
+	t.Helper()
+	for {
+		file, err := os.OpenFile(pipe, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+		if err == nil {
+			t.Cleanup(func() { file.Close() })
+			return
+		}
+		if !errors.Is(err, syscall.ENXIO) || ctx.Err() != nil {
+			t.Fatal(err, ctx.Err())
+		}
+		time.Sleep(time.Millisecond)
+	}
+}

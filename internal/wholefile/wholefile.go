@@ -1,0 +1,45 @@
+// Package wholefile reads files whole, up to a bound: a device, or a file that was named by
+// mistake, must not take all memory.
+package wholefile
+
+import (
+	"fmt"
+	"io"
+	"os"
+)
+
+// MaxText bounds the files that people write or administer, such as settings and certificates.
+const MaxText = 1 << 20
+
+// Read returns the content of the file at path. It fails, in one line that names the bound, if
+// the file has more than limit bytes, and reads hardly more of it than that.
+func Read(path string, limit int) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return ReadFrom(file, path, limit)
+}
+
+// ReadFrom is Read for what is open already. Errors that are not those of from call it name.
+func ReadFrom(from io.Reader, name string, limit int) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(from, int64(limit)+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > limit {
+		return nil, fmt.Errorf("%s is larger than %s", name, size(limit))
+	}
+	return text, nil
+}
+
+func size(limit int) string {
+	switch {
+	case limit >= 1<<20:
+		return fmt.Sprintf("%d MiB", limit>>20)
+	case limit >= 1<<10:
+		return fmt.Sprintf("%d KiB", limit>>10)
+	}
+	return fmt.Sprintf("%d bytes", limit)
+}

@@ -1,0 +1,38 @@
+package wholefile_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stint-dev/stint/internal/wholefile"
+)
+
+func TestReadReturnsAFileUpToItsBound(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	want := bytes.Repeat([]byte("a"), 2<<10)
+	if err := os.WriteFile(path, want, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := wholefile.Read(path, len(want)); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("got %d bytes, %v", len(got), err)
+	}
+	for limit, bound := range map[int]string{len(want) - 1: "1 KiB", 10: "10 bytes"} {
+		if _, err := wholefile.Read(path, limit); err == nil || err.Error() != path+" is larger than "+bound {
+			t.Errorf("with a bound of %d bytes: got %v", limit, err)
+		}
+	}
+}
+
+func TestReadEndsOnADeviceWithoutEnd(t *testing.T) {
+	if _, err := wholefile.Read("/dev/zero", wholefile.MaxText); err == nil || err.Error() != "/dev/zero is larger than 1 MiB" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestReadRefusesAFolder(t *testing.T) {
+	if text, err := wholefile.Read(t.TempDir(), 10); err == nil {
+		t.Errorf("got %q", text)
+	}
+}
