@@ -55,7 +55,32 @@ func (d *Detection) Offenders(ctx context.Context, q offences.Query) (*offences.
 	if err != nil {
 		return nil, err
 	}
-	r := &offences.OffenderReport{Ranking: ranking, AllowedExact: ranking.Untracked == 0 && !isInAddition(d.View.Selector(), q.Policy), States: states}
+	r, err := withDetails(ctx, d, q, ranking)
+	if err != nil {
+		return nil, err
+	}
+	r.States = states
+	return r, nil
+}
+
+// EachOffenderPage calls do with all offenders of a span, in order, a page of Rows at a time. The
+// keys and their counts are of one state of the database, however long do takes.
+func (d *Detection) EachOffenderPage(ctx context.Context, q offences.Query, do func(*offences.OffenderReport) error) error {
+	if _, err := selectState(&q, d.View.Blocks(), d.now()); err != nil {
+		return err
+	}
+	return d.Store.EachRankedPage(ctx, q, func(ranking offences.Ranking) error {
+		r, err := withDetails(ctx, d, q, ranking)
+		if err != nil {
+			return err
+		}
+		return do(r)
+	})
+}
+
+// withDetails adds to ranked keys what else is known of them.
+func withDetails(ctx context.Context, d *Detection, q offences.Query, ranking offences.Ranking) (*offences.OffenderReport, error) {
+	r := &offences.OffenderReport{Ranking: ranking, AllowedExact: ranking.Untracked == 0 && !isInAddition(d.View.Selector(), q.Policy)}
 	page := make([]string, len(ranking.Rows))
 	at := make(map[string]*offences.Offender, len(page))
 	r.Rows = make([]offences.Offender, len(page))
@@ -64,7 +89,7 @@ func (d *Detection) Offenders(ctx context.Context, q offences.Query) (*offences.
 		r.Rows[i].Ranked = ranked
 		at[ranked.Key] = &r.Rows[i]
 	}
-	if err := d.addDetails(ctx, q, ranking.Span, page, at); err != nil {
+	if err := addDetails(ctx, d.Store, q, ranking.Span, page, at); err != nil {
 		return nil, err
 	}
 	if err := d.addTraffic(ctx, q.Policy, r, page, at); err != nil {
@@ -119,12 +144,12 @@ const maxPoints = 120
 // finelySpan is the longest span whose trend has parts of less than an hour.
 const finelySpan = 6 * time.Hour
 
-func (d *Detection) addDetails(ctx context.Context, q offences.Query, span offences.Span, page []string, at map[string]*offences.Offender) error {
+func addDetails(ctx context.Context, store DetectionStore, q offences.Query, span offences.Span, page []string, at map[string]*offences.Offender) error {
 	points := min(max(1, q.Points), maxPoints)
 	if span.To.Sub(span.From) > finelySpan { // shorter parts would need all the minutes
 		points = min(points, int(span.To.Sub(span.From)/time.Hour))
 	}
-	details, _, err := d.Store.Details(ctx, q, page, span, points)
+	details, _, err := store.Details(ctx, q, page, span, points)
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,9 @@ type DetectionStore interface {
 	// EachRanked calls do with every key on all pages of Rank, in order, with Key and Offences
 	// only.
 	EachRanked(ctx context.Context, q offences.Query, do func(offences.Ranked) error) (offences.Span, error)
+	// EachRankedPage calls do with the keys of EachRanked, in order, a page of Rows at a time, of
+	// one state of the database. A Ranking has Span, Rows and Untracked only.
+	EachRankedPage(ctx context.Context, q offences.Query, do func(offences.Ranking) error) error
 	// Details reads the activity of a page of keys in a span, in up to points parts. Of the
 	// offences it reads those that q selects; the span and order of q are ignored. The Reading
 	// says how the span was read; Reading.Part is the length of a part.

@@ -145,24 +145,16 @@ func (h *offenderHandler) wireReport(r *offences.OffenderReport) wire.OffenderRe
 	return out
 }
 
-// eachOffender calls do for every offender on all pages of a report.
+// eachOffender calls do for every offender.
 func (h *offenderHandler) eachOffender(ctx context.Context, o offences.Query, do func(wire.Offender) error) error {
-	o.Limit = 1000
-	for {
-		report, err := h.detection.Offenders(ctx, o)
-		if err != nil {
-			return err
-		}
+	return h.detection.EachOffenderPage(ctx, o, func(report *offences.OffenderReport) error {
 		for _, row := range h.wireReport(report).Items {
 			if err := do(row); err != nil {
 				return err
 			}
 		}
-		if report.Next == "" {
-			return nil
-		}
-		o.Cursor = report.Next
-	}
+		return nil
+	})
 }
 
 func (h *offenderHandler) exportOffenders(c *httpserver.Call) error {

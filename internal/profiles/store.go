@@ -44,6 +44,8 @@ type Filter struct {
 	At      time.Time // zero: now
 	Limit   int       // of the page, 0 for the usual
 	Cursor  string    // Next of the page before
+	// Uncounted leaves Page.Total at 0: counting all takes longer than reading a page.
+	Uncounted bool
 }
 
 // Page is one page of profiles.

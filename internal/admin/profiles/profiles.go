@@ -196,7 +196,7 @@ func (u *Profiles) EndLimit(ctx context.Context, by admin.Caller, key, reason st
 // page, so that a slow reader keeps no transaction open.
 func (u *Profiles) Export(ctx context.Context, w io.Writer, f profiles.Filter, format admin.FileFormat) error {
 	out := profilelist.NewWriter(w, format)
-	f.Limit, f.Cursor = 1000, ""
+	f.Limit, f.Cursor, f.Uncounted = 1000, "", true
 	for {
 		page, err := u.List(ctx, f)
 		if err != nil {

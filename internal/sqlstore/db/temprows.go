@@ -15,8 +15,9 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 )
 
-// TempRows are the rows of an import in a temporary file. The rows may arrive slowly, and no
-// other change can be made while a transaction is open. T is encoded with gob.
+// TempRows are rows in a temporary file: those of an import, which may arrive slowly, or of an
+// export, which may be read slowly. No transaction needs to be open for that long. T is encoded
+// with gob.
 type TempRows[T any] struct{ file *os.File }
 
 // WriteTempRows writes all rows. It stops at the first error of rows or of ctx.
@@ -55,7 +56,7 @@ func writeRows[T any](ctx context.Context, file io.Writer, rows iter.Seq2[T, err
 // temporaryFileError says what an operator can do where a file cannot be made or written.
 func temporaryFileError(err error) error {
 	if !errors.As(err, new(*fs.PathError)) {
-		return fmt.Errorf("write the import's temporary file: %w", err)
+		return fmt.Errorf("write temporary rows: %w", err)
 	}
 	return &fault.Error{Code: fault.Unavailable, Message: "The node cannot write a temporary file, for which the folder in its variable TMPDIR, or /tmp, must have room; nothing was changed.", Err: err}
 }

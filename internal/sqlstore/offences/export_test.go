@@ -41,7 +41,7 @@ func PlanOfBlockEnds(s *Store, ctx context.Context) (plan []string, err error) {
 // Memory counts the parts of a span that a store would read from memory, and those that it
 // would not.
 func Memory(s *Store, ctx context.Context, from, to time.Time) (cached, missing int, err error) {
-	err = s.read(ctx, from, to, 0, func(t *db.Tx, _ offences.Span, segments []segment) error {
+	err = viewSpan(ctx, s.db, from, to, 0, func(t *db.Tx, _ offences.Span, segments []segment) error {
 		found, lacking, _, err := s.cache.lookup(t, slotsOf(segments), segments, map[memory.Slot]string{})
 		cached, missing = len(found), len(lacking)
 		return err

@@ -85,23 +85,28 @@ func (s *Store) EachRanked(ctx context.Context, query offences.Query, do func(of
 		return span, err
 	}
 	err = s.db.View(ctx, func(t *db.Tx) error {
-		rollups, err := in(t).rollups()
-		if err != nil {
-			return err
-		}
-		r := &ranker{query: query, rollups: rollups, more: more}
-		r.span, r.segments = cover(query.From, query.To, 0, rollups)
-		span = r.span
-		parts, isCached, err := s.cache.load(t, r.segments)
-		if err != nil {
-			return err
-		}
-		if isCached {
-			r.rank(parts)
-		}
-		return in(t).eachRanked(r, func(row offences.Ranked, _ int64) error { return do(row) })
+		span, err = rankAll(t, s.cache, query, more, do)
+		return err
 	})
 	return span, err
+}
+
+// rankAll is EachRanked in a transaction.
+func rankAll(t *db.Tx, cache *rowCache, query offences.Query, more *conditions, do func(offences.Ranked) error) (span offences.Span, err error) {
+	rollups, err := in(t).rollups()
+	if err != nil {
+		return span, err
+	}
+	r := &ranker{query: query, rollups: rollups, more: more}
+	r.span, r.segments = cover(query.From, query.To, 0, rollups)
+	parts, isCached, err := cache.load(t, r.segments)
+	if err != nil {
+		return span, err
+	}
+	if isCached {
+		r.rank(parts)
+	}
+	return r.span, in(t).eachRanked(r, func(row offences.Ranked, _ int64) error { return do(row) })
 }
 
 // seenOrigin is Seen for a pattern of an origin: it filters the keys by their traffic.

@@ -16,7 +16,7 @@ import (
 // for each part.
 func (s *Store) SeenParts(ctx context.Context, network netip.Prefix, bits int, from, to time.Time) (parts []offences.SeenPart, err error) {
 	wide := 128 - network.Addr().BitLen() // number of bits before an IPv4 address
-	err = s.read(ctx, from, to, 0, func(t *db.Tx, _ offences.Span, segments []segment) error {
+	err = viewSpan(ctx, s.db, from, to, 0, func(t *db.Tx, _ offences.Span, segments []segment) error {
 		c := &conditions{}
 		c.selects(keys.NetworkPattern(network))
 		q := &db.Selection{}

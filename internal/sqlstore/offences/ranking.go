@@ -221,7 +221,7 @@ func patternSelects(p keys.Pattern) func(key string) bool {
 
 // NewOffenders implements reports.Counts.
 func (s *Store) NewOffenders(ctx context.Context, since, from, to time.Time, limit int) (all []offences.Ranked, n int64, err error) {
-	err = s.read(ctx, from, to, 0, func(t *db.Tx, span offences.Span, segments []segment) error {
+	err = viewSpan(ctx, s.db, from, to, 0, func(t *db.Tx, span offences.Span, segments []segment) error {
 		n = 0
 		var is bool
 		if all, n, is, err = s.cache.newOffenders(t, since, span, segments, max(1, limit)); err != nil || is {

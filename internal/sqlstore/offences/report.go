@@ -22,6 +22,9 @@ var rankOrders = map[offences.Sort]struct{ value, order, behind string }{
 	offences.ByKey:      {"0", "key", "(0 < ? OR (0 = ? AND key > ?))"},
 }
 
+// badSort says which orders there are.
+const badSort = "must be offences, last, first or key"
+
 // Rank implements admin.DetectionStore.
 func (s *Store) Rank(ctx context.Context, query offences.Query) (ranking offences.Ranking, err error) {
 	limit, err := db.PageLimit(query.Limit)
@@ -32,7 +35,7 @@ func (s *Store) Rank(ctx context.Context, query offences.Query) (ranking offence
 		query.Sort = offences.ByOffences
 	}
 	if _, known := rankOrders[query.Sort]; !known {
-		return ranking, fault.Field("sort", "must be offences, last, first or key")
+		return ranking, fault.Field("sort", badSort)
 	}
 	var at rankCursor
 	if query.Cursor != "" {
@@ -230,9 +233,9 @@ func (t tx) untracked(ranking *offences.Ranking, segments []segment) error {
 	return err
 }
 
-// read runs a query on the rows of a span. No row is longer than longest, unless that is 0.
-func (s *Store) read(ctx context.Context, from, to time.Time, longest time.Duration, do func(t *db.Tx, span offences.Span, segments []segment) error) error {
-	return s.db.View(ctx, func(t *db.Tx) error {
+// viewSpan runs a query on the rows of a span. No row is longer than longest, unless that is 0.
+func viewSpan(ctx context.Context, d *db.DB, from, to time.Time, longest time.Duration, do func(t *db.Tx, span offences.Span, segments []segment) error) error {
+	return d.View(ctx, func(t *db.Tx) error {
 		rollups, err := in(t).rollups()
 		if err != nil {
 			return err
@@ -253,7 +256,7 @@ func (s *Store) Details(ctx context.Context, query offences.Query, page []string
 	}
 	c.keyIn(page)
 	points = max(1, points)
-	err = s.read(ctx, span.From, span.To, span.To.Sub(span.From)/time.Duration(points), func(t *db.Tx, span offences.Span, segments []segment) error {
+	err = viewSpan(ctx, s.db, span.From, span.To, span.To.Sub(span.From)/time.Duration(points), func(t *db.Tx, span offences.Span, segments []segment) error {
 		reading = offences.Reading{Span: span, Row: longestRow(segments)}
 		width := span.Part(points).Milliseconds()
 		parts, isCached, err := s.cache.find(t, segments) // reading the rows of few keys is faster than loading all
@@ -282,7 +285,7 @@ func (s *Store) KeyTotals(ctx context.Context, policy int64, page []string, span
 	if len(page) == 0 {
 		return nil, nil
 	}
-	err = s.read(ctx, span.From, span.To, 0, func(t *db.Tx, _ offences.Span, segments []segment) error {
+	err = viewSpan(ctx, s.db, span.From, span.To, 0, func(t *db.Tx, _ offences.Span, segments []segment) error {
 		c := &conditions{}
 		c.keyIn(page)
 		if policy != 0 {
@@ -301,7 +304,7 @@ func (s *Store) KeyTotals(ctx context.Context, policy int64, page []string, span
 
 // RuleTotals implements admin.DetectionStore.
 func (s *Store) RuleTotals(ctx context.Context, span offences.Span) (all []offences.RuleTotal, err error) {
-	err = s.read(ctx, span.From, span.To, 0, func(t *db.Tx, _ offences.Span, segments []segment) error {
+	err = viewSpan(ctx, s.db, span.From, span.To, 0, func(t *db.Tx, _ offences.Span, segments []segment) error {
 		parts, isCached, err := s.cache.load(t, segments)
 		if err != nil {
 			return err

@@ -244,9 +244,11 @@ func TestMemoryAnswersMatchDatabase(t *testing.T) {
 				}
 				page := q
 				var named []string
+				var rows, paged []offences.Ranked
 				for more := true; more; more = page.Cursor != "" {
 					r, err := s.Rank(t.Context(), page)
 					add(r, err)
+					rows = append(rows, r.Rows...)
 					for _, row := range r.Rows {
 						named = append(named, row.Key)
 					}
@@ -263,6 +265,10 @@ func TestMemoryAnswersMatchDatabase(t *testing.T) {
 				read, err := s.EachRanked(t.Context(), q, func(r offences.Ranked) error { each = append(each, r); return nil })
 				add(read, err)
 				add(each, nil)
+				err = s.EachRankedPage(t.Context(), q, func(r offences.Ranking) error { paged = append(paged, r.Rows...); return nil })
+				if add(len(paged), err); fmt.Sprint(paged) != fmt.Sprint(rows) {
+					t.Fatalf("all pages of %+v:\n%v\npage by page\n%v", q, paged, rows)
+				}
 				return all
 			}
 			got, want := answers(f.Offences), answers(plain)

@@ -221,7 +221,7 @@ const warmSpan = 24 * time.Hour
 // WarmCache loads the offences of the last day into memory, so that the first page that shows
 // them is as fast as later ones.
 func (s *Store) WarmCache(ctx context.Context, now time.Time) error {
-	return s.read(ctx, now.Add(-warmSpan), now, 0, func(t *db.Tx, _ offences.Span, segments []segment) error {
+	return viewSpan(ctx, s.db, now.Add(-warmSpan), now, 0, func(t *db.Tx, _ offences.Span, segments []segment) error {
 		_, _, err := s.cache.load(t, segments)
 		return err
 	})

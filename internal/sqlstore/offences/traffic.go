@@ -30,7 +30,7 @@ func readTraffic(ctx context.Context, s *Store, policy int64, from, to time.Time
 	if step <= 0 {
 		longest, step = 0, wholeSpan
 	}
-	err = s.read(ctx, from, to, longest, func(t *db.Tx, span offences.Span, segments []segment) error {
+	err = viewSpan(ctx, s.db, from, to, longest, func(t *db.Tx, span offences.Span, segments []segment) error {
 		c := &conditions{}
 		if policy != 0 {
 			c.and("policy_id = ?", policy)
@@ -106,7 +106,7 @@ func (t tx) sketches(policy int64, segments []segment, do func(start int64, sket
 
 // DistinctKeys implements admin.DetectionStore.
 func (s *Store) DistinctKeys(ctx context.Context, policy int64, from, to time.Time) (n int64, err error) {
-	err = s.read(ctx, from, to, 0, func(t *db.Tx, _ offences.Span, segments []segment) error {
+	err = viewSpan(ctx, s.db, from, to, 0, func(t *db.Tx, _ offences.Span, segments []segment) error {
 		var all [][]byte
 		err := in(t).sketches(policy, segments, func(_ int64, sketch []byte) { all = append(all, sketch) })
 		if err == nil {
@@ -119,7 +119,7 @@ func (s *Store) DistinctKeys(ctx context.Context, policy int64, from, to time.Ti
 
 // Seen implements admin.DetectionStore.
 func (s *Store) Seen(ctx context.Context, p keys.Pattern, from, to time.Time, limit int) (seen offences.Seen, err error) {
-	err = s.read(ctx, from, to, 0, func(t *db.Tx, span offences.Span, segments []segment) error {
+	err = viewSpan(ctx, s.db, from, to, 0, func(t *db.Tx, span offences.Span, segments []segment) error {
 		seen = offences.Seen{SpanFrom: span.From, SpanTill: span.To}
 		if _, is := p.Origin(); is {
 			if err := in(t).seenOrigin(&seen, p, segments, max(1, limit)); err != nil {

@@ -237,7 +237,9 @@ func (s *Store) FindProfiles(ctx context.Context, f profiles.Filter) (page profi
 			return err
 		}
 		page.Items, page.Next = db.CutPage(found, limit, func(last *profiles.Profile) string { return db.Cursor(last.Key) })
-		_, err = t.One(`SELECT count(*) FROM profiles WHERE `+all, args, &page.Total)
+		if !f.Uncounted {
+			_, err = t.One(`SELECT count(*) FROM profiles WHERE `+all, args, &page.Total)
+		}
 		return err
 	})
 	return page, err
