@@ -65,14 +65,14 @@ func (r Role) Access() Access {
 
 // Token is an API token. The secret itself is kept nowhere.
 type Token struct {
-	ID       string // UUIDv7
-	Name     string
-	Hint     string // the first characters of the secret, to recognise it by
-	Hash     []byte // SHA-256 of the secret
-	Scopes   []Access
-	Created  time.Time
-	Author   string
-	Expires  time.Time // zero: never
+	ID      string // UUIDv7
+	Name    string
+	Hint    string // the first characters of the secret, to recognise it by
+	Hash    []byte // SHA-256 of the secret
+	Scopes  []Access
+	Created time.Time
+	Author  string
+	Expires time.Time // zero: never
 	// Lifetime is how long after its creation the token expires, or would have expired before
 	// a rotation shortened it; zero: never.
 	Lifetime time.Duration
