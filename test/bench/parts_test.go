@@ -59,7 +59,7 @@ func inParts(b *testing.B, r *report) {
 	r.atMost("bytes an entry, 60 a key", memory.of(b, "BenchmarkMemory/60_entries", "B/entry"), 7, "%.2f", "")
 	r.atMost("bytes an entry, 800 a key", memory.of(b, "BenchmarkMemory/800_entries", "B/entry"), 4.2, "%.2f", "")
 
-	r.begin("The log in Redis", "Processor time of redis-server itself, pipelines of 64 checks, 100,000 keys of 60 entries; an empty script called once a check is 1.")
+	r.begin("The log in Redis", "Processor time of redis-server itself, pipelines of 64 checks, 100,000 keys of 60 entries; an empty script called once a check is 1, in pipelines that alternate with the others. Medians.")
 	redis := run(b, "timestamplog/redislog", "BenchmarkServer|BenchmarkBytes", "1s")
 	for _, what := range []string{"script", "function"} {
 		r.add("an empty "+what, fmt.Sprintf("%.0fk a second of processor time", redis.of(b, "BenchmarkServer/empty-"+what, "checks/cpu-s")/1e3))
