@@ -51,7 +51,8 @@ func (n Node) Forgetting() bool {
 	return !n.Memory.LastForgotten.IsZero() && n.Seen.Sub(n.Memory.LastForgotten) < forgettingShown
 }
 
-// Store stores the nodes' states.
+// Store stores the nodes' states. Its times are by the clock of the node that calls it, and are
+// converted for nodes whose clocks differ.
 type Store interface {
 	PutNode(ctx context.Context, n Node) error
 	// Nodes returns the nodes with a heartbeat since a time, by name and id.

@@ -163,9 +163,9 @@ func runNode(t *testing.T, f *storetest.Fixture) (stop func()) {
 			t.Fatal(err)
 		}
 	}
-	beat(time.Now())
+	beat(f.Clock.Now())
 	if strings.HasPrefix(f.URL, "postgres") {
-		return func() { beat(time.Now().Add(-2 * time.Minute)) }
+		return func() { beat(f.Clock.Now().Add(-2 * time.Minute)) }
 	}
 	lock, err := os.Create(filepath.Join(filepath.Dir(f.URL), db.FolderLock))
 	if err == nil {

@@ -33,8 +33,33 @@ type Nodes struct{ db *db.DB }
 // NewNodes returns the store of the nodes on a database.
 func NewNodes(d *db.DB) *Nodes { return &Nodes{d} }
 
+// ahead returns by how much the clock of the database is ahead of this node's. All stored times
+// are by the clock of the database: nodes whose clocks differ must agree on who is running.
+func (s *Nodes) ahead(ctx context.Context) (time.Duration, error) {
+	now, err := s.db.Now(ctx)
+	return now.Sub(s.db.LocalNow()), err
+}
+
+// shift shifts a time, unless it is zero.
+func shift(t time.Time, by time.Duration) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.Add(by)
+}
+
+func shiftTimes(n nodes.Node, by time.Duration) nodes.Node {
+	n.Started, n.Seen, n.Memory.LastForgotten = shift(n.Started, by), shift(n.Seen, by), shift(n.Memory.LastForgotten, by)
+	return n
+}
+
 // PutNode stores what a node reports about itself.
 func (s *Nodes) PutNode(ctx context.Context, n nodes.Node) error {
+	ahead, err := s.ahead(ctx)
+	if err != nil {
+		return err
+	}
+	n = shiftTimes(n, ahead)
 	return s.db.Write(ctx, func(t *db.Tx) error {
 		degraded := 0
 		if n.Degraded {
@@ -48,10 +73,17 @@ func (s *Nodes) PutNode(ctx context.Context, n nodes.Node) error {
 
 // Nodes returns the nodes seen since an instant, by name and id.
 func (s *Nodes) Nodes(ctx context.Context, since time.Time) (all []nodes.Node, err error) {
+	ahead, err := s.ahead(ctx)
+	if err != nil {
+		return nil, err
+	}
 	err = s.db.View(ctx, func(t *db.Tx) error {
-		all, err = db.Each(t, scanNode, selectNodes, db.ToMS(since))
+		all, err = db.Each(t, scanNode, selectNodes, db.ToMS(shift(since, ahead)))
 		return err
 	})
+	for i := range all {
+		all[i] = shiftTimes(all[i], -ahead)
+	}
 	return all, err
 }
 
@@ -79,5 +111,9 @@ func (s *Nodes) DeleteNode(ctx context.Context, id string) error {
 
 // DeleteNodes deletes the nodes not seen since an instant.
 func (s *Nodes) DeleteNodes(ctx context.Context, before time.Time) (int, error) {
-	return deleteBefore(ctx, s.db, deleteNodes, before)
+	ahead, err := s.ahead(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return deleteBefore(ctx, s.db, deleteNodes, shift(before, ahead))
 }
