@@ -121,7 +121,11 @@ func inherit(name, address string, fd int) (net.Listener, error) {
 	}
 	if passed := listener.Addr().String(); isLoopback(address) && !isLoopback(passed) {
 		listener.Close()
-		return nil, fmt.Errorf("--%s is %s, but the socket that systemd passes is %s, which other machines reach; set it to the same address", name, address, passed)
+		reached := "which other machines reach"
+		if listener.Addr().Network() == "unix" {
+			reached = "a file"
+		}
+		return nil, fmt.Errorf("--%s is %s, but the socket that systemd passes is %s, %s; set it to the same address", name, address, passed, reached)
 	}
 	return listener, nil
 }

@@ -1,9 +1,12 @@
 package app
 
 import (
+	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -20,6 +23,28 @@ func TestPassedSocketRejectsTwoOfOneName(t *testing.T) {
 		case want >= 0 && (fd != want || err != nil):
 			t.Errorf("%s: got %d, %v, want %d", names, fd, err, want)
 		}
+	}
+}
+
+func TestInheritRefusesAUnixSocketForALoopbackAddress(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "socket")
+	unix, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close()
+	file, err := unix.(*net.UnixListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd, err := syscall.Dup(int(file.Fd())) // inherit closes it
+	if err != nil {
+		t.Fatal(err)
+	}
+	file.Close()
+	_, err = inherit("listen", "127.0.0.1:8080", fd)
+	if want := "--listen is 127.0.0.1:8080, but the socket that systemd passes is " + path + ", a file; set it to the same address"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }
 

@@ -137,11 +137,13 @@ func advice(err error) string {
 		is = of.listener
 	}
 	switch {
-	case errors.As(err, &unreachable) && unreachable.IsUntrusted():
+	case errors.As(err, &unreachable) && unreachable.MaybeDone:
+		return "" // Error says what to do before repeating it
+	case unreachable != nil && unreachable.IsUntrusted():
 		return fmt.Sprintf("; name the certificate of a private authority in SSL_CERT_FILE, or set an address that the certificate has with %s or %s", is.URLFlag, is.EnvURL)
 	case unreachable != nil && unreachable.IsOtherScheme():
 		return fmt.Sprintf("; set its address with %s or %s", is.URLFlag, is.EnvURL)
-	case unreachable != nil && !unreachable.MaybeDone:
+	case unreachable != nil:
 		return fmt.Sprintf("; start the server, or set another address with %s or %s", is.URLFlag, is.EnvURL)
 	case errors.As(err, &problem) && problem.Status == 401:
 		return fmt.Sprintf(" (the token is read from %s or %s)", is.EnvToken, is.TokenFlag)

@@ -69,6 +69,20 @@ func TestErrorsOfAServerWithOtherTLSSayWhatToChange(t *testing.T) {
 	}
 }
 
+// A server that ends during a change closes the connection like one that speaks https.
+func TestLostAnswerToAChangeGivesNoOtherAddress(t *testing.T) {
+	server := newClosingServer(nil)
+	defer server.Close()
+	caller, err := client.New(server.URL, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = caller.Tokens.Revoke(t.Context(), "some-id")
+	if got := strings.Join(explain(err), " "); !strings.Contains(got, "the change may have been saved") || strings.Contains(got, "set its address") {
+		t.Errorf("explain: got %q", got)
+	}
+}
+
 // newClosingServer closes each connection that does not begin a handshake, as a node does.
 func newClosingServer(http.Handler) *httptest.Server {
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +22,12 @@ func TestSignalEndsACommandThatWaitsForInput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// A server that takes connections and answers nothing: without one, a request would fail first.
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
 	for name, args := range map[string][]string{
 		"apply":    {"apply", "-f", "PIPE"},
 		"import":   {"block", "import", "PIPE", "--format", "plain", "--reason", "x"},
@@ -45,7 +52,7 @@ func TestSignalEndsACommandThatWaitsForInput(t *testing.T) {
 					command.Args[i] = pipe
 				}
 			}
-			command.Env = append(os.Environ(), "HOME="+t.TempDir())
+			command.Env = append(os.Environ(), "HOME="+t.TempDir(), "STINT_ADMIN_URL=http://"+server.Addr().String())
 			command.Stderr = &errs
 			if err := command.Start(); err != nil {
 				t.Fatal(err)

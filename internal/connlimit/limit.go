@@ -45,10 +45,9 @@ func NewSet(max int) *Set {
 // costs no more with a higher limit.
 const maxLooked = 256
 
-// Add takes a new connection. Where the set is full it closes another for it, by preference
-// one that is idle and was not used lately, among a sample; it closes a new one only where others
-// are in use, and never one that is being answered. It returns false if there is no room, and the caller is
-// to close the new one.
+// Add takes a new connection. If the set is full it closes another one of a sample for it: one
+// that was not used lately, by its Activity, or else one that was; never one that is being
+// answered. It returns false if there is no room, and the caller is to close the new one.
 func (s *Set) Add(c Conn) bool {
 	s.mu.Lock()
 	var victim Conn

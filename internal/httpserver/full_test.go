@@ -56,6 +56,20 @@ func serveChecks(t *testing.T, conns *connlimit.Set, more ...Route) (checks *lis
 	}
 }
 
+// awaitReading waits until as many connections wait for the rest of a request.
+func awaitReading(t *testing.T, checks *listener, want int) {
+	t.Helper()
+	servers.Await(t, "the requests are being read", func() bool {
+		reading := 0
+		for _, c := range checks.open() {
+			if c.Activity() == connlimit.AwaitingClient {
+				reading++
+			}
+		}
+		return reading == want
+	})
+}
+
 // answerOn sends a request on a connection and returns the answer's status and body.
 func answerOn(t *testing.T, c net.Conn, request string) (status int, body string) {
 	t.Helper()
@@ -93,15 +107,7 @@ func TestAnnouncedBodyUsesNoMemoryUntilItArrives(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				servers.Await(t, "the requests are being read", func() bool {
-					reading := 0
-					for _, c := range checks.open() {
-						if c.Activity() == connlimit.AwaitingClient {
-							reading++
-						}
-					}
-					return reading == clients
-				})
+				awaitReading(t, checks, clients)
 				if each := (heap() - before) / clients; each > 128<<10 {
 					t.Errorf("each of %d requests uses %d bytes, want at most 128 KiB", clients, each)
 				}
@@ -314,15 +320,7 @@ func TestFullListenerKeepsNewConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	servers.Await(t, "the requests are being read", func() bool {
-		reading := 0
-		for _, c := range checks.open() {
-			if c.Activity() == connlimit.AwaitingClient {
-				reading++
-			}
-		}
-		return reading == limit
-	})
+	awaitReading(t, checks, limit)
 	first := dial()
 	servers.Await(t, "the first one is being read", func() bool {
 		for _, c := range checks.open() {

@@ -182,6 +182,7 @@ func TestWeeklyReportCoversTheWeekBefore(t *testing.T) {
 func TestDocumentIsEscapedInEveryFormat(t *testing.T) {
 	_, d := build(t, filepath.Join(t.TempDir(), "stint.db"), reports.Daily)
 	d.Top[1].RefusedBy = "=cmd()"
+	d.Rules = []reports.Rule{{Kind: "rule", Rule: "1/s", Keys: 1}, {Kind: "rule", Rule: "2/s", Keys: 2}}
 	var text bytes.Buffer
 	if err := reports.WriteJSON(&text, d); err != nil {
 		t.Fatal(err)
@@ -199,10 +200,14 @@ func TestDocumentIsEscapedInEveryFormat(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := false
+	var keyCounts []string
 	for _, row := range rows {
+		if row[0] == "rules" {
+			keyCounts = append(keyCounts, row[5])
+		}
 		found = found || row[0] == "top offenders" && row[1] == hostile && row[3] == "'=cmd()" && row[4] == "7"
 	}
-	if !found {
+	if !found || len(keyCounts) < 2 || keyCounts[0] != "1 key" || keyCounts[1] != "2 keys" {
 		t.Errorf("the CSV is %q", rows)
 	}
 	var page bytes.Buffer

@@ -43,7 +43,7 @@ func WriteCSV(w io.Writer, d *Document) error {
 		row("new offenders", o.Key, o.Policy, o.RefusedBy, o.Offences, o.Origin)
 	}
 	for _, r := range append(append([]Rule{}, d.Rules...), d.Silent...) {
-		row("rules", r.Kind, r.Policy, r.Rule, r.Refused, fmt.Sprintf("%d keys", r.Keys))
+		row("rules", r.Kind, r.Policy, r.Rule, r.Refused, keyCount(r.Keys))
 	}
 	for _, p := range d.Traffic {
 		row("allowed", p.At.Format(time.RFC3339), "", "", p.Allowed, "")
@@ -55,6 +55,13 @@ func WriteCSV(w io.Writer, d *Document) error {
 	}
 	c.Flush()
 	return c.Error()
+}
+
+func keyCount(n int64) string {
+	if n == 1 {
+		return "1 key"
+	}
+	return fmt.Sprintf("%d keys", n)
 }
 
 // joined joins two notes of which the second may be empty.
