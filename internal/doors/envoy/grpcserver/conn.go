@@ -308,6 +308,9 @@ func (c *conn) close(cancel context.CancelFunc) {
 	c.closed = true
 	cancel()
 	for _, s := range c.streams {
+		if !s.plain {
+			s.release(s.kept) // a call that was not yet handed over, or whose answer panicked, is never forgotten
+		}
 		s.end(net.ErrClosed)
 	}
 	c.written.Broadcast()

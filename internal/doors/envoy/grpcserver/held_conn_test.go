@@ -150,3 +150,36 @@ func TestHeldConnReportsItsActivity(t *testing.T) {
 		t.Error("the connection is open after Cut")
 	}
 }
+
+// A connection that ends before its calls are answered keeps no memory of them.
+func TestEndOfAConnectionReleasesUnansweredCalls(t *testing.T) {
+	whole := message(strings.Repeat("x", 10<<10))
+	for name, test := range map[string]struct {
+		answer func([]*Call)
+		wrong  bool // a frame that ends the connection follows the call at once
+	}{
+		"a call before an error":       {echo, true},
+		"a call whose answer panicked": {func([]*Call) { panic("in a test") }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := connect(t, test.answer)
+			c.begin()
+			c.headers(1, false)
+			c.must(c.framer.WriteData(1, false, whole[:9<<10]))
+			c.kept(9<<10, 10<<10)
+			c.must(c.framer.WriteData(1, true, whole[9<<10:]))
+			if test.wrong {
+				c.must(c.framer.WriteData(3, true, nil)) // there is no such stream
+			}
+			go func() { _ = c.send() }()
+			if _, _, err := c.answers(1); err == nil {
+				t.Error("the call was answered, want the end of the connection")
+			}
+			c.net.Close()
+			servers.Await(t, "the connection ends", func() bool { return c.conn() == nil })
+			if held := c.server.buffered.Load(); held != 0 {
+				t.Errorf("%d bytes are kept, want none", held)
+			}
+		})
+	}
+}
