@@ -1,7 +1,6 @@
 package envoy
 
 import (
-	"errors"
 	"unicode/utf8"
 
 	"google.golang.org/grpc/encoding"
@@ -27,16 +26,15 @@ func unmarshal(b []byte, m proto.Message) error {
 	return proto.Unmarshal(readable, m)
 }
 
-// maxDepth is up to which depth of messages strings may be other than UTF-8.
+// maxDepth is up to which depth of messages strings may be other than UTF-8. Metadata, which Envoy
+// sends to ext_authz, may be nested deeper.
 const maxDepth = 8
 
-var errTooDeep = errors.New("messages are nested too deeply")
-
-// withUTF8 returns a message in which strings that were not UTF-8 are. The error is that of a
-// malformed message.
+// withUTF8 returns a message in which strings that were not UTF-8 are, down to a depth. The error is
+// that of a malformed message.
 func withUTF8(b []byte, d protoreflect.MessageDescriptor, depth int) ([]byte, error) {
 	if depth == 0 {
-		return nil, errTooDeep
+		return b, nil
 	}
 	readable := make([]byte, 0, len(b))
 	for len(b) > 0 {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -45,6 +47,29 @@ func TestDescriptorThatIsNotUTF8IsLimited(t *testing.T) {
 	defer n.mu.Unlock()
 	if !strings.Contains(strings.Join(n.charged, " "), "caf%C3%A9") {
 		t.Errorf("the descriptor was not charged: %q", n.charged)
+	}
+}
+
+// The metadata of a JWT are nested as deeply as its claims.
+func TestDeepMetadataLeaveOtherStringsReadable(t *testing.T) {
+	claims := map[string]any{}
+	for range maxDepth {
+		claims = map[string]any{"nested": claims}
+	}
+	metadata, err := structpb.NewStruct(claims)
+	if err != nil {
+		t.Fatal(err)
+	}
+	message, err := proto.Marshal(&authv3.CheckRequest{Attributes: &authv3.AttributeContext{
+		Request:         &authv3.AttributeContext_Request{Http: &authv3.AttributeContext_HttpRequest{Path: "/caf?"}},
+		MetadataContext: &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{"envoy.filters.http.jwt_authn": metadata}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := new(authv3.CheckRequest)
+	if err := unmarshal(latin1(message), q); err != nil || q.GetAttributes().GetRequest().GetHttp().GetPath() != "/café" {
+		t.Errorf("got %v, %v", q, err)
 	}
 }
 
