@@ -82,9 +82,9 @@ func (l *live) allowedHosts() *httpserver.AllowedHosts { return &l.settings.Load
 // invalid, or a certificate cannot be read, nothing changes. It logs the result, and names the
 // settings that need a restart.
 func (l *live) reload(load func() (Settings, error)) {
+	s, err := load() // may wait for somebody to write a pipe
 	l.changing.Lock()
 	defer l.changing.Unlock()
-	s, err := load()
 	if err == nil {
 		err = l.certificates(s)
 	}

@@ -180,3 +180,33 @@ func TestReloadAppliesCertificatesLogLevelAndTrustedProxies(t *testing.T) {
 		t.Errorf("got the certificate %d, want 1", got)
 	}
 }
+
+// A settings file may be a named pipe. Until somebody writes it, the node reads certificates and can
+// stop.
+func TestUnwrittenSettingsDelayNoCertificate(t *testing.T) {
+	dir := t.TempDir()
+	files := TLSFiles{filepath.Join(dir, "a.crt"), filepath.Join(dir, "a.key")}
+	writeCertificate(t, files, 1)
+	var log servers.Output
+	a := startLogged(t, &log, "--tls-cert", files.Cert, "--tls-key", files.Key)
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reloaded := make(chan struct{})
+	go func() {
+		defer close(reloaded)
+		a.live.reload(func() (Settings, error) { return Load([]string{"--config", pipe}, nil) })
+	}()
+	writer, err := os.OpenFile(pipe, os.O_WRONLY, 0) // waits for the reader
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		writer.Close() // an empty file
+		<-reloaded
+	}()
+	writeCertificate(t, files, 2)
+	go a.live.followCertificates(t.Context())
+	servers.Await(t, "the new certificate is in effect", func() bool { return servedSerial(t, a) == 2 })
+}
