@@ -2,6 +2,7 @@ package grpcserver
 
 import (
 	"bytes"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -181,5 +182,42 @@ func TestEndOfAConnectionReleasesUnansweredCalls(t *testing.T) {
 				t.Errorf("%d bytes are kept, want none", held)
 			}
 		})
+	}
+}
+
+// starting is a connection that starts: its mutex is held by what asks whether the server is stopped.
+type starting struct {
+	server *Server
+	looked chan struct{}
+}
+
+func (s starting) Activity() connlimit.Activity {
+	close(s.looked)
+	s.server.isStopped()
+	return connlimit.Idle
+}
+func (s starting) TakeUsed() bool { return false }
+func (s starting) Cut()           {}
+
+// A connection that arrives while the server stops must not wait for one that starts, while a full
+// listener looks at that one.
+func TestStopWithAFullListenerDoesNotDeadlock(t *testing.T) {
+	o := options(echo, echoPlain)
+	o.Conns = connlimit.NewSet(2)
+	s := New(o)
+	s.stopped = true
+	near, far := net.Pipe()
+	defer near.Close()
+	refused := make(chan bool)
+	s.mu.Lock()
+	go func() { refused <- !s.add(&conn{server: s, raw: far, accepted: time.Now()}) }()
+	servers.Await(t, "the connection waits", func() bool { return o.Conns.Stats().Open == 1 })
+	looked := make(chan struct{})
+	o.Conns.Add(starting{s, looked})
+	go o.Conns.Add(starting{s, make(chan struct{})})
+	<-looked
+	s.mu.Unlock()
+	if !<-refused {
+		t.Error("a connection was added after Stop")
 	}
 }

@@ -198,13 +198,16 @@ func (s *Server) add(c *conn) bool {
 		return false
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stopped {
-		s.o.Conns.Remove(heldConn{c})
-		return false
+	isStopped := s.stopped
+	if !isStopped {
+		s.conns[c] = struct{}{}
 	}
-	s.conns[c] = struct{}{}
-	return true
+	s.mu.Unlock()
+	if isStopped {
+		// Not with mu held: the set may be looking at a connection whose start waits for mu.
+		s.o.Conns.Remove(heldConn{c})
+	}
+	return !isStopped
 }
 
 func (s *Server) remove(c *conn) {
