@@ -268,15 +268,18 @@ func TestRestoreDoesNotReviveRevokedCredentials(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ends := map[string]time.Time{}
+		ends, lifetimes := map[string]time.Time{}, map[string]time.Duration{}
 		for _, token := range tokens {
-			ends[token.ID] = token.Expires
+			ends[token.ID], lifetimes[token.ID] = token.Expires, token.Lifetime
 		}
 		if got := ends[rotated.ID]; !got.Equal(f.Clock.Now().Add(time.Hour - time.Second)) {
 			t.Errorf("the rotated token ends at %v", got)
 		}
 		if got := ends[shortened.ID]; !got.Equal(end) {
 			t.Errorf("the shortened token ends at %v", got)
+		}
+		if got, want := lifetimes[shortened.ID], end.Sub(shortened.Created); lifetimes[rotated.ID] != 0 || got != want {
+			t.Errorf("the successor of the rotated token would last %s, want for ever; that of the shortened one %s, want %s", lifetimes[rotated.ID], got, want)
 		}
 		if _, back := ends[past.ID]; back {
 			t.Error("a revoked token that retention had removed is back")

@@ -198,7 +198,7 @@ CREATE TEMP TABLE kept_versions AS SELECT * FROM main.policy_versions WHERE poli
 	keepTokens = `
 CREATE TEMP TABLE kept_tokens AS SELECT * FROM main.tokens WHERE id = $1 OR revoked_at > 0 OR author = $2 AND expires_at < $3`
 	// What expired or changed of the credentials that exist in both.
-	keepExpiries  = `CREATE TEMP TABLE kept_expiries AS SELECT id, expires_at FROM main.tokens`
+	keepExpiries  = `CREATE TEMP TABLE kept_expiries AS SELECT id, expires_at, expires_before_rotation FROM main.tokens`
 	keepUsers     = `CREATE TEMP TABLE kept_users AS SELECT id, role, password_hash, disabled_at FROM main.users`
 	keepTOTP      = `CREATE TEMP TABLE kept_totp AS SELECT * FROM main.totp`
 	keepCodes     = `CREATE TEMP TABLE kept_codes AS SELECT * FROM main.recovery_codes`
@@ -207,7 +207,8 @@ CREATE TEMP TABLE kept_tokens AS SELECT * FROM main.tokens WHERE id = $1 OR revo
 	endTokens     = `DELETE FROM main.tokens WHERE id IN (SELECT id FROM main.ended_credentials)`
 	endUsers      = `DELETE FROM main.users WHERE id IN (SELECT id FROM main.ended_credentials)`
 	limitExpiries = `
-UPDATE main.tokens SET expires_at = min(expires_at, coalesce((SELECT k.expires_at FROM temp.kept_expiries k WHERE k.id = tokens.id), expires_at))`
+UPDATE main.tokens SET expires_at = k.expires_at, expires_before_rotation = k.expires_before_rotation
+  FROM temp.kept_expiries k WHERE k.id = tokens.id AND k.expires_at < tokens.expires_at`
 	returnUsers = `
 UPDATE main.users SET
 	role = (SELECT k.role FROM temp.kept_users k WHERE k.id = users.id),
