@@ -1,9 +1,13 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -83,5 +87,40 @@ func waitForReader(ctx context.Context, t *testing.T, pipe string) {
 			t.Fatal(err, ctx.Err())
 		}
 		time.Sleep(time.Millisecond)
+	}
+}
+
+// TestRunLeavesInterruptsToItsCommand interrupts run and its command several times, as a terminal
+// does. The command, such as a shell, ends when it likes.
+func TestRunLeavesInterruptsToItsCommand(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"key":"host:a","decision":"allowed"}`)
+	}))
+	defer server.Close()
+	const script = `n=0; trap 'n=$((n+1)); echo $n; test $n -lt 5 || exit 7' INT; echo $n; while :; do sleep 0.01; done`
+	command := exec.CommandContext(t.Context(), program)
+	command.Args = []string{"admin", "run", "--key", "host:a", "--", "sh", "-c", script}
+	command.Env = append(os.Environ(), "HOME="+t.TempDir(), "STINT_CHECK_URL="+server.URL)
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	group := -command.Process.Pid
+	defer func() { _ = syscall.Kill(group, syscall.SIGKILL) }() // only after a failure is anything left
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		_ = syscall.Kill(group, syscall.SIGINT) // it may have ended
+	}
+	var exit *exec.ExitError
+	if err := command.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 7 {
+		t.Errorf("got %v, want the exit code 7 of the command", err)
 	}
 }

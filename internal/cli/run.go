@@ -108,9 +108,11 @@ func runWhenAllowed(ctx context.Context, con *console.Console, server *client.Cl
 // interrupt from the terminal reaches the command directly; a termination signal is forwarded.
 func runCommand(con *console.Console, path string, command []string) error {
 	cmd := &exec.Cmd{Path: path, Args: command, Stdin: con.Stdin, Stdout: con.Stdout, Stderr: con.Stderr}
-	ends := make(chan os.Signal, 1)
+	ends, interrupts := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(ends, syscall.SIGTERM)
 	defer signal.Stop(ends)
+	signal.Notify(interrupts, os.Interrupt) // by default the second one would end run, and not the command
+	defer signal.Stop(interrupts)
 	if err := cmd.Start(); err != nil {
 		return &console.ExitError{Code: notRun, Err: fmt.Errorf("the command cannot be run: %w", err)}
 	}
