@@ -71,7 +71,7 @@ type escalation struct {
 
 // Read reads the policies of a file: a list under "policies", or one policy by
 // itself. They are returned in canonical form with every default filled in. Errors
-// contain name, and the line if it is known.
+// contain name, and the line if it is known, unless they are those of r.
 func Read(r io.Reader, name string) ([]wire.PolicyRequest, error) {
 	text, err := wholefile.ReadFrom(r, name, MaxSize)
 	if err != nil {

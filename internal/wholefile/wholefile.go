@@ -22,7 +22,7 @@ func Read(path string, limit int) ([]byte, error) {
 	return ReadFrom(file, path, limit)
 }
 
-// ReadFrom is Read for what is open already. Errors that are not those of from call it name.
+// ReadFrom is Read for a reader. It returns errors of the reader unchanged; others contain name.
 func ReadFrom(from io.Reader, name string, limit int) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(from, int64(limit)+1))
 	if err != nil {

@@ -69,6 +69,8 @@ func (e *Unreachable) reason() string {
 	switch {
 	case errors.Is(e.Err, http.ErrSchemeMismatch):
 		return "it speaks http, not https"
+	case e.IsOtherScheme() && e.MaybeDone:
+		return "it closed the connection without an answer"
 	case e.IsOtherScheme():
 		return "it closed the connection without an answer, as one does that speaks https"
 	case errors.Is(e.Err, context.Canceled):

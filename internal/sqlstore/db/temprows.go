@@ -58,7 +58,7 @@ func temporaryFileError(err error) error {
 	if !errors.As(err, new(*fs.PathError)) {
 		return fmt.Errorf("write temporary rows: %w", err)
 	}
-	return &fault.Error{Code: fault.Unavailable, Message: "The node cannot write a temporary file, for which the folder in its variable TMPDIR, or /tmp, must have room; nothing was changed.", Err: err}
+	return &fault.Error{Code: fault.Unavailable, Message: "The node cannot write a temporary file, for which the folder in its variable TMPDIR, or /tmp, must have room.", Err: err}
 }
 
 // All iterates over the rows, each time from the first one. It stops after an error.
