@@ -19,18 +19,42 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// storage is a log and the primaries that hold it.
+// storage is a log and the primaries that hold it, or one of these and the keys that it holds.
 type storage struct {
 	name      string
 	log       *redislog.Log
 	primaries []*redis.Client
+	asked     []string // nil for all
+}
+
+// keysOf returns the keys whose logs a primary holds.
+func keysOf(c *servers.RedisCluster, primary int) (all []string) {
+	var holds [redislog.Shards]bool
+	for shard := range holds {
+		holds[shard] = c.Owner(c.Slot(fmt.Sprintf("{%d}", shard))) == primary
+	}
+	for n := range benchKeys {
+		if key := benchKey(n); holds[redislog.ShardOf(key)] {
+			all = append(all, key)
+		}
+	}
+	return all
+}
+
+// key returns one of the keys.
+func (s storage) key() string {
+	if s.asked != nil {
+		return s.asked[rand.IntN(len(s.asked))]
+	}
+	return benchKey(rand.IntN(benchKeys))
 }
 
 // BenchmarkCluster compares a Cluster of three primaries, each with a replica, with a single Redis
-// that has a replica, and with one that has none. All three get the same checks in alternating
-// rounds, from many callers at once: about one key each or, as a batch does, about 64. "ratio" is
-// the processor time of all primaries for a check, relative to that of the single Redis without a
-// replica; the median of all rounds.
+// that has a replica, and with one that has none. They get the same checks in alternating rounds,
+// from many callers at once: about one key each or, as a batch does, about 64. "primary" is one
+// primary of the Cluster with a third of the callers, or of the keys of a batch, and no work for
+// the others, as if each had processors of its own. "ratio" is the processor time of the primaries
+// for a check, relative to that of the single Redis without a replica; the median of all rounds.
 func BenchmarkCluster(b *testing.B) {
 	cluster := servers.Cluster(b)
 	replicated, alone := servers.DedicatedRedis(b, "--repl-diskless-sync-delay", "0"), servers.DedicatedRedis(b)
@@ -44,7 +68,7 @@ func BenchmarkCluster(b *testing.B) {
 		log, err := redislog.Open(url, redislog.Options{Timeout: 20 * time.Second})
 		must(b, err)
 		b.Cleanup(func() { log.Close() })
-		return storage{name, log, primaries}
+		return storage{name: name, log: log, primaries: primaries}
 	}
 	single := func(s *servers.RedisServer) *redis.Client {
 		client := redis.NewClient(&redis.Options{Addr: s.Addr})
@@ -56,6 +80,9 @@ func BenchmarkCluster(b *testing.B) {
 		openBench("replica", replicated.URL, single(replicated)),
 		openBench("cluster", cluster.URL, cluster.Clients[:servers.Primaries]...),
 	}
+	primary := all[2]
+	primary.name, primary.primaries, primary.asked = "primary", primary.primaries[:1], keysOf(cluster, 0)
+	all = append(all, primary)
 	p := policy(b, 1, benchStacks["allow"]...)
 	for _, shape := range []struct{ callers, keys int }{{64, 1}, {256, 1}, {8, 64}} {
 		b.Run(fmt.Sprintf("callers=%d/keys=%d", shape.callers, shape.keys), func(b *testing.B) {
@@ -87,6 +114,13 @@ func BenchmarkCluster(b *testing.B) {
 func (s storage) round(b *testing.B, p *rules.Policy, callers, keys int) (seconds, checksPerCall float64) {
 	b.Helper()
 	const checks = 20_000
+	switch {
+	case s.asked == nil:
+	case keys > 1:
+		keys /= servers.Primaries
+	default:
+		callers /= servers.Primaries
+	}
 	each := checks / callers / keys
 	calls, before := s.calls(b), s.seconds(b)
 	var group sync.WaitGroup
@@ -95,7 +129,7 @@ func (s storage) round(b *testing.B, p *rules.Policy, callers, keys int) (second
 			requests, results := make([]timestamplog.Request, keys), make([]timestamplog.Result, keys)
 			for range each {
 				for i := range requests {
-					requests[i] = timestamplog.RequestOf(p, benchKey(rand.IntN(benchKeys)), 1)
+					requests[i] = timestamplog.RequestOf(p, s.key(), 1)
 				}
 				s.log.Decide(b.Context(), requests, results)
 				for _, r := range results {
