@@ -2,8 +2,9 @@ package api
 
 import (
 	"bytes"
-	"net"
+	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -23,7 +24,53 @@ import (
 type eventHandler struct {
 	common
 	events *events.Hub // nil if live events are disabled
+	pieces [eventPieces]atomic.Pointer[eventPiece]
 }
+
+// eventPieces is the number of the newest events that are kept as they are sent.
+const eventPieces = 2 * events.DefaultQueue
+
+// eventPiece is an event as it is sent.
+type eventPiece struct {
+	id uint64
+	*httpserver.Piece
+}
+
+// pieceOf returns an event as it is sent. All streams share it, since encoding an event for
+// each of hundreds of listeners takes the time that checks need.
+func (h *eventHandler) pieceOf(e *events.Event) *httpserver.Piece {
+	if e.ID == 0 { // for one listener
+		return h.encode(e)
+	}
+	slot := &h.pieces[e.ID%eventPieces]
+	if kept := slot.Load(); kept != nil && kept.id == e.ID {
+		return kept.Piece
+	}
+	made := &eventPiece{e.ID, h.encode(e)}
+	slot.Store(made)
+	return made.Piece
+}
+
+func (h *eventHandler) encode(e *events.Event) *httpserver.Piece {
+	data, err := json.Marshal(fromEvent(e))
+	if err != nil { // cannot happen: an event holds only values that can be encoded
+		return httpserver.NewPiece(nil)
+	}
+	var text bytes.Buffer
+	if e.ID != 0 {
+		text.WriteString("id: " + h.events.Token(e) + "\n")
+	}
+	text.WriteString("event: " + string(e.Kind) + "\ndata: ")
+	text.Write(data)
+	text.WriteString("\n\n")
+	return httpserver.NewPiece(text.Bytes())
+}
+
+// Comments of a stream, which clients ignore.
+var (
+	beginComment     = httpserver.NewPiece([]byte(": stint events\n\n"))
+	heartbeatComment = httpserver.NewPiece([]byte(": still here\n\n"))
+)
 
 func (h *eventHandler) routes() []route {
 	return []route{onAdmin(get, wire.PathEvents, identity.Read, h.streamEvents, opEvents)}
@@ -67,9 +114,10 @@ func (h *eventHandler) streamEvents(c *httpserver.Call) error {
 	}
 	access := c.WatchAccess()
 	listener := h.events.Listen(filter, after)
-	body := &eventBody{hub: h.events, listener: listener, conn: c.Ctx.Context().Conn(), heartbeat: time.NewTicker(h.events.Heartbeat()), access: access, looks: time.NewTicker(httpserver.AccessInterval)}
-	body.comment("stint events")
-	c.SendBody(httpserver.GuardedBody{Body: body})
+	c.SendPieces(&eventBody{
+		handler: h, listener: listener, heartbeat: time.NewTicker(h.events.Heartbeat()), access: access, looks: time.NewTicker(httpserver.AccessInterval),
+		pieces: []*httpserver.Piece{beginComment},
+	})
 	return nil
 }
 
@@ -91,74 +139,76 @@ func (h *eventHandler) eventFilter(c *httpserver.Call) (events.Filter, error) {
 	return f, err
 }
 
-// eventBody is the body that the server reads while it sends. Its Read waits for the next
-// event.
+// eventBody is the body of a stream.
 type eventBody struct {
-	hub       *events.Hub
+	handler   *eventHandler
 	listener  *events.Listener
-	conn      net.Conn
 	heartbeat *time.Ticker
 	access    *httpserver.AccessWatch
 	looks     *time.Ticker
 	caughtUp  bool // the missed events were sent
-	buffer    bytes.Buffer
+	isWoken   bool // the listener may have events
+	pieces    []*httpserver.Piece
 	ended     bool
 }
 
-// Read renews the write deadline of the connection for every piece: a quiet stream is not a
-// slow one.
-func (b *eventBody) Read(p []byte) (int, error) {
-	for b.buffer.Len() == 0 && !b.ended {
+// Next implements httpserver.Pieces. It waits for the next events.
+func (b *eventBody) Next() ([]*httpserver.Piece, error) {
+	for len(b.pieces) == 0 && !b.ended {
 		if b.access.Ended() {
 			// Queued events are only for callers who still have access.
 			b.ended = true
-			b.write(&events.Event{Kind: events.Notice, At: time.Now(), Text: "This stream was ended: the access of its token or login has ended."})
+			b.add(&events.Event{Kind: events.Notice, At: time.Now(), Text: "This stream was ended: the access of its token or login has ended."})
 			break
 		}
-		if !b.caughtUp {
+		switch {
+		case !b.caughtUp:
 			missed := b.listener.Missed()
 			for i := range missed {
-				b.write(&missed[i])
+				b.add(&missed[i])
 			}
 			b.caughtUp = len(missed) == 0
-			continue
-		}
-		select {
-		case <-b.looks.C:
-		case e, open := <-b.listener.Events():
-			if open {
-				b.write(e)
-				break
-			}
-			b.ended = true
-			if notice, said := b.listener.Farewell(); said {
-				b.write(&notice)
-			}
-		case <-b.heartbeat.C:
-			b.comment("still here")
+		case b.isWoken:
+			b.take()
+		default:
+			b.wait()
 		}
 	}
-	if err := b.conn.SetWriteDeadline(time.Now().Add(httpserver.WriteTimeout)); err != nil {
-		return 0, err
+	if len(b.pieces) == 0 {
+		return nil, io.EOF
 	}
-	return b.buffer.Read(p) // io.EOF if the buffer is empty, which ends the stream
+	next := b.pieces
+	b.pieces = nil
+	return next, nil
 }
 
-// comment writes a line that clients ignore.
-func (b *eventBody) comment(text string) { b.buffer.WriteString(": " + text + "\n\n") }
-
-func (b *eventBody) write(e *events.Event) {
-	data, err := json.Marshal(fromEvent(e))
-	if err != nil { // cannot happen: an event holds only values that can be encoded
-		return
+// take adds what the listener has.
+func (b *eventBody) take() {
+	taken, open := b.listener.Take()
+	for _, e := range taken {
+		b.add(e)
 	}
-	if e.ID != 0 {
-		b.buffer.WriteString("id: " + b.hub.Token(e) + "\n")
+	b.isWoken = len(taken) == events.MaxTaken
+	if !open {
+		b.ended = true
+		if notice, said := b.listener.Farewell(); said {
+			b.add(&notice)
+		}
 	}
-	b.buffer.WriteString("event: " + string(e.Kind) + "\ndata: ")
-	b.buffer.Write(data)
-	b.buffer.WriteString("\n\n")
 }
+
+// wait waits until there may be something to send or to look at.
+func (b *eventBody) wait() {
+	select {
+	case <-b.looks.C:
+	case <-b.listener.Woken():
+		b.isWoken = true
+	case <-b.heartbeat.C:
+		b.pieces = append(b.pieces, heartbeatComment)
+	}
+}
+
+func (b *eventBody) add(e *events.Event) { b.pieces = append(b.pieces, b.handler.pieceOf(e)) }
 
 // Close ends the listener after the client disconnected.
 func (b *eventBody) Close() error {

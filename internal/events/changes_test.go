@@ -52,7 +52,7 @@ func TestFollowerPublishesChangesAfterDatabaseWentBack(t *testing.T) {
 	store := &replacedAudit{Store: before.Audit}
 	store.now.Store(before)
 	h := events.New(events.Options{})
-	l := h.Listen(events.Filter{}, "")
+	l := &reader{Listener: h.Listen(events.Filter{}, "")}
 	f := events.NewFollower(h, store)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -72,21 +72,21 @@ func TestFollowerPublishesChangesAfterDatabaseWentBack(t *testing.T) {
 			}
 		}
 	})
-	<-l.Events()
+	l.next()
 	seen <- struct{}{}
 	after := open(filepath.Join(folder, "after.db"))
 	store.now.Store(after)
 	f.Changed(catalog.Changed{})
-	e := <-l.Events()
+	e := l.next()
 	for e.Kind == events.Block {
-		e = <-l.Events()
+		e = l.next()
 	}
 	if e.Kind != events.Notice {
 		t.Errorf("got %+v, want that changes are missing", e)
 	}
 	add(after, "new")
 	f.Changed(catalog.Changed{})
-	if e := <-l.Events(); e.Kind != events.Block || len(e.Patterns) != 1 || e.Patterns[0] != pattern(t, "token:new") {
+	if e := l.next(); e.Kind != events.Block || len(e.Patterns) != 1 || e.Patterns[0] != pattern(t, "token:new") {
 		t.Errorf("got %+v, want the new block", e)
 	}
 }

@@ -35,20 +35,37 @@ func decided(t testing.TB, text string, outcome gate.Outcome) *gate.Decision {
 	}
 }
 
-// received returns the names of the events in a listener's queue, and "end" if it is closed.
+// received returns the names of the events in a listener's queue, and "end" if nothing follows.
 func received(l *events.Listener) string {
 	var all []string
 	for {
-		select {
-		case e, open := <-l.Events():
-			if !open {
-				return strings.Join(append(all, "end"), " ")
-			}
+		taken, open := l.Take()
+		for _, e := range taken {
 			all = append(all, name(e))
-		default:
+		}
+		if !open {
+			return strings.Join(append(all, "end"), " ")
+		}
+		if len(taken) == 0 {
 			return strings.Join(all, " ")
 		}
 	}
+}
+
+// reader returns the events of a listener one by one.
+type reader struct {
+	*events.Listener
+	taken []*events.Event
+}
+
+func (r *reader) next() *events.Event {
+	for len(r.taken) == 0 {
+		<-r.Woken()
+		r.taken, _ = r.Take()
+	}
+	e := r.taken[0]
+	r.taken = r.taken[1:]
+	return e
 }
 
 func name(e *events.Event) string {
@@ -152,7 +169,7 @@ func TestListenerResumesFromItsTokenWithinTheRing(t *testing.T) {
 		h := events.New(events.Options{Ring: 4})
 		l := h.Listen(events.Filter{}, "")
 		h.Record(decided(t, "token:0", gate.Allowed))
-		seen := <-l.Events()
+		seen := (&reader{Listener: l}).next()
 		token := h.Token(seen)
 		l.Stop()
 		if got := received(l); got != "end" {
@@ -197,7 +214,7 @@ func TestMissedReadsEventsLazilyAndReportsLostOnes(t *testing.T) {
 	h := events.New(events.Options{Ring: 40})
 	first := h.Listen(events.Filter{}, "")
 	h.Record(decided(t, "token:0", gate.Allowed))
-	token := h.Token(<-first.Events())
+	token := h.Token((&reader{Listener: first}).next())
 	first.Stop()
 	record := func(from, n int) {
 		for i := range n {
@@ -235,7 +252,7 @@ func TestSlowListenerIsDroppedWithNotice(t *testing.T) {
 	quick := h.Listen(events.Filter{}, "")
 	for i := range 4 {
 		h.Record(decided(t, fmt.Sprintf("token:%d", i), gate.Limited))
-		<-quick.Events()
+		quick.Take()
 	}
 	if got := received(slow); got != "token:0 token:1 end" {
 		t.Errorf("the slow listener received %q", got)
@@ -284,15 +301,15 @@ func TestRecordCopiesKeyFromRequestBuffer(t *testing.T) {
 	buffer := []byte("token:secret")
 	text := unsafe.String(&buffer[0], len(buffer))
 	h := events.New(events.Options{})
-	l := h.Listen(events.Filter{}, "")
+	l := &reader{Listener: h.Listen(events.Filter{}, "")}
 	h.Record(decided(t, text, gate.Limited))
 	copy(buffer, "token:others")
-	e := <-l.Events()
+	e := l.next()
 	if e.Key != key(t, "token:secret") {
 		t.Errorf("got the key %v, want token:secret", e.Key)
 	}
 	h.Record(decided(t, "ip:2001:db8::7", gate.Limited))
-	e = <-l.Events()
+	e = l.next()
 	if network, _ := e.Key.Network(); network.Addr().String() != "2001:db8::7" {
 		t.Errorf("got the network %v, want the full address 2001:db8::7", network)
 	}
@@ -309,7 +326,7 @@ func TestFollowerPublishesChangesFromAuditLog(t *testing.T) {
 			by := audit.Actor{Kind: audit.User, Name: "ann"}
 			h := events.New(events.Options{})
 			f := events.NewFollower(h, store.Audit)
-			l := h.Listen(events.Filter{}, "")
+			l := &reader{Listener: h.Listen(events.Filter{}, "")}
 			ctx, cancel := context.WithCancel(t.Context())
 			var running sync.WaitGroup
 			defer running.Wait()
@@ -327,8 +344,8 @@ func TestFollowerPublishesChangesFromAuditLog(t *testing.T) {
 					f.Changed(catalog.Changed{})
 				}
 			})
-			first := <-l.Events()
-			second := <-l.Events()
+			first := l.next()
+			second := l.next()
 			if first.Kind != events.Block || first.Entry.Action != "block.add" || len(first.Patterns) != 1 || second.Entry.ID <= first.Entry.ID {
 				t.Fatalf("received %+v, then %+v", first, second)
 			}
@@ -345,10 +362,7 @@ func BenchmarkRecord(b *testing.B) {
 			h := events.New(events.Options{})
 			for range c.listen {
 				l := h.Listen(events.Filter{}, "")
-				go func() {
-					for range l.Events() {
-					}
-				}()
+				go discard(l)
 			}
 			defer h.Close()
 			b.ReportAllocs()

@@ -3,6 +3,7 @@ package events
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -46,10 +47,11 @@ type Hub struct {
 
 	allowed, refused budget
 
-	mu        sync.Mutex
-	last      uint64
-	ring      []Event // the newest events, at most o.Ring; see kept
-	listeners map[*Listener]struct{}
+	mu       sync.Mutex
+	last     uint64
+	ring     []Event  // the newest events, at most o.Ring; see kept
+	queues   []*queue // one for each distinct filter of the listeners
+	isWaking bool     // wakeListeners runs
 	// decisions is the number of listeners whose filter may select decisions.
 	decisions int
 	closed    bool
@@ -73,7 +75,7 @@ func New(o Options) *Hub {
 	if o.Heartbeat <= 0 {
 		o.Heartbeat = DefaultHeartbeat
 	}
-	h := &Hub{o: o, run: strconv.FormatUint(rand.Uint64(), 36), listeners: map[*Listener]struct{}{}}
+	h := &Hub{o: o, run: strconv.FormatUint(rand.Uint64(), 36)}
 	h.allowed.what, h.refused.what = "allowed checks", "refused checks"
 	return h
 }
@@ -119,18 +121,17 @@ func (h *Hub) publish(e Event) {
 	}
 	// All listeners share one copy, so that a queue uses only the memory of its events.
 	var shared *Event
-	for l := range h.listeners {
-		if !l.filter.Selects(&e) {
+	for _, q := range slices.Backward(h.queues) { // push may remove q
+		if !q.filter.Selects(&e) {
 			continue
 		}
 		if shared == nil {
 			shared = new(e)
 		}
-		select {
-		case l.queue <- shared:
-		default:
-			h.drop(l, true)
-		}
+		h.push(q, shared)
+	}
+	if shared != nil {
+		h.startWaking()
 	}
 }
 
@@ -140,12 +141,16 @@ func (h *Hub) kept(id uint64) *Event { return &h.ring[(id-1)%uint64(len(h.ring))
 
 // drop ends a listener. The caller holds mu.
 func (h *Hub) drop(l *Listener, slow bool) {
-	if _, listening := h.listeners[l]; !listening {
+	if l.last != nil {
 		return
 	}
-	delete(h.listeners, l)
 	l.slow.Store(slow)
-	close(l.queue)
+	l.end()
+	delete(l.queue.listeners, l)
+	if len(l.queue.listeners) == 0 {
+		h.queues = slices.DeleteFunc(h.queues, func(q *queue) bool { return q == l.queue })
+	}
+	l.queue = nil
 	if !l.filter.mayBeDecision() {
 		return
 	}
@@ -159,8 +164,10 @@ func (h *Hub) Close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.closed = true
-	for l := range h.listeners {
-		h.drop(l, false)
+	for _, q := range slices.Backward(h.queues) { // drop may remove q
+		for l := range q.listeners {
+			h.drop(l, false)
+		}
 	}
 }
 
@@ -168,8 +175,11 @@ func (h *Hub) Close() {
 type Listener struct {
 	hub    *Hub
 	filter Filter
-	queue  chan *Event
+	woken  chan struct{} // see Woken
 	slow   atomic.Bool
+	queue  *queue  // nil after the end
+	taken  *queued // the last event that Take returned
+	last   *queued // the last event to return, nil before the end
 	// next to until are the ids of events that the listener still has to read as missed.
 	// elsewhere means that missed events are unknown. Missed reads the events from the ring: a
 	// copy for each listener that does not read would take megabytes.
@@ -178,16 +188,18 @@ type Listener struct {
 }
 
 // Listen returns a listener. after is a Token of an earlier event after which the listener
-// misses nothing, "" for none. Call Missed first, and Stop in the end.
+// misses nothing, "" for none. Call Missed first, then Take after each Woken, and Stop in the
+// end.
 func (h *Hub) Listen(f Filter, after string) *Listener {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	l := &Listener{hub: h, filter: f, queue: make(chan *Event, h.o.Queue), next: 1}
+	l := &Listener{hub: h, filter: f, woken: make(chan struct{}, 1), next: 1}
 	if h.closed {
-		close(l.queue)
+		l.taken = new(queued)
+		l.end()
 		return l
 	}
-	h.listeners[l] = struct{}{}
+	h.queueOf(&f).add(l, h.o.Queue)
 	if f.mayBeDecision() {
 		h.decisions++
 		h.until.Store(math.MaxInt64)
@@ -252,11 +264,8 @@ func (h *Hub) notice(text string, skipped int64) Event {
 	return Event{Kind: Notice, At: h.o.Now(), Text: text, Skipped: skipped}
 }
 
-// Events returns the channel of events. It is closed when the listener is stopped or dropped,
-// or the hub is closed.
-func (l *Listener) Events() <-chan *Event { return l.queue }
-
-// Farewell returns, after Events is closed, the notice with the reason, false if there is none.
+// Farewell returns, after Take has returned that nothing follows, the notice with the reason,
+// false if there is none.
 func (l *Listener) Farewell() (Event, bool) {
 	if !l.slow.Load() {
 		return Event{}, false

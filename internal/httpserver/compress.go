@@ -69,7 +69,7 @@ func (c *Call) compress() {
 func (c *Call) SendBody(body io.ReadCloser) {
 	if c.canCompress() {
 		c.Set(fiber.HeaderContentEncoding, "gzip")
-		body = newGzipBody(body, string(c.Response().Header.ContentType()))
+		body = newGzipBody(body)
 	}
 	c.Ctx.Context().SetBodyStream(body, -1)
 }
@@ -83,18 +83,10 @@ type gzipBody struct {
 	ended  error // the error at the end of plain, nil before
 }
 
-// eventStream is the media type of streams that stay open for days.
-const eventStream = "text/event-stream"
-
-// newGzipBody compresses what plain returns. Compressing across pieces needs 800 KiB of state.
-// Event streams do without it, because many readers may be connected and mostly wait.
-func newGzipBody(plain io.ReadCloser, mediaType string) *gzipBody {
+// newGzipBody compresses what plain returns. Its state needs 800 KiB.
+func newGzipBody(plain io.ReadCloser) *gzipBody {
 	b := &gzipBody{plain: plain, piece: make([]byte, 16<<10)}
-	level := gzip.BestSpeed
-	if strings.HasPrefix(mediaType, eventStream) {
-		level, b.piece = gzip.StatelessCompression, make([]byte, 4<<10)
-	}
-	b.writer, _ = gzip.NewWriterLevel(&b.ready, level) // the levels are valid
+	b.writer, _ = gzip.NewWriterLevel(&b.ready, gzip.BestSpeed) // the level is valid
 	return b
 }
 

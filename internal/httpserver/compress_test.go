@@ -20,12 +20,12 @@ import (
 // pieces is a body whose pieces come when the test sends them.
 type pieces struct{ in chan string }
 
-func (p *pieces) Read(b []byte) (int, error) {
+func (p *pieces) Next() ([]*httpserver.Piece, error) {
 	text, open := <-p.in
 	if !open {
-		return 0, io.EOF
+		return nil, io.EOF
 	}
-	return copy(b, text), nil
+	return []*httpserver.Piece{httpserver.NewPiece([]byte(text))}, nil
 }
 
 func (p *pieces) Close() error { return nil }
@@ -65,7 +65,7 @@ func TestAnswersWithoutSecretsAreCompressed(t *testing.T) {
 		}),
 		route(httpserver.Admin, "GET", "/live", func(c *httpserver.Call) error {
 			c.Set(fiber.HeaderContentType, "text/event-stream")
-			c.SendBody(httpserver.GuardedBody{Body: live})
+			c.SendPieces(live)
 			return nil
 		}),
 	})

@@ -1,14 +1,20 @@
 package httpserver
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"io"
 	"net"
 	"net/http"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
+	"github.com/klauspost/compress/flate"
 
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/supervise"
@@ -135,3 +141,121 @@ func (b *streamBody) Close() error {
 	b.cancel()
 	return b.rest.Close()
 }
+
+// Piece is a part of the bodies of several responses. It is compressed once for all of them. It
+// is safe for concurrent use.
+type Piece struct {
+	plain    []byte
+	once     sync.Once
+	deflated []byte
+}
+
+// NewPiece returns a piece. The bytes must not change afterwards.
+func NewPiece(plain []byte) *Piece { return &Piece{plain: plain} }
+
+// compressed returns the piece as blocks of DEFLATE that end at a whole byte and refer to
+// nothing before them.
+func (p *Piece) compressed() []byte {
+	p.once.Do(func() {
+		var out bytes.Buffer
+		_ = flate.StatelessDeflate(&out, p.plain, false, nil) // a buffer returns no error
+		p.deflated = out.Bytes()
+	})
+	return p.deflated
+}
+
+// Pieces are the source of a body that consists of pieces.
+type Pieces interface {
+	// Next waits for the next pieces and returns them, in a slice that is valid until the next
+	// call. After the last it returns io.EOF.
+	Next() ([]*Piece, error)
+	io.Closer
+}
+
+// SendPieces sends pieces as they arrive, and closes from at the end. The media type must be
+// set. A panic of from ends only this response. The write deadline of the connection is renewed
+// for every write, so that a quiet stream is not a slow one.
+func (c *Call) SendPieces(from Pieces) {
+	body := &piecesBody{from: from, conn: c.Ctx.Context().Conn()}
+	if c.canCompress() {
+		c.Set(fiber.HeaderContentEncoding, "gzip")
+		body.isGzip, body.rest = true, gzipHead
+	}
+	c.Ctx.Context().SetBodyStream(body, -1)
+}
+
+// piecesBody is the body that the server reads while it sends.
+type piecesBody struct {
+	from   Pieces
+	conn   net.Conn
+	pieces []*Piece // the next
+	rest   []byte   // of the piece before them
+	ended  bool
+
+	isGzip bool
+	sum    uint32 // of what was compressed, as is size
+	size   uint32
+}
+
+var (
+	gzipHead = []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff} // without a name, a time or a system
+	gzipTail = []byte{1, 0, 0, 0xff, 0xff}                   // a last block, which is empty; its sum and size follow
+)
+
+// Read implements io.Reader. It fills to with as many of the pieces that are ready as fit.
+func (b *piecesBody) Read(to []byte) (int, error) {
+	n := 0
+	for n == 0 || len(b.rest) > 0 || len(b.pieces) > 0 {
+		switch {
+		case len(b.rest) > 0:
+			moved := copy(to[n:], b.rest)
+			if b.rest = b.rest[moved:]; len(b.rest) > 0 {
+				return n + moved, b.renewDeadline()
+			}
+			n += moved
+		case len(b.pieces) > 0:
+			b.begin(b.pieces[0])
+			b.pieces = b.pieces[1:]
+		case b.ended:
+			return 0, io.EOF
+		default:
+			if err := b.next(); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return n, b.renewDeadline()
+}
+
+func (b *piecesBody) renewDeadline() error {
+	return b.conn.SetWriteDeadline(time.Now().Add(WriteTimeout))
+}
+
+func (b *piecesBody) begin(p *Piece) {
+	if !b.isGzip {
+		b.rest = p.plain
+		return
+	}
+	b.rest = p.compressed()
+	b.sum = crc32.Update(b.sum, crc32.IEEETable, p.plain)
+	b.size += uint32(len(p.plain)) //nolint:gosec // gzip has the size modulo 2^32
+}
+
+// next waits for pieces. After an error, a compressed body has no end mark.
+func (b *piecesBody) next() error {
+	err := supervise.Call("answer stream", func() (err error) {
+		b.pieces, err = b.from.Next()
+		return err
+	})
+	if !errors.Is(err, io.EOF) {
+		return err
+	}
+	b.ended = true
+	if b.isGzip {
+		b.rest = binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(slices.Clone(gzipTail), b.sum), b.size)
+	}
+	return nil
+}
+
+// Close implements io.Closer.
+func (b *piecesBody) Close() error { return supervise.Call("answer stream", b.from.Close) }
