@@ -71,7 +71,7 @@ func (c *Call) SendBody(body io.ReadCloser) {
 		c.Set(fiber.HeaderContentEncoding, "gzip")
 		body = newGzipBody(body)
 	}
-	c.Ctx.Context().SetBodyStream(body, -1)
+	c.setStream(body)
 }
 
 // gzipBody compresses a body piece by piece.

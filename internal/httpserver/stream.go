@@ -15,6 +15,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/klauspost/compress/flate"
+	"github.com/valyala/fasthttp"
 
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/supervise"
@@ -181,7 +182,7 @@ func (c *Call) SendPieces(from Pieces) {
 		c.Set(fiber.HeaderContentEncoding, "gzip")
 		body.isGzip, body.rest = true, gzipHead
 	}
-	c.Ctx.Context().SetBodyStream(body, -1)
+	c.setStream(body)
 }
 
 // piecesBody is the body that the server reads while it sends.
@@ -259,3 +260,90 @@ func (b *piecesBody) next() error {
 
 // Close implements io.Closer.
 func (b *piecesBody) Close() error { return supervise.Call("answer stream", b.from.Close) }
+
+// setStream sets a body whose length is unknown. HTTP/1.0 has no chunked coding: there the end
+// of the connection is the end of the body.
+func (c *Call) setStream(body io.ReadCloser) {
+	rc := c.Ctx.Context()
+	if rc.Request.Header.IsHTTP11() {
+		rc.SetBodyStream(body, -1)
+		return
+	}
+	rc.SetBodyStream(&rawBody{body, rc.Conn()}, 0)
+	rc.Response.Header.Del(fiber.HeaderContentLength)
+	rc.SetConnectionClose()
+}
+
+// rawBody is a body that is sent without a length or a coding. If it is incomplete, the
+// connection is reset, which is the only sign of it that HTTP/1.0 has.
+type rawBody struct {
+	io.ReadCloser
+	conn net.Conn
+}
+
+var _ fasthttp.BodyWriterTo = (*rawBody)(nil)
+
+// SupportsBodyWriteTo implements fasthttp.BodyWriterTo.
+func (b *rawBody) SupportsBodyWriteTo() bool { return true }
+
+// WriteTo sends what each Read returns at once. It returns 0, which fasthttp compares with the
+// announced length.
+func (b *rawBody) WriteTo(w io.Writer) (int64, error) {
+	if conn, can := tcpOf(b.conn); can { // even the end of the process resets the connection now
+		_ = conn.SetLinger(0)
+	}
+	part := make([]byte, 4<<10)
+	for {
+		n, ended := b.Read(part)
+		if n > 0 {
+			if _, err := w.Write(part[:n]); err != nil {
+				return 0, err
+			}
+			if buffered, is := w.(interface{ Flush() error }); is {
+				if err := buffered.Flush(); err != nil {
+					return 0, err
+				}
+			}
+		}
+		if errors.Is(ended, io.EOF) {
+			return 0, nil
+		}
+		if ended != nil {
+			return 0, ended
+		}
+	}
+}
+
+// CloseWithError implements fasthttp.ReadCloserWithError.
+func (b *rawBody) CloseWithError(failed error) (err error) {
+	if body, wants := b.ReadCloser.(fasthttp.ReadCloserWithError); wants {
+		err = body.CloseWithError(failed)
+	}
+	conn, can := tcpOf(b.conn)
+	if !can {
+		return err
+	}
+	if failed != nil || err != nil {
+		_ = conn.Close() // not by way of TLS, which would send its own end before
+		return err
+	}
+	return conn.SetLinger(-1)
+}
+
+// tcpOf returns the connection of TCP below others, false if there is none.
+func tcpOf(c net.Conn) (*net.TCPConn, bool) {
+	for {
+		switch is := c.(type) {
+		case *net.TCPConn:
+			return is, true
+		case *conn:
+			c = is.Conn
+		case *tlsConn:
+			c = is.Conn
+		case interface{ NetConn() net.Conn }:
+			c = is.NetConn()
+		default:
+			return nil, false
+		}
+	}
+}
