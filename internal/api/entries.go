@@ -7,6 +7,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/api/routes"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -50,12 +51,15 @@ func (h *entryHandler) listEntries(c *httpserver.Call, kind blocks.Kind) error {
 	if err != nil {
 		return err
 	}
+	f.Uncounted = f.Cursor != "" // the first page has the count, which reads every match
 	page, err := h.entries.Find(c.Context(), f)
 	if err != nil {
 		return err
 	}
-	out := singlePage(page.Items, h.wireEntry)
-	out.NextCursor, out.Total = wire.NullString(page.Next), &page.Total
+	out := routes.CursorPage(page.Items, page.Next, h.wireEntry)
+	if !f.Uncounted {
+		out.Total = &page.Total
+	}
 	return c.SendJSON(http.StatusOK, out)
 }
 

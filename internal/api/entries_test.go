@@ -58,8 +58,10 @@ func TestBlocksPageByCursorAndFilter(t *testing.T) {
 		cursor := ""
 		for {
 			page := read[wire.Page[wire.Entry]](t, n.must(n.as(reader, get, "/v1/blocks?limit=2"+cursor, ""), http.StatusOK))
-			if *page.Total != 5 {
-				t.Fatalf("got the total %d, want 5", *page.Total)
+			// Only the first page is counted: a client that reads all pages would count all
+			// entries for each.
+			if isFirst := cursor == ""; isFirst != (page.Total != nil) || isFirst && *page.Total != 5 {
+				t.Fatalf("after the cursor %q: got the total %v", cursor, page.Total)
 			}
 			for _, b := range page.Items {
 				patterns = append(patterns, b.Pattern)

@@ -190,12 +190,15 @@ func (h *profileHandler) listProfiles(c *httpserver.Call) error {
 	if q.Err() != nil {
 		return q.Err()
 	}
+	f.Uncounted = f.Cursor != "" // the first page has the count, which reads every match
 	page, err := h.profiles.List(c.Context(), f)
 	if err != nil {
 		return err
 	}
-	out := singlePage(page.Items, h.fromProfile)
-	out.NextCursor, out.Total = wire.NullString(page.Next), &page.Total
+	out := routes.CursorPage(page.Items, page.Next, h.fromProfile)
+	if !f.Uncounted {
+		out.Total = &page.Total
+	}
 	return c.SendJSON(http.StatusOK, out)
 }
 

@@ -5,7 +5,7 @@ type Page[T any] struct {
 	Items []T `json:"items"`
 	// NextCursor is sent as ?cursor= for the page after, null on the last.
 	NextCursor NullString `json:"next_cursor"`
-	// Total counts everything that the filter selects, null where counting
-	// would cost too much.
+	// Total counts everything that the filter selects. It is null where counting would
+	// cost too much: in some lists, and in all on the pages after the first.
 	Total *int `json:"total"`
 }
