@@ -77,36 +77,55 @@ func (l *Layout) deleteChain() string {
 	return fmt.Sprintf("add chain inet %[1]s %[2]s\nflush chain inet %[1]s %[2]s\ndelete chain inet %[1]s %[2]s\n", l.Table, l.Chain)
 }
 
-// change returns the commands that remove and add ranges. An element's expiry cannot be
-// changed: it is removed and added in one transaction.
-func (l *Layout) change(remove, add []Range, now time.Time) string {
+// maxDeletes is how many ranges of a set are deleted one by one. For each nft goes through
+// the whole set in its own memory: of 120,000 ranges, 100 take longer than to write them all.
+const maxDeletes = 20
+
+// change returns the commands that remove and add ranges, after which the sets contain
+// wanted. An element's expiry cannot be changed: it is removed and added in one transaction.
+func (l *Layout) change(remove, add, wanted []Range, now time.Time) string {
 	var b strings.Builder
-	l.elements(&b, "delete", remove, time.Time{})
-	l.elements(&b, "add", add, now)
+	for _, set := range []string{setIPv4, setIPv6} {
+		removed, added := ofSet(set, remove), ofSet(set, add)
+		if len(removed) > maxDeletes {
+			fmt.Fprintf(&b, "flush set inet %s %s\n", l.Table, set)
+			removed, added = nil, ofSet(set, wanted)
+		}
+		l.elements(&b, "delete", set, removed, time.Time{})
+		l.elements(&b, "add", set, added, now)
+	}
 	return b.String()
 }
 
-// elements writes one command for each set that has ranges. A zero now leaves out the
-// timeouts.
-func (l *Layout) elements(b *strings.Builder, verb string, ranges []Range, now time.Time) {
-	for _, set := range []string{setIPv4, setIPv6} {
-		separator := fmt.Sprintf("%s element inet %s %s { ", verb, l.Table, set)
-		end := ""
-		for _, r := range ranges {
-			if r.First.Is6() != (set == setIPv6) {
-				continue
-			}
-			b.WriteString(separator)
-			b.WriteString(r.First.String())
-			if r.Last != r.First {
-				b.WriteString("-" + r.Last.String())
-			}
-			if !now.IsZero() && !r.Expires.IsZero() {
-				b.WriteString(" timeout " + timeout(r.Expires.Sub(now)))
-			}
-			separator, end = ",\n\t", " }\n"
+// ofSet returns those of ordered ranges that belong into a set.
+func ofSet(set string, ranges []Range) []Range {
+	firstIPv6 := slices.IndexFunc(ranges, func(r Range) bool { return r.First.Is6() })
+	if firstIPv6 < 0 {
+		firstIPv6 = len(ranges)
+	}
+	if set == setIPv6 {
+		return ranges[firstIPv6:]
+	}
+	return ranges[:firstIPv6]
+}
+
+// elements writes a command for ranges of one set, if there are any. A zero now leaves out
+// the timeouts.
+func (l *Layout) elements(b *strings.Builder, verb, set string, ranges []Range, now time.Time) {
+	separator := fmt.Sprintf("%s element inet %s %s { ", verb, l.Table, set)
+	for _, r := range ranges {
+		b.WriteString(separator)
+		b.WriteString(r.First.String())
+		if r.Last != r.First {
+			b.WriteString("-" + r.Last.String())
 		}
-		b.WriteString(end)
+		if !now.IsZero() && !r.Expires.IsZero() {
+			b.WriteString(" timeout " + timeout(r.Expires.Sub(now)))
+		}
+		separator = ",\n\t"
+	}
+	if len(ranges) > 0 {
+		b.WriteString(" }\n")
 	}
 }
 

@@ -53,6 +53,11 @@ type Sync struct {
 	written []Range        // the elements of the sets
 	exact   bool           // written is what was written last, without errors
 	next    time.Time      // when an exemption expires, zero for never
+
+	// lag is the longest that nft has taken to write. Elements may time out so much later
+	// than their blocks, since a timeout begins when it is written. Without it large sets
+	// would be written again at each comparison.
+	lag time.Duration
 }
 
 // New returns a Sync. The layout must be valid.
@@ -183,7 +188,7 @@ func (s *Sync) update(ctx context.Context) error {
 	if len(remove)+len(add) == 0 {
 		return nil
 	}
-	err := run(ctx, s.o.Layout.change(remove, add, now))
+	err := s.write(ctx, s.o.Layout.change(remove, add, wanted, now))
 	if err != nil {
 		s.exact = false
 		return s.compare(ctx, false)
@@ -191,6 +196,16 @@ func (s *Sync) update(ctx context.Context) error {
 	s.o.Progress.written(sum, len(add), len(remove), false)
 	s.o.Logf("Added %s, removed %d.", plural(len(add), "range"), len(remove))
 	return nil
+}
+
+// write executes a script as one transaction.
+func (s *Sync) write(ctx context.Context, script string) error {
+	began := time.Now()
+	err := run(ctx, script)
+	if err == nil {
+		s.lag = max(s.lag, time.Since(began))
+	}
+	return err
 }
 
 // activeOf returns the ranges that have not timed out.
@@ -218,7 +233,7 @@ func (s *Sync) compare(ctx context.Context, rebuild bool) (err error) {
 		}
 		found := s.comparison(current, time.Now(), rebuild)
 		if found.script != "" {
-			err = run(ctx, found.script)
+			err = s.write(ctx, found.script)
 		}
 		if err == nil {
 			s.exact = true
@@ -246,13 +261,13 @@ type comparison struct {
 // comparison compares what the kernel contains with the blocks.
 func (s *Sync) comparison(current *state, now time.Time, rebuild bool) (found comparison) {
 	wanted, sum := s.wanted(now)
-	remove, add := difference(current.ranges, wanted, tolerance)
+	remove, add := difference(current.ranges, wanted, tolerance+s.lag)
 	s.written = wanted
 	found.sum, found.added, found.removed = sum, len(add), len(remove)
 	if rebuild || !current.intact {
 		found.script = s.o.Layout.structure()
 	}
-	found.script += s.o.Layout.change(remove, add, now)
+	found.script += s.o.Layout.change(remove, add, wanted, now)
 	return found
 }
 

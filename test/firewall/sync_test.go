@@ -58,7 +58,7 @@ func TestSetsFollowTheBlocks(t *testing.T) {
 	s.await("203.0.113.1 2001:db8::/64")
 
 	// An import is one change without the list of its blocks.
-	s.importBlocks("ip:192.0.2.1\nip:192.0.2.3\n")
+	s.importBlocks("ip:192.0.2.1\nip:192.0.2.3\n", "")
 	s.await("192.0.2.1 192.0.2.3 203.0.113.1 2001:db8::/64")
 
 	at := regexp.MustCompile(`Metrics: (http://\S+)`).FindStringSubmatch(s.out.String())
@@ -101,10 +101,10 @@ func TestSetsContainAutomaticBlocks(t *testing.T) {
 	s.await("203.0.113.9+")
 }
 
-// importBlocks imports patterns, one a line.
-func (s *site) importBlocks(lines string) {
+// importBlocks imports patterns, one a line. more continues the query.
+func (s *site) importBlocks(lines, more string) {
 	s.Helper()
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, s.node.Admin+"/v1/blocks/import?reason=test", strings.NewReader(lines))
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, s.node.Admin+"/v1/blocks/import?reason=test"+more, strings.NewReader(lines))
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -332,6 +332,27 @@ func TestCommandRejectsBadFlagsAndTokens(t *testing.T) {
 	}
 }
 
+func TestExpiryOfTwentyThousandBlocksChangesAtOnce(t *testing.T) {
+	s := newSite(t)
+	var file strings.Builder
+	for i := range 20_000 {
+		fmt.Fprintf(&file, "ip:10.%d.%d.%d\n", i>>8, i&255, i*7&254)
+	}
+	file.WriteString("ip:2001:db8::/64\n")
+	s.start()
+	s.importBlocks(file.String(), "")
+	s.awaitLine("are 20000 ranges of IPv4 and 1 of IPv6; added 20001, removed 0", 1)
+	s.importBlocks(file.String(), "&on_conflict=replace&expires_in=1h")
+	s.awaitLine("are 20000 ranges of IPv4 and 1 of IPv6; added 20001, removed 20001", 1)
+	out, err := exec.Command("nft", "list", "ruleset").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(string(out), " expires "); got != 20_001 {
+		t.Errorf("got %d elements that time out, want 20001", got)
+	}
+}
+
 func TestTwentyThousandBlocksAreApplied(t *testing.T) {
 	s := newSite(t)
 	var file strings.Builder
@@ -339,7 +360,7 @@ func TestTwentyThousandBlocksAreApplied(t *testing.T) {
 		fmt.Fprintf(&file, "ip:10.%d.%d.%d\n", i>>8, i&255, i*7&254)
 	}
 	s.start()
-	s.importBlocks(file.String())
+	s.importBlocks(file.String(), "")
 	s.awaitLine("are 20000 ranges of IPv4", 1)
 	out, err := exec.Command("nft", "-j", "list", "set", "inet", "stint", "stint_ipv4").Output()
 	if err != nil {
