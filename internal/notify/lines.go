@@ -48,6 +48,16 @@ func (m *Message) tail(shown, maxBytes int) string {
 	return tail
 }
 
+// Title returns the subject on one line, escaped by clean, in at most maxBytes bytes. One that
+// is too long ends with "...".
+func (m *Message) Title(maxBytes int, clean func(string) string) string {
+	raw := strings.ReplaceAll(m.Subject, "\n", " ")
+	if line := clean(raw); len(line) <= maxBytes {
+		return line
+	}
+	return cleanWithin(raw, maxBytes, clean)
+}
+
 // cleanWithin cuts raw so that the result of clean, which may be longer, has at most maxBytes
 // bytes. It does not cut the result itself, since that could split an escape. It returns "" if
 // there is no room for one character.

@@ -72,9 +72,12 @@ func Host(u *url.URL) string {
 func (c *Channel) Name() string { return c.name }
 
 // maxText and maxPushover keep a message within the length that the services and Pushover show.
+// maxTitle keeps a title within what Pushover (250 characters) and Discord (256) accept: they
+// refuse a message with a longer one.
 const (
 	maxText     = 3000
 	maxPushover = 1024
+	maxTitle    = 250
 )
 
 // Send sends m as a title and plain text.
@@ -102,7 +105,7 @@ func (c *Channel) Send(ctx context.Context, m notify.Message) error {
 	if c.url.Scheme == pushover.Scheme {
 		most = maxPushover
 	}
-	subject, text := strings.ReplaceAll(clean(m.Subject), "\n", " "), m.Lines(most, clean)
+	subject, text := m.Title(maxTitle, clean), m.Lines(most, clean)
 	params := &types.Params{}
 	if c.url.Scheme == telegram.Scheme {
 		text = subject + "\n" + text // a title would switch to HTML

@@ -71,6 +71,31 @@ func TestMessagesArriveInTheFormatOfTheService(t *testing.T) {
 	})
 }
 
+// TestTitleOfALongKeyIsCut sends to a receiver that refuses long titles, as Discord and Pushover
+// do: a key that somebody chose must not keep its block from being notified.
+func TestTitleOfALongKeyIsCut(t *testing.T) {
+	for _, sign := range []string{"a", "*", "\x01", "\u202e", "é"} {
+		subject := "token:" + strings.Repeat(sign, 500/len(sign)) + " is blocked for 1h"
+		receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			title := r.Header.Get("Title")
+			if len(title) > 250 {
+				w.WriteHeader(http.StatusBadRequest)
+				return
+			}
+			if !strings.HasPrefix(title, "token:") || !strings.HasSuffix(title, "...") {
+				t.Errorf("%q: got the title %q", sign, title)
+			}
+			io.WriteString(w, `{"id":"hwQ2YpKdmg","time":1635528741,"event":"message","topic":"alerts","message":"x"}`)
+		}))
+		c := newChannel(t, strings.Replace(receiver.URL, "http://", "ntfy://", 1)+"/alerts?disabletls=yes", true)
+		m := notify.Message{Subject: subject, Total: 1, Items: []notify.Notification{{Subject: subject, Text: subject}}}
+		if err := c.Send(t.Context(), m); err != nil {
+			t.Errorf("%q: %v", sign, err)
+		}
+		receiver.Close()
+	}
+}
+
 // TestStatusDecidesWhetherToRetry also checks that the library neither
 // retries nor follows a redirect.
 func TestStatusDecidesWhetherToRetry(t *testing.T) {
