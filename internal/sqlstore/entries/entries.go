@@ -22,7 +22,9 @@ const (
 	insertEntry = intoEntries + `VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`
 	// An expired row releases its pattern. Nodes need not be informed, so the revision stays.
 	giveUp    = `UPDATE entries SET place = id WHERE kind = $1 AND pattern = $2 AND place = $4 AND expires_at <= $3`
-	giveUpAll = `UPDATE entries SET place = id WHERE kind IN ('block', 'exemption') AND place = scope AND expires_at <= $1`
+	giveUpAll = `
+UPDATE entries SET place = id WHERE id IN (
+    SELECT id FROM entries WHERE kind IN ('block', 'exemption') AND place = scope AND expires_at <= $1 LIMIT $2)`
 
 	moveEntry    = `UPDATE entries SET reason = $2, expires_at = $3, revision = $4 WHERE id = $1`
 	endEntry     = `UPDATE entries SET ended_at = $2, ended_by = $3, place = id, revision = $4 WHERE id = $1`

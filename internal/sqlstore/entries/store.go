@@ -105,14 +105,24 @@ func (s *Store) changeEach(ctx context.Context, by audit.Actor, ids []string, do
 	})
 }
 
+// maxArchived is how many entries one transaction archives. SQLite has one writer, and an
+// imported list may expire as a whole.
+const maxArchived = 2000
+
 // EndExpired archives the blocks and exemptions that have expired at an instant and returns
 // their number. Afterwards no list of active entries contains them and no starting node loads
 // them. They must therefore have expired by the clock of every node.
 func (s *Store) EndExpired(ctx context.Context, at time.Time) (ended int, err error) {
-	err = s.db.Write(ctx, func(t *db.Tx) error {
-		n, err := t.Exec(giveUpAll, db.ToMS(at))
-		ended = int(n)
-		return err
-	})
-	return ended, err
+	for last := maxArchived; last == maxArchived; ended += last {
+		last = 0 // a transaction may run twice, and fail
+		err = s.db.Write(ctx, func(t *db.Tx) error {
+			n, err := t.Exec(giveUpAll, db.ToMS(at), maxArchived)
+			last = int(n)
+			return err
+		})
+		if err != nil {
+			return ended, err
+		}
+	}
+	return ended, nil
 }

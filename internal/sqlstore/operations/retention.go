@@ -9,9 +9,11 @@ import (
 )
 
 const (
-	// deleteEnded deletes entries that ended before an instant. It skips rows that still hold
-	// their pattern; EndExpired releases those first.
-	deleteEnded = `DELETE FROM entries WHERE place <> '' AND (expires_at < $1 OR ended_at > 0 AND ended_at < $1)`
+	// deleteEnded deletes up to maxDeleted entries that ended before an instant. It skips rows
+	// that still hold their pattern; EndExpired releases those first.
+	deleteEnded = `
+DELETE FROM entries WHERE id IN (
+    SELECT id FROM entries WHERE place <> '' AND (expires_at < $1 OR ended_at > 0 AND ended_at < $1) LIMIT $2)`
 	// deleteVersions deletes the former versions of entries. A bouncer without a request since
 	// the instant is deleted too, or is sent everything again.
 	deleteVersions = `
@@ -36,13 +38,26 @@ type Retention struct{ db *db.DB }
 // NewRetention returns the store that applies the retention in a database.
 func NewRetention(d *db.DB) *Retention { return &Retention{d} }
 
-// DeleteEndedBefore deletes the blocks and exemptions that ended before an instant.
+// maxDeleted is how many entries one transaction deletes. SQLite has one writer: 200,000 entries
+// at once would keep every other change waiting for ten seconds, longer than its deadline.
+const maxDeleted = 2000
+
+// DeleteEndedBefore deletes the blocks and exemptions that ended before an instant. After an
+// error, deleted is the number of those that are deleted nevertheless.
 func (s *Retention) DeleteEndedBefore(ctx context.Context, before time.Time) (deleted int, err error) {
-	err = s.db.Write(ctx, func(t *db.Tx) error {
-		n, err := t.Exec(deleteEnded, db.ToMS(before))
-		if deleted = int(n); err == nil {
-			_, err = t.Exec(deleteVersions, db.ToMS(before))
+	for last := maxDeleted; last == maxDeleted; deleted += last {
+		last = 0 // a transaction may run twice, and fail
+		err = s.db.Write(ctx, func(t *db.Tx) error {
+			n, err := t.Exec(deleteEnded, db.ToMS(before), maxDeleted)
+			last = int(n)
+			return err
+		})
+		if err != nil {
+			return deleted, err
 		}
+	}
+	err = s.db.Write(ctx, func(t *db.Tx) error {
+		_, err := t.Exec(deleteVersions, db.ToMS(before))
 		if err == nil {
 			_, err = t.Exec(deleteProfiles, db.ToMS(before))
 		}

@@ -1,11 +1,13 @@
 package operations_test
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -40,6 +42,59 @@ func TestRetentionDeletesOnlyBlocksEndedLongAgo(t *testing.T) {
 			t.Fatalf("got %q, %v, want token:good and token:late", storetest.Patterns(page.Items), err)
 		}
 	})
+}
+
+// TestManyEntriesEndInSeveralTransactions looks at the database while the jobs run: a state in
+// between shows that other changes need not wait for all of it.
+func TestManyEntriesEndInSeveralTransactions(t *testing.T) {
+	const many = 12_000
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		ctx := t.Context()
+		expires := f.Clock.Now().Add(time.Hour)
+		_, err := f.Entries.Import(ctx, storetest.Operator, func(yield func(blocks.Entry, error) bool) {
+			for i := range many {
+				if !yield(storetest.NewBlock(t, "token:"+strconv.Itoa(i), expires), nil) {
+					return
+				}
+			}
+		}, blocks.Keep, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Clock.Advance(2 * time.Hour)
+		watchBatches(t, f, "archive", `SELECT count(*) FROM entries WHERE place = scope`, many, func() (int, error) { return f.Entries.EndExpired(ctx, f.Clock.Now()) })
+		watchBatches(t, f, "delete", `SELECT count(*) FROM entries`, many, func() (int, error) { return f.Retention.DeleteEndedBefore(ctx, f.Clock.Now()) })
+	})
+}
+
+// watchBatches runs a job that brings a count from many to 0, which must be seen in between.
+func watchBatches(t *testing.T, f *storetest.Fixture, name, count string, many int, job func() (int, error)) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if n, err := job(); err != nil || n != many {
+			t.Errorf("%s: got %d, %v, want %d", name, n, err, many)
+		}
+	}()
+	between := false
+	for left, running := many, true; running || left > 0; {
+		select {
+		case <-done:
+			running = false
+		default:
+		}
+		if err := f.DB.View(t.Context(), func(tx *db.Tx) error { _, err := tx.One(count, nil, &left); return err }); err != nil {
+			t.Fatal(err)
+		}
+		between = between || left > 0 && left < many
+		if !running && left > 0 {
+			t.Fatalf("%s: %d are left", name, left)
+		}
+	}
+	if !between {
+		t.Errorf("%s: all were changed in one transaction", name)
+	}
 }
 
 func TestRetentionDeletesTokensEndedLongAgo(t *testing.T) {
