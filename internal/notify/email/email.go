@@ -202,6 +202,10 @@ func isPermanent(err error) bool {
 	return refused.ErrorCode() >= 500
 }
 
+// maxSubject keeps the header within a line of 998 bytes, more than which servers refuse: one
+// without spaces is not folded.
+const maxSubject = 500
+
 func (c *Channel) compose(m notify.Message) (*mail.Msg, error) {
 	message := mail.NewMsg()
 	if err := message.From(c.from); err != nil {
@@ -213,7 +217,7 @@ func (c *Channel) compose(m notify.Message) (*mail.Msg, error) {
 	if err := message.To(c.to...); err != nil {
 		return nil, fmt.Errorf("%w: %q", ErrRecipients, c.to)
 	}
-	message.Subject("[Stint] " + oneLine(m.Subject))
+	message.Subject("[Stint] " + m.Title(maxSubject, oneLine))
 	message.SetDate()
 	message.SetMessageID()
 	message.SetBodyString(mail.TypeTextPlain, body(m))

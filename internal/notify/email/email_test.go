@@ -114,6 +114,28 @@ func TestMessageArrivesWithItsReportAttached(t *testing.T) {
 	}
 }
 
+// TestLinesOfAMailAreShort composes mails about keys of the greatest length. A server may refuse
+// a line of more than 998 bytes.
+func TestLinesOfAMailAreShort(t *testing.T) {
+	s := startMailServer(t, "250 ok")
+	for _, sign := range []string{"a", "\u202e", "\x00", "é", "\n"} {
+		key := strings.Repeat(sign, 500/len(sign))
+		message, err := s.channel(t).compose(notify.Message{Subject: key + " is blocked", Total: 1, Items: []notify.Notification{{Subject: key, Text: key}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		if _, err := message.WriteTo(&text); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.SplitSeq(text.String(), "\r\n") {
+			if len(line) > 998 {
+				t.Errorf("%q: a line has %d bytes", sign, len(line))
+			}
+		}
+	}
+}
+
 func TestSMTPStatusDecidesWhetherAnErrorIsPermanent(t *testing.T) {
 	for answer, permanent := range map[string]bool{"550 no such user": true, "451 try later": false} {
 		err := startMailServer(t, answer).channel(t).Send(t.Context(), notify.Message{Subject: "x"})
