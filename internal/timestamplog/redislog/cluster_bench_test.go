@@ -147,10 +147,10 @@ func (s storage) round(b *testing.B, p *rules.Policy, callers, keys int) (second
 }
 
 // calls returns how many function calls the primaries have answered.
-func (s storage) calls(b *testing.B) (total int) {
-	b.Helper()
+func (s storage) calls(t testing.TB) (total int) {
+	t.Helper()
 	for _, client := range s.primaries {
-		_, rest, _ := strings.Cut(client.Info(b.Context(), "commandstats").Val(), "cmdstat_fcall:calls=")
+		_, rest, _ := strings.Cut(client.Info(t.Context(), "commandstats").Val(), "cmdstat_fcall:calls=")
 		number, _, _ := strings.Cut(rest, ",")
 		n, _ := strconv.Atoi(number) // none before the first call
 		total += n

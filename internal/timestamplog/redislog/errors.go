@@ -69,6 +69,9 @@ func slotUnavailable(err error) error {
 // on two nodes.
 var errTorn = errors.New("a log and its IDs lie on two nodes")
 
+// errElsewhere is the error of a request whose log another primary of the Cluster has.
+var errElsewhere = errors.New("another primary has the log")
+
 // isSplit reports whether err says that the keys of a slot are on two nodes at the moment.
 // Redis has done nothing then.
 func isSplit(err error) bool { return strings.HasPrefix(err.Error(), "TRYAGAIN") }

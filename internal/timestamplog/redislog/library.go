@@ -37,7 +37,7 @@ var (
 type library struct {
 	text string
 	// Names of the functions.
-	decide, reservations, cancelReservation, times, reset, try string
+	decide, across, reservations, cancelReservation, times, reset, try string
 }
 
 var functions = newLibrary(strings.Join([]string{
@@ -51,7 +51,7 @@ func newLibrary(text string) library {
 	suffix := hex.EncodeToString(sum[:8])
 	head := fmt.Sprintf("#!lua name=%s%s\nlocal suffix = '%s'\n", libraryName, suffix, suffix)
 	return library{
-		text: head + text, decide: decideFunction + suffix, reservations: reservationsFunction + suffix,
+		text: head + text, decide: decideFunction + suffix, across: acrossFunction + suffix, reservations: reservationsFunction + suffix,
 		cancelReservation: cancelFunction + suffix, times: timesFunction + suffix, reset: resetFunction + suffix,
 		try: tryFunction + suffix,
 	}

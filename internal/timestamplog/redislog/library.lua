@@ -382,7 +382,7 @@ local function states(stack, cost, holds, lift)
 end
 
 local PEEK, DETAIL = 1, 2
-local ALLOWED, REFUSED, FOREIGN, REPEATED, DENIED = '\0', '\1', '\2', '\3', '\6'
+local ALLOWED, REFUSED, FOREIGN, REPEATED, DENIED, ELSEWHERE = '\0', '\1', '\2', '\3', '\6', '\7'
 
 -- WRITTEN precedes states. If at most SENT entries are in blocks, of a ring that is not much
 -- larger, the log itself is sent instead, which begins with MAGIC: the node then computes the
@@ -452,16 +452,28 @@ end
 -- to a command.
 local function is_denied(its) return its:find('NOPERM', 1, true) or its:find("can't run this command", 1, true) end
 
+-- is_elsewhere reports whether an error, given by its text, says that this primary of a
+-- Cluster does not have a key: it lacks the slot, or the slot is moving and the key is not here
+-- or not here any more. The other texts are those of servers that allow a call only keys of one
+-- slot, or only declared ones.
+local function is_elsewhere(its)
+  return its:find('non local key', 1, true) or its:find('same slot', 1, true) or its:find('undeclared', 1, true)
+end
+
 -- try_call calls f. It returns nil, or the answer to a request that failed alone: FOREIGN
--- because of what a key holds, DENIED because the user lacks the right to a command. It
--- raises any other error.
+-- because of what a key holds, DENIED because the user lacks the right to a command, ELSEWHERE
+-- because another primary has the key. It raises any other error.
 local function try_call(f, ...)
   local done, err = pcall(f, ...)
   if done then return nil end
   if type(err) ~= 'table' then err = { err = tostring(err) } end  -- Redis 7.0 raises a string
-  if is_denied(err.err or '') then return DENIED end
-  if not is_data_error(err.err or '') then error(err, 0) end
-  return FOREIGN
+  local its = err.err or ''
+  if is_denied(its) then return DENIED end
+  if is_elsewhere(its) then return ELSEWHERE end
+  if is_data_error(its) then return FOREIGN end
+  -- What Redis answers to a call that declares its keys.
+  if its:find('cluster is down', 1, true) then err = { err = 'CLUSTERDOWN The cluster is down' } end
+  error(err, 0)
 end
 
 -- joined concatenates answers. If there are many, it returns an array of strings to
@@ -514,14 +526,15 @@ end
 -- ARGV 2  4 bytes for each request: the number of its stack, counted from 1; its cost in two
 --         bytes; and flags, 1 for a peek plus 2 for detail
 -- ARGV 3+ the stacks, as read_stack parses them
--- return  one string, or an array of the parts of one. First the time of all decisions in 8 bytes, then for each request one
---         of these bytes and what follows it:
+-- return  one string, or an array of the parts of one. First the time of all decisions in 8 bytes,
+--         then for each request one of these bytes and what follows it:
 --         0  allowed
 --         1  refused: the index of the rule in 1 byte, its wait in 4, and in 4 for how long
 --            the refusal stays valid if nothing is pushed, 0 for a peek
 --         2  the key of the log or of its ids holds something else
 --         5  refused, in the longer form that stint_reserve describes
 --         6  the user lacks the right to a command
+--         7  another primary of the Cluster has the log; nothing was done
 --         If detail was requested and the log could be read, the states follow, or the log,
 --         see WRITTEN. Numbers are big-endian. A wait of 2^32 - 1 in 4 bytes never ends. A
 --         call after its deadline does nothing and returns only the time.
@@ -531,3 +544,14 @@ local function decide_many(keys, args)
 end
 
 redis.register_function('stint_decide_' .. suffix, decide_many)
+
+-- stint_across is stint_decide for logs of several slots of one primary of a Cluster.
+-- ARGV    those of stint_decide, then the log of each request: Redis accepts keys only if they
+--         are of one slot
+local function decide_across(_, args)
+  local logs, requests = {}, #args[2] / 4
+  for i = 1, requests do logs[i] = args[#args - requests + i] end
+  return decide_many(logs, args)
+end
+
+redis.register_function{ function_name = 'stint_across_' .. suffix, callback = decide_across, flags = { 'allow-cross-slot-keys' } }

@@ -53,6 +53,7 @@ func idsName(log string) string { return strings.Replace(log, "}:", "}:i", 1) }
 const (
 	libraryName          = "stint_"
 	decideFunction       = "stint_decide_"
+	acrossFunction       = "stint_across_"
 	reservationsFunction = "stint_reserve_"
 	cancelFunction       = "stint_cancel_"
 	timesFunction        = "stint_times_"

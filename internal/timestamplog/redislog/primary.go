@@ -64,6 +64,8 @@ type callForm struct {
 	// arguments returns the number of keys of a call, and its keys and arguments. now is the
 	// argument that set_now of the function library reads.
 	arguments func(now string, items []*item) (keys int, args []any)
+	// across is the form for items of several slots of one primary, nil if there is none.
+	across *callForm
 }
 
 // call asks a primary about items, until the first of their callers gives up.
@@ -77,8 +79,9 @@ type call struct {
 func (c *call) part(items []*item) *call { return &call{c.form, items, c.until} }
 
 var (
-	decideCall  = callForm{functions.decide, arguments}
-	reserveCall = callForm{functions.reservations, func(now string, items []*item) (int, []any) {
+	decideCall  = callForm{function: functions.decide, arguments: arguments, across: &acrossCall}
+	acrossCall  = callForm{function: functions.across, arguments: acrossArguments}
+	reserveCall = callForm{function: functions.reservations, arguments: func(now string, items []*item) (int, []any) {
 		return reservationsArguments(now, items, false)
 	}}
 )

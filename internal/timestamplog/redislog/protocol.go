@@ -4,27 +4,41 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
-	"sync"
-	"sync/atomic"
 
-	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
 // arguments returns the number of keys of a call of stint_decide, and its keys and arguments.
 func arguments(now string, items []*item) (keys int, args []any) {
-	args = make([]any, len(items)+2, len(items)+6)
-	packed := make([]byte, 0, 4*len(items))
-	var stacks stackList
-	for i, it := range items {
-		args[i] = &it.name // a pointer needs no allocation
+	packed, stacks := packRequests(items)
+	args = append(appendNames(make([]any, 0, len(items)+2+len(stacks)), items), now, packed)
+	return len(items), stacks.append(args)
+}
+
+// packRequests returns what stint_decide reads about each request, and the stacks that this
+// refers to.
+func packRequests(items []*item) (packed []byte, stacks stackList) {
+	packed = make([]byte, 0, 4*len(items))
+	for _, it := range items {
 		packed = append(packed, stacks.number(it), byte(it.cost>>8), byte(it.cost), flags(it))
 	}
-	args[len(items)], args[len(items)+1] = now, packed
-	return len(items), stacks.append(args)
+	return packed, stacks
+}
+
+// appendNames appends the names of the logs.
+func appendNames(args []any, items []*item) []any {
+	for _, it := range items {
+		args = append(args, &it.name) // a pointer needs no allocation
+	}
+	return args
+}
+
+// acrossArguments does the same for a call of stint_across, which has no keys.
+func acrossArguments(now string, items []*item) (keys int, args []any) {
+	packed, stacks := packRequests(items)
+	args = append(make([]any, 0, len(items)+2+len(stacks)), now, packed)
+	return 0, appendNames(stacks.append(args), items)
 }
 
 // reservationsArguments does the same for a call of stint_reserve. together means that all
@@ -104,6 +118,7 @@ const (
 	saysReservation = 4
 	saysWaits       = 5
 	saysDenied      = 6
+	saysElsewhere   = 7
 )
 
 // saysWritten precedes states. A log that is sent instead of states begins with logMagic.
@@ -201,6 +216,10 @@ func (r *reader) result(now int64, it *item) timestamplog.Result {
 	case saysForeign:
 		result.Err = unanswerable(fmt.Errorf("%w: %q", timestamplog.ErrForeign, it.name))
 		return result
+	case saysElsewhere:
+		it.elsewhere = true
+		result.Err = unanswerable(errElsewhere)
+		return result
 	case saysDenied:
 		result.Err = unanswerable(timestamplog.ErrDenied)
 		return result
@@ -293,86 +312,4 @@ func (r *reader) wait() int64 {
 		return timestamplog.Never
 	}
 	return wait
-}
-
-// stackTexts caches the text of stacks for the function library. The zero value is ready to
-// use. It is safe for concurrent use.
-type stackTexts struct {
-	last  atomic.Pointer[stackText] // the last one requested; the next request usually needs the same
-	known sync.Map                  // of policyVersion to *stackText
-	count atomic.Int64
-}
-
-type policyVersion struct{ policy, version int64 }
-
-type stackText struct {
-	policyVersion
-	rules     rules.Stack
-	retention rules.Retention
-	algorithm *algorithms.Algorithm
-	options   algorithms.Options
-	text      string
-}
-
-// is reports whether s is the text of q's stack.
-func (s *stackText) is(q *timestamplog.Request) bool {
-	return s.policy == q.Policy && s.version == q.Version && s.retention == q.Retention && s.algorithm == q.Algorithm && s.options == q.Options && s.rules.Equal(q.Rules)
-}
-
-// maxStacks bounds the cache. It is cleared when full; stacks in use are soon cached again.
-const maxStacks = 4096
-
-// text returns the text of q's stack: the retention, in entries and milliseconds, and the limit
-// and the window of each rule.
-func (s *stackTexts) text(q *timestamplog.Request) string {
-	if last := s.last.Load(); last != nil && last.is(q) {
-		return last.text
-	}
-	id := policyVersion{q.Policy, q.Version}
-	if found, ok := s.known.Load(id); ok {
-		// The retention shrinks with time although the version stays the same.
-		if known := found.(*stackText); known.is(q) {
-			s.last.Store(known)
-			return known.text
-		}
-	}
-	known := &stackText{
-		policyVersion: id,
-		rules:         slices.Clone(q.Rules), retention: q.Retention, algorithm: q.Algorithm, options: q.Options,
-		text: writeAlgorithm(q.Algorithm, q.Options) + writeStack(q.Rules, q.Retention),
-	}
-	if q.IsDistinct() {
-		known.text = "distinct,0,0,0,0 " + writeStack(q.Rules, q.Retention)
-	}
-	if s.count.Add(1) > maxStacks {
-		s.known.Clear()
-		s.count.Store(1)
-	}
-	s.known.Store(id, known)
-	s.last.Store(known)
-	return known.text
-}
-
-// writeAlgorithm returns the prefix of a stack that a counter counts, "" for the timestamp log.
-func writeAlgorithm(a *algorithms.Algorithm, o algorithms.Options) string {
-	if a == nil {
-		return ""
-	}
-	bit := func(set bool) int {
-		if set {
-			return 1
-		}
-		return 0
-	}
-	return fmt.Sprintf("%s,%d,%d,%d,%d ", a.Name, o.Burst, bit(o.WindowStart == algorithms.WindowFirst), bit(o.Variant == algorithms.VariantQueue), bit(o.CountRefused))
-}
-
-func writeStack(stack rules.Stack, keep rules.Retention) string {
-	text := strconv.AppendInt(nil, int64(keep.Entries), 10)
-	text = strconv.AppendInt(append(text, ' '), keep.Window.Milliseconds(), 10)
-	for _, rule := range stack {
-		text = strconv.AppendInt(append(text, ' '), int64(rule.Limit), 10)
-		text = strconv.AppendInt(append(text, ' '), rule.WindowMS(), 10)
-	}
-	return string(text)
 }

@@ -21,7 +21,7 @@ func TestReadReplyRejectsMalformedReplies(t *testing.T) {
 		"a number":                      int64(1),
 		"an empty text":                 "",
 		"half a time":                   head[:4],
-		"an answer that does not exist": head + "\x07",
+		"an answer that does not exist": head + "\x08",
 		"a refusal cut short":           head + "\x01\x01\x00",
 		"a careful refusal cut short":   head + "\x05\x01" + strings.Repeat("\x00", 23),
 		"a reservation cut short":       head + "\x04\x00\x00\x00",
