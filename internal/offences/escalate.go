@@ -18,6 +18,11 @@ type Candidate struct {
 	Offences, From int64
 }
 
+// Newest returns the time at which the window ends whose offences count: that of the key's newest
+// offence, which another node may have counted already if this flush is late. An offence of a node
+// whose clock is ahead counts as one of now.
+func (c *Candidate) Newest(now int64) int64 { return max(c.Last, min(c.State.Last, now)) }
+
 // EarnedBlock is an automatic block that must be added.
 type EarnedBlock struct {
 	Key    string
@@ -63,7 +68,7 @@ func Escalate(l EscalationPolicy, candidates []Candidate, limit SafetyLimit, now
 	for i, c := range candidates {
 		s := c.State
 		s.Offend(&l, c.First, c.Last)
-		if c.From > l.WindowStart(c.Last) { // a permanent block may still be ended
+		if c.From > l.WindowStart(c.Newest(now.UnixMilli())) { // a permanent block may still be ended
 			s.CountsFrom = max(s.CountsFrom, min(c.From, MinuteOf(now.UnixMilli())+MinuteMillis))
 		}
 		r.States[i] = s

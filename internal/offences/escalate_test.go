@@ -171,7 +171,7 @@ func TestEscalateKeepsItsInvariants(t *testing.T) {
 			c := given[i]
 			quiet := c.State
 			quiet.Offend(&l, c.First, c.Last)
-			if c.From > l.WindowStart(c.Last) {
+			if c.From > l.WindowStart(c.Newest(at)) {
 				quiet.CountsFrom = min(c.From, MinuteOf(at)+MinuteMillis)
 			}
 			if !goes || c.Offences < int64(l.Threshold) {

@@ -220,10 +220,11 @@ func (r *escalationRun) count() error {
 // sum adds up the offences that count for each key. Blocks of other origin only lower the
 // count. So it looks for them only if a key reaches the threshold without them.
 func (r *escalationRun) sum() error {
+	now := db.ToMS(r.Now)
 	var counted []*candidate
 	for _, c := range r.candidates {
 		if len(c.minutes) > 0 {
-			c.From = c.escalation.CountFrom(c.State, 0, c.Last)
+			c.From = c.escalation.CountFrom(c.State, 0, c.Newest(now))
 			counted = append(counted, c)
 		}
 	}
@@ -237,7 +238,7 @@ func (r *escalationRun) sum() error {
 	}
 	var later []*candidate
 	for _, c := range reached {
-		if from := c.escalation.CountFrom(c.State, ends[c], c.Last); from > c.From {
+		if from := c.escalation.CountFrom(c.State, ends[c], c.Newest(now)); from > c.From {
 			c.From = from
 			later = append(later, c)
 		}

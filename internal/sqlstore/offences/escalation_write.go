@@ -85,14 +85,20 @@ func (w *escalationWriter) decide(group []*candidate) error {
 }
 
 // safetyLimit reads the limits of a policy's escalation and what it has done. reached are the
-// units of the candidates that reach the threshold, as rows.
+// units of the candidates that reach the threshold, as rows. Unless the escalation is paused, the
+// transaction has the revision afterwards, so that no other node blocks keys until it ends.
 func (w *escalationWriter) safetyLimit(l offences.EscalationPolicy, reached [][]any) (limit offences.SafetyLimit, err error) {
-	var stoppedAt, resumedAt int64
-	if _, err = w.One(readEscalationPause, []any{l.Policy}, &stoppedAt, &resumedAt); err != nil {
+	resumedAt, err := w.readPause(l.Policy, &limit)
+	if err != nil || limit.Paused {
 		return limit, err
 	}
-	if limit.Paused = stoppedAt > resumedAt; limit.Paused {
-		return limit, nil
+	if w.Revision == 0 {
+		if err = w.becomeChange(); err != nil {
+			return limit, err
+		}
+		if resumedAt, err = w.readPause(l.Policy, &limit); err != nil || limit.Paused {
+			return limit, err
+		}
 	}
 	since := db.ToMS(w.Now.Add(-offences.SafetyLimitWindow))
 	asked, err := db.BulkJSON(reached)
@@ -111,6 +117,19 @@ func (w *escalationWriter) safetyLimit(l offences.EscalationPolicy, reached [][]
 	return limit, err
 }
 
+func (w *escalationWriter) readPause(policy int64, limit *offences.SafetyLimit) (resumedAt int64, err error) {
+	var pausedAt int64
+	_, err = w.One(readEscalationPause, []any{policy}, &pausedAt, &resumedAt)
+	limit.Paused = pausedAt > resumedAt
+	return resumedAt, err
+}
+
+// becomeChange takes the revision. Every candidate's row is locked by then: no transaction that
+// holds the revision row may wait for a row of escalations.
+func (w *escalationWriter) becomeChange() error {
+	return w.BecomeChange(audit.SystemActor("escalation"))
+}
+
 // countSketches estimates the number of distinct units in the sketches that a query selects.
 func (t tx) countSketches(query string, args ...any) (int64, error) {
 	sketches, err := db.Each(t.Tx, func(r db.Row) (s []byte, err error) { return s, r.Scan(&s) }, query, args...)
@@ -120,7 +139,8 @@ func (t tx) countSketches(query string, args ...any) (int64, error) {
 	return offences.CountDistinct(sketches)
 }
 
-// save writes the decisions. It writes what needs the revision last.
+// save writes the decisions. If there are events, the transaction has the revision; see
+// safetyLimit.
 func (w *escalationWriter) save() error {
 	acted := map[escalationID]bool{}
 	for _, e := range w.events {
@@ -131,11 +151,6 @@ func (w *escalationWriter) save() error {
 	}
 	if len(w.events) == 0 {
 		return w.saveStates()
-	}
-	// Blocks will be added. No transaction that holds the revision row may wait for a row of
-	// escalations.
-	if err := w.BecomeChange(audit.SystemActor("escalation")); err != nil {
-		return err
 	}
 	for _, phase := range []func() error{w.saveStops, w.saveBlocks, w.saveEvents, w.saveStates, w.WakeNodes} {
 		if err := phase(); err != nil {
