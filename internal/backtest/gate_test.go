@@ -1,0 +1,162 @@
+package backtest_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/backtest"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/profiles"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/timestamplog/memlog"
+)
+
+// served is a node of the service on the clock of a recording.
+type served struct {
+	*gate.Gate
+	selector *rules.Selector
+	set      *blocks.Set
+	now      time.Time
+}
+
+func (n *served) Loaded() bool               { return true }
+func (n *served) Selector() *rules.Selector  { return n.selector }
+func (n *served) Blocks() *blocks.Set        { return n.set }
+func (n *served) Profiles() *profiles.Set    { return profiles.NewSet() }
+func (n *served) Settings() catalog.Settings { return catalog.Settings{Secret: []byte("secret")} }
+
+func newServed(t interface{ Cleanup(func()) }, policies []*rules.Policy) *served {
+	n := &served{selector: rules.NewSelector(policies), set: blocks.NewSet()}
+	clock := func() time.Time { return n.now }
+	log := memlog.New(memlog.Options{Now: clock})
+	t.Cleanup(func() { log.Close() })
+	n.Gate = gate.New(gate.Options{View: n, Log: log, Now: clock})
+	return n
+}
+
+// decide checks a record as a caller does, and reports its outcomes if it is allowed.
+func (n *served) decide(ctx context.Context, r accesslog.Record, scopes accesslog.Scopes) (isRefused bool, err error) {
+	n.now = time.UnixMilli(r.Time)
+	attributes := conditions.NewRequest(r.Path, r.Method, r.Agent, r.Host)
+	var values map[string]string
+	if r.Account != "" {
+		values = map[string]string{"account": r.Account}
+	}
+	request := attributes.WithValues(values).InScope(scopes.Of(&r, attributes))
+	d, err := n.Check(ctx, gate.Check{Key: r.Key, Cost: r.Cost, Request: request})
+	if err != nil || d.Outcome != gate.Allowed {
+		return d.Outcome != gate.Allowed, err
+	}
+	for _, outcome := range accesslog.DefaultOutcomes().Append(nil, &r) {
+		answers := make([]gate.Reported, 1)
+		if err := n.Report(ctx, []gate.Report{{Key: r.Key, Outcome: outcome, Request: attributes, Values: values}}, answers); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// drawPolicies draws policies that the store would accept.
+func drawPolicies(t *rapid.T) []*rules.Policy {
+	draw := func(what string, from ...string) string { return rapid.SampledFrom(from).Draw(t, what) }
+	var all []*rules.Policy
+	for i := range rapid.IntRange(1, 5).Draw(t, "policies") {
+		p := &rules.Policy{ID: int64(i + 1), Name: fmt.Sprint("p", i), Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithms.TimestampLog}
+		match, err := keys.Parser{}.Pattern(draw("match", "*", "ip:*", "ip:203.0.113.0/24", "ip:203.0.113.7", "token:*", "ip:2001:db8::/48"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Match = []keys.Pattern{match}
+		texts := []string{draw("rule", "3/2s", "5/10s", "4/m", "0/s", "2/s", "3/m distinct path", "2/m distinct account")}
+		if texts[0] == "3/2s" {
+			texts = append(texts, "9/m")
+		}
+		if p.Rules, err = rules.ParseStack(texts); err != nil {
+			t.Fatal(err)
+		}
+		p.Mode = rapid.SampledFrom([]rules.Mode{rules.Enforce, rules.Enforce, rules.Enforce, rules.Shadow, rules.Off}).Draw(t, "mode")
+		switch draw("kind", "own", "conditional", "reported") {
+		case "conditional":
+			path := draw("path", "/login", "/a*", "*.php")
+			if p.When, err = conditions.Parse([4][]string{conditions.Path: {path}}); err != nil {
+				t.Fatal(err)
+			}
+		case "reported":
+			p.Outcome = draw("outcome", "not_found", "login_failed")
+			p.Scope = draw("scope", "", "login")
+		default:
+			if p.Rules.Distinct() == "" {
+				p.Algorithm = draw("algorithm", algorithms.TimestampLog, algorithms.FixedWindow, algorithms.GCRA, algorithms.LeakyBucket, algorithms.SlidingBuckets)
+			}
+		}
+		if draw("also", "", "also") != "" {
+			if p.Also, err = rules.ParseAlso([]string{draw("further key", "net:/24 6/m", "net:/48", "account 3/m", "account 2/m distinct path")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if p.Validate() == nil {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+func drawRecords(t *rapid.T) []accesslog.Record {
+	var all []accesslog.Record
+	at := int64(1_790_000_000_000)
+	for range rapid.IntRange(1, 60).Draw(t, "records") {
+		draw := func(what string, from ...string) string { return rapid.SampledFrom(from).Draw(t, what) }
+		at += rapid.SampledFrom([]int64{0, 1, 300, 999, 1000, 1001, 5000, 59_999, 60_000}).Draw(t, "wait")
+		k, err := keys.Parser{}.Key(draw("key", "ip:203.0.113.7", "ip:203.0.113.8", "ip:198.51.100.1", "token:a", "ip:2001:db8::1", "ip:2001:db8::2", "ip:2001:db8:0:1::1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, accesslog.Record{Time: at, Key: k, Cost: rapid.IntRange(1, 2).Draw(t, "cost"), Path: draw("path", "", "/", "/login", "/%61b", "/x.php?q", "/a/../login", "/c%2Fd"),
+			Method: draw("method", "GET", "POST", ""), Account: draw("account", "", "alice", "bob"), Status: rapid.SampledFrom([]int{0, 200, 404, 401}).Draw(t, "status")})
+	}
+	return all
+}
+
+// TestBacktestDecidesLikeTheGate compares a backtest with the gate, for random policies without
+// escalations and random requests.
+func TestBacktestDecidesLikeTheGate(t *testing.T) {
+	scopes, err := accesslog.ParseScopes([]string{"/login=login"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	rapid.Check(t, func(t *rapid.T) {
+		policies, records := drawPolicies(t), drawRecords(t)
+		n := newServed(t, policies)
+		i := 0
+		_, err := backtest.Run(t.Context(), accesslog.Slice(records), backtest.Options{Plan: backtest.PoliciesPlan(policies), Scopes: scopes,
+			Decided: func(r accesslog.Record, isRefused bool) {
+				want, err := n.decide(t.Context(), r, scopes)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if isRefused != want {
+					t.Fatalf("record %d of %s: refused %v by the backtest, %v by the gate", i, r.Key, isRefused, want)
+				}
+				if i++; isRefused {
+					refused++
+				}
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	if refused == 0 {
+		t.Error("nothing was refused")
+	}
+}
