@@ -179,3 +179,25 @@ func TestTablesNameOutcomesScopesAndFurtherKeys(t *testing.T) {
 		}
 	}
 }
+
+// As in the service, what came before a block in the scope of an escalation does not count after
+// it, whichever policy made the block.
+func TestOffencesBeforeBlockInScopeDoNotCountAfterIt(t *testing.T) {
+	one, other := guessing(t, "login", "2/h"), guessing(t, "login", "2/h")
+	one.Escalation.Duration = time.Minute
+	other.Name, other.Escalation.Threshold = "other", 3
+	var tries [][2]string
+	for range 5 {
+		tries = append(tries, [2]string{"192.0.2.1", "alice"})
+	}
+	records := logins(t, tries...) // two are full, two are refused; the block ends at 63 s
+	records[4].Time = 130_000
+	scopes, err := accesslog.ParseScopes([]string{"/login=login"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := run(t, backtest.Options{Plan: backtest.PoliciesPlan([]*rules.Policy{one, other}), Scopes: scopes}, records...)
+	if report.Refused != 3 || report.Escalations[0].Blocks != 1 || report.Escalations[1].Blocks != 0 {
+		t.Errorf("refused %d, escalations %+v; want one block of guessing", report.Refused, report.Escalations)
+	}
+}

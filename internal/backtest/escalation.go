@@ -76,8 +76,10 @@ func (t *trial) countOffence(l *triedPolicy, key string) {
 		of.minutes[len(of.minutes)-1].offences++
 	}
 	others := int64(0)
-	if other, found := t.blocks[blockedKey{key, ""}]; found && other.by != e {
-		others = other.until
+	for _, scope := range []string{"", e.policy.Scope} {
+		if other, found := t.blocks[blockedKey{key, scope}]; found && other.by != e {
+			others = max(others, other.until)
+		}
 	}
 	before, wasBlocked := t.blocks[blockedKey{key, e.policy.Scope}]
 	candidate := offences.Candidate{State: of.state, First: t.now, Last: t.now}

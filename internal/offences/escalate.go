@@ -46,9 +46,10 @@ type Result struct {
 }
 
 // CountFrom returns the first minute whose offences count for a key. otherBlockEnd is the end of
-// the newest block that selects the key and was not made by this escalation, 0 for none. newest
-// is the key's newest offence. Offences from before the end of a block do not count after it. The
-// minute in which such a block ended counts as before its end.
+// the newest block that selects the key, of every check or in the escalation's scope, and was not
+// made by this escalation, 0 for none. newest is the key's newest offence. Offences from before
+// the end of a block do not count after it. The minute in which such a block ended counts as
+// before its end.
 func (l EscalationPolicy) CountFrom(s State, otherBlockEnd, newest int64) int64 {
 	from := max(l.WindowStart(newest), s.CountsFrom)
 	if otherBlockEnd <= max(from, s.Ended) {

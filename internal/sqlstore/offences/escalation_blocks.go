@@ -12,28 +12,42 @@ const (
 	maxSpellingBytes = 8 << 20
 )
 
-// newestEnds finds when the last block of each pattern ends or ended. Without the plus sign
-// SQLite, which does not know the number of entries, would read all blocks created before now
+// newestEnds finds when the last block of each pattern in a scope ends or ended. Without the plus
+// sign SQLite, which does not know the number of entries, would read all blocks created before now
 // for each pattern.
-var newestEnds = db.Asked([]string{db.TextColumn}, "pattern") + `
-SELECT b.pattern, max(CASE WHEN b.ended_at > 0 THEN b.ended_at ELSE b.expires_at END) FROM asked
-CROSS JOIN entries b WHERE b.pattern = asked.pattern AND b.kind = 'block' AND b.scope = '' AND +b.created_at <= $2
-AND CASE WHEN b.ended_at > 0 THEN b.ended_at ELSE b.expires_at END > $3 GROUP BY b.pattern`
+var newestEnds = db.Asked([]string{db.TextColumn, db.TextColumn}, "pattern", "scope") + `
+SELECT b.pattern, b.scope, max(CASE WHEN b.ended_at > 0 THEN b.ended_at ELSE b.expires_at END) FROM asked
+CROSS JOIN entries b WHERE b.pattern = asked.pattern AND b.kind = 'block' AND b.scope = asked.scope AND +b.created_at <= $2
+AND CASE WHEN b.ended_at > 0 THEN b.ended_at ELSE b.expires_at END > $3 GROUP BY b.pattern, b.scope`
 
-// otherBlockEnds returns when the newest block that selects each key ends or ended, by any
-// author, if that is within the window that counts.
+// spelling is the stored pattern and scope of a block.
+type spelling struct{ pattern, scope string }
+
+// spellings returns those of all blocks that select c's key, of every check or in the scope of
+// its escalation.
+func (c *candidate) spellings() (all []spelling) {
+	for _, pattern := range keys.Selecting(c.parsed) {
+		if all = append(all, spelling{pattern, ""}); c.escalation.Scope != "" {
+			all = append(all, spelling{pattern, c.escalation.Scope})
+		}
+	}
+	return all
+}
+
+// otherBlockEnds returns when the newest block that selects each key ends or ended, of every check
+// or in the escalation's scope and by any author, if that is within the window that counts.
 func (r *escalationRun) otherBlockEnds(candidates []*candidate) (map[*candidate]int64, error) {
 	ends := map[*candidate]int64{}
 	for len(candidates) > 0 {
 		// Many keys are selected by the same networks and prefixes.
-		spellings := map[string][]*candidate{}
+		spellings := map[spelling][]*candidate{}
 		size, n := 0, 0
 		since := candidates[0].From
 		for n < len(candidates) && len(spellings) < maxSpellings && size < maxSpellingBytes {
 			c := candidates[n]
-			for _, s := range keys.Selecting(c.parsed) {
+			for _, s := range c.spellings() {
 				if len(spellings[s]) == 0 {
-					size += len(s)
+					size += len(s.pattern) + len(s.scope)
 				}
 				spellings[s] = append(spellings[s], c)
 			}
@@ -42,19 +56,19 @@ func (r *escalationRun) otherBlockEnds(candidates []*candidate) (map[*candidate]
 		}
 		rows := make([][]any, 0, len(spellings))
 		for s := range spellings {
-			rows = append(rows, []any{s})
+			rows = append(rows, []any{s.pattern, s.scope})
 		}
 		text, err := db.BulkJSON(rows)
 		if err != nil {
 			return nil, err
 		}
 		_, err = db.Each(r.Tx, func(row db.Row) (none struct{}, err error) {
-			var pattern string
+			var of spelling
 			var end int64
-			if err := row.Scan(&pattern, &end); err != nil {
+			if err := row.Scan(&of.pattern, &of.scope, &end); err != nil {
 				return none, err
 			}
-			for _, c := range spellings[pattern] {
+			for _, c := range spellings[of] {
 				ends[c] = max(ends[c], end)
 			}
 			return none, nil

@@ -32,7 +32,7 @@ func RankStatement(s *Store, ctx context.Context, query offences.Query) (text st
 func PlanOfBlockEnds(s *Store, ctx context.Context) (plan []string, err error) {
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		plan, err = db.Each(t, func(r db.Row) (step string, err error) { return step, r.Scan(new(int), new(int), new(int), &step) },
-			"EXPLAIN QUERY PLAN "+newestEnds, `[["ip:203.0.113.7"]]`, db.ToMS(t.Now), 0)
+			"EXPLAIN QUERY PLAN "+newestEnds, `[["ip:203.0.113.7", ""]]`, db.ToMS(t.Now), 0)
 		return err
 	})
 	return plan, err

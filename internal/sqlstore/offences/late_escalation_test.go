@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/test/keytest"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -62,4 +64,36 @@ func TestSafetyLimitHoldsForNodesThatFlushAtOnce(t *testing.T) {
 	if blocked != 8 || err != nil || len(pauses) != 1 {
 		t.Errorf("%d keys are blocked, want 8, since the safety limit is 10; the pauses are %+v, %v", blocked, pauses, err)
 	}
+}
+
+// A policy with a scope blocks in that scope, so an operator's block in that scope ends like one of
+// every check: what came before does not count after it.
+func TestOffencesBeforeBlockInScopeDoNotCountAfterIt(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
+		n.policy.Scope = "login"
+		keys := []string{"k:same", "k:other", "k:all"}
+		for _, k := range keys {
+			n.limited(k, 9)
+		}
+		n.flush()
+		for i, scope := range []string{"login", "upload", ""} {
+			added, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, blocks.Entry{Kind: blocks.Block, Scope: scope, Pattern: keytest.Pattern(t, keys[i])})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Clock.Advance(time.Minute)
+			if _, err := f.Entries.End(t.Context(), storetest.Operator, blocks.Block, "", added[0].Entry.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.Clock.Advance(time.Minute)
+		for _, k := range keys {
+			n.limited(k, 1)
+		}
+		n.flush()
+		if made := automaticBlocks(t, f.Store); len(made) != 1 || made[0].Pattern.String() != "k:other" {
+			t.Errorf("%d blocks were added, want only that of k:other, which had no block in the scope login", len(made))
+		}
+	})
 }
