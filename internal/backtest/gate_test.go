@@ -3,6 +3,8 @@ package backtest_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,17 +18,22 @@ import (
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/profiles"
+	"github.com/stint-dev/stint/internal/recorder"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
+	"github.com/stint-dev/stint/test/storetest"
 )
 
 // served is a node of the service on the clock of a recording.
 type served struct {
 	*gate.Gate
+	*recorder.Flusher
 	selector *rules.Selector
 	set      *blocks.Set
 	now      time.Time
+	earned   []*blocks.Entry // blocks that begin later
 }
 
 func (n *served) Loaded() bool               { return true }
@@ -35,18 +42,46 @@ func (n *served) Blocks() *blocks.Set        { return n.set }
 func (n *served) Profiles() *profiles.Set    { return profiles.NewSet() }
 func (n *served) Settings() catalog.Settings { return catalog.Settings{Secret: []byte("secret")} }
 
-func newServed(t interface{ Cleanup(func()) }, policies []*rules.Policy) *served {
+func newServed(t interface{ Cleanup(func()) }, sink recorder.Sink, policies []*rules.Policy) *served {
 	n := &served{selector: rules.NewSelector(policies), set: blocks.NewSet()}
 	clock := func() time.Time { return n.now }
+	secret := func() []byte { return []byte("0123456789abcdef0123456789abcdef") }
 	log := memlog.New(memlog.Options{Now: clock})
 	t.Cleanup(func() { log.Close() })
-	n.Gate = gate.New(gate.Options{View: n, Log: log, Now: clock})
+	counter := recorder.NewRecorder(recorder.Options{Secret: secret, Node: "a"})
+	n.Gate = gate.New(gate.Options{View: n, Log: log, Now: clock, Recorder: counter, Reports: counter})
+	n.Flusher = recorder.NewFlusher(recorder.FlusherOptions{Recorder: counter, Sink: sink, Node: "a", Secret: secret, Now: clock, Log: slog.New(slog.DiscardHandler),
+		Escalations:  func() map[int64]offences.EscalationPolicy { return offences.EscalationsOf(policies) },
+		SafetyLimit:  func() float64 { return 1 },
+		OnEscalation: n.keep,
+	})
 	return n
+}
+
+func (n *served) keep(events []offences.EscalationEvent) {
+	for _, e := range events {
+		if k, err := offences.ParseKey(e.Key); err == nil && e.Kind == offences.EscalationBlocked {
+			policy, _ := n.selector.ByID(e.Policy)
+			n.earned = append(n.earned, &blocks.Entry{ID: e.BlockID, Kind: blocks.Block, Pattern: keys.PatternOf(k), Scope: policy.Scope, Created: e.At, Expires: e.At.Add(e.Length)})
+		}
+	}
 }
 
 // decide checks a record as a caller does, and reports its outcomes if it is allowed.
 func (n *served) decide(ctx context.Context, r accesslog.Record, scopes accesslog.Scopes) (isRefused bool, err error) {
 	n.now = time.UnixMilli(r.Time)
+	n.earned = slices.DeleteFunc(n.earned, func(b *blocks.Entry) bool {
+		isDue := !n.now.Before(b.Created.Add(3 * time.Second))
+		if isDue {
+			n.set.Apply(b, n.now)
+		}
+		return isDue
+	})
+	defer func() {
+		if err == nil {
+			err = n.Flush(ctx)
+		}
+	}()
 	attributes := conditions.NewRequest(r.Path, r.Method, r.Agent, r.Host)
 	var values map[string]string
 	if r.Account != "" {
@@ -67,11 +102,11 @@ func (n *served) decide(ctx context.Context, r accesslog.Record, scopes accesslo
 }
 
 // drawPolicies draws policies that the store would accept.
-func drawPolicies(t *rapid.T) []*rules.Policy {
+func drawPolicies(t *rapid.T, firstID int64) []*rules.Policy {
 	draw := func(what string, from ...string) string { return rapid.SampledFrom(from).Draw(t, what) }
 	var all []*rules.Policy
 	for i := range rapid.IntRange(1, 5).Draw(t, "policies") {
-		p := &rules.Policy{ID: int64(i + 1), Name: fmt.Sprint("p", i), Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithms.TimestampLog}
+		p := &rules.Policy{ID: firstID + int64(i), Name: fmt.Sprint("p", i), Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithms.TimestampLog}
 		match, err := keys.Parser{}.Pattern(draw("match", "*", "ip:*", "ip:203.0.113.0/24", "ip:203.0.113.7", "token:*", "ip:2001:db8::/48"))
 		if err != nil {
 			t.Fatal(err)
@@ -104,6 +139,11 @@ func drawPolicies(t *rapid.T) []*rules.Policy {
 				t.Fatal(err)
 			}
 		}
+		if draw("escalation", "", "escalation") != "" {
+			duration := time.Duration(rapid.IntRange(1, 300).Draw(t, "duration")) * time.Second
+			p.Escalation = &rules.Escalation{Threshold: rapid.IntRange(1, 4).Draw(t, "threshold"), Window: time.Duration(rapid.IntRange(1, 4).Draw(t, "window")) * time.Minute,
+				Duration: duration, MaxDuration: 5 * duration, Factor: 2, DecayAfter: time.Duration(rapid.IntRange(1, 10).Draw(t, "decay")) * time.Minute}
+		}
 		if p.Validate() == nil {
 			all = append(all, p)
 		}
@@ -111,12 +151,11 @@ func drawPolicies(t *rapid.T) []*rules.Policy {
 	return all
 }
 
-func drawRecords(t *rapid.T) []accesslog.Record {
+func drawRecords(t *rapid.T, at int64) []accesslog.Record {
 	var all []accesslog.Record
-	at := int64(1_790_000_000_000)
 	for range rapid.IntRange(1, 60).Draw(t, "records") {
 		draw := func(what string, from ...string) string { return rapid.SampledFrom(from).Draw(t, what) }
-		at += rapid.SampledFrom([]int64{0, 1, 300, 999, 1000, 1001, 5000, 59_999, 60_000}).Draw(t, "wait")
+		at += rapid.SampledFrom([]int64{0, 1, 300, 999, 1000, 1001, 3000, 5000, 59_999, 60_000}).Draw(t, "wait")
 		k, err := keys.Parser{}.Key(draw("key", "ip:203.0.113.7", "ip:203.0.113.8", "ip:198.51.100.1", "token:a", "ip:2001:db8::1", "ip:2001:db8::2", "ip:2001:db8:0:1::1"))
 		if err != nil {
 			t.Fatal(err)
@@ -127,19 +166,23 @@ func drawRecords(t *rapid.T) []accesslog.Record {
 	return all
 }
 
-// TestBacktestDecidesLikeTheGate compares a backtest with the gate, for random policies without
-// escalations and random requests.
+// TestBacktestDecidesLikeTheGate compares a backtest with the gate and the escalations of a
+// database, for random policies and random requests.
 func TestBacktestDecidesLikeTheGate(t *testing.T) {
 	scopes, err := accesslog.ParseScopes([]string{"/login=login"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused := 0
+	f := storetest.OpenSQLite(t)
+	begin, firstID := int64(1_790_000_000_000), int64(1)
+	refused, blocked := 0, int64(0)
 	rapid.Check(t, func(t *rapid.T) {
-		policies, records := drawPolicies(t), drawRecords(t)
-		n := newServed(t, policies)
+		// No round has anything in common with an earlier one.
+		begin, firstID = begin+(48*time.Hour).Milliseconds(), firstID+100
+		policies, records := drawPolicies(t, firstID), drawRecords(t, begin)
+		n := newServed(t, f.Offences, policies)
 		i := 0
-		_, err := backtest.Run(t.Context(), accesslog.Slice(records), backtest.Options{Plan: backtest.PoliciesPlan(policies), Scopes: scopes,
+		report, err := backtest.Run(t.Context(), accesslog.Slice(records), backtest.Options{Plan: backtest.PoliciesPlan(policies), Scopes: scopes,
 			Decided: func(r accesslog.Record, isRefused bool) {
 				want, err := n.decide(t.Context(), r, scopes)
 				if err != nil {
@@ -155,8 +198,9 @@ func TestBacktestDecidesLikeTheGate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		blocked += report.Blocked
 	})
-	if refused == 0 {
-		t.Error("nothing was refused")
+	if refused == 0 || blocked == 0 {
+		t.Errorf("%d were refused, %d of them by blocks; want some of each", refused, blocked)
 	}
 }
