@@ -18,9 +18,8 @@ type Candidate struct {
 	Offences, From int64
 }
 
-// Newest returns the time at which the window ends whose offences count: that of the key's newest
-// offence, which another node may have counted already if this flush is late. An offence of a node
-// whose clock is ahead counts as one of now.
+// Newest returns the time of the key's newest offence, which another node may have counted already
+// if this flush is late. An offence of a node whose clock is ahead counts as one of now.
 func (c *Candidate) Newest(now int64) int64 { return max(c.Last, min(c.State.Last, now)) }
 
 // EarnedBlock is an automatic block that must be added.

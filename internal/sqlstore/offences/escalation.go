@@ -2,6 +2,7 @@ package offences
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/stint-dev/stint/internal/keys"
@@ -41,11 +42,11 @@ FROM asked CROSS JOIN entries b WHERE b.id = asked.id`
 	deleteUsedCounts = db.Asked(escalationKeyTypes, "policy_id", "key") + `
 DELETE FROM escalation_counts WHERE start >= $2 AND (policy_id, key) IN (SELECT policy_id, key FROM asked)`
 
-	minuteTypes = []string{db.IntColumn, db.TextColumn, db.IntColumn}
-	// sumOffences adds up the counts of each key from a minute on.
-	sumOffences = db.Asked(minuteTypes, "policy_id", "key", "start") + `
+	windowTypes = []string{db.IntColumn, db.TextColumn, db.IntColumn, db.IntColumn}
+	// sumOffences adds up the counts of each key from the first to the last minute of a window.
+	sumOffences = db.Asked(windowTypes, "policy_id", "key", "start", "last") + `
 SELECT asked.policy_id, asked.key, CAST(sum(c.offences) AS BIGINT) FROM asked CROSS JOIN escalation_counts c
-WHERE c.policy_id = asked.policy_id AND c.key = asked.key AND c.start >= asked.start
+WHERE c.policy_id = asked.policy_id AND c.key = asked.key AND c.start >= asked.start AND c.start <= asked.last
 GROUP BY asked.policy_id, asked.key`
 )
 
@@ -63,6 +64,9 @@ type candidate struct {
 	offences.Candidate
 	counts  []*offences.Offence // the offences that escalate
 	minutes map[int64]int64     // their counts since the last block's end, by minute
+	// windowEnd is the time at which the window ends whose offences count, and lastMinute its last
+	// minute, or math.MaxInt64 if no later offence is known.
+	windowEnd, lastMinute int64
 }
 
 // since returns the candidate's count in the batch from a minute on.
@@ -217,28 +221,43 @@ func (r *escalationRun) count() error {
 	return nil
 }
 
-// sum adds up the offences that count for each key. Blocks of other origin only lower the
-// count. So it looks for them only if a key reaches the threshold without them.
+// sum adds up the offences that count for each key. Of a key with later offences than those of
+// this batch, first the window of the batch counts, and then the newest one. Blocks of other
+// origin only lower the count. So it looks for them only if a key reaches the threshold without
+// them.
 func (r *escalationRun) sum() error {
-	now := db.ToMS(r.Now)
-	var counted []*candidate
+	var counted, late []*candidate
 	for _, c := range r.candidates {
-		if len(c.minutes) > 0 {
-			c.From = c.escalation.CountFrom(c.State, 0, c.Newest(now))
-			counted = append(counted, c)
+		if len(c.minutes) == 0 {
+			continue
 		}
+		c.windowEnd, c.lastMinute = c.Last, math.MaxInt64
+		if c.From = c.escalation.CountFrom(c.State, 0, c.Last); c.From < c.escalation.CountFrom(c.State, 0, c.Newest(db.ToMS(r.Now))) {
+			c.lastMinute = minuteOf(c.Last)
+			late = append(late, c)
+		}
+		counted = append(counted, c)
 	}
 	if err := r.sumFrom(counted); err != nil {
 		return err
 	}
-	reached := slices.DeleteFunc(counted, func(c *candidate) bool { return c.Offences < int64(c.escalation.Threshold) })
+	hasReached := func(c *candidate) bool { return c.Offences >= int64(c.escalation.Threshold) }
+	late = slices.DeleteFunc(late, hasReached)
+	for _, c := range late {
+		c.windowEnd, c.lastMinute = c.Newest(db.ToMS(r.Now)), math.MaxInt64
+		c.From = c.escalation.CountFrom(c.State, 0, c.windowEnd)
+	}
+	if err := r.sumFrom(late); err != nil {
+		return err
+	}
+	reached := slices.DeleteFunc(counted, func(c *candidate) bool { return !hasReached(c) })
 	ends, err := r.otherBlockEnds(reached)
 	if err != nil {
 		return err
 	}
 	var later []*candidate
 	for _, c := range reached {
-		if from := c.escalation.CountFrom(c.State, ends[c], c.Newest(now)); from > c.From {
+		if from := c.escalation.CountFrom(c.State, ends[c], c.windowEnd); from > c.From {
 			c.From = from
 			later = append(later, c)
 		}
@@ -249,7 +268,7 @@ func (r *escalationRun) sum() error {
 func (r *escalationRun) sumFrom(candidates []*candidate) error {
 	rows := make([][]any, len(candidates))
 	for i, c := range candidates {
-		rows[i] = c.row(c.From)
+		rows[i] = c.row(c.From, c.lastMinute)
 		c.Offences = c.since(c.From)
 	}
 	_, err := db.EachOf(r.Tx, func(row db.Row) (none struct{}, err error) {

@@ -18,17 +18,19 @@ func TestOffencesOutsideOneWindowDoNotEscalateTogether(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		late, prompt := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation()), newCounting(t, f.Offences, f.Clock, "b", storetest.Escalation())
 		late.limited("k:x", 4)
+		late.limited("k:all late", 10)
 		f.Clock.Advance(30 * time.Minute)
 		prompt.limited("k:x", 6)
+		prompt.limited("k:all late", 1)
 		prompt.flush()
 		late.flush()
-		if made := automaticBlocks(t, f.Store); len(made) != 0 {
-			t.Errorf("offences that are half an hour apart blocked the key: %s", made[0].Reason)
+		if made := automaticBlocks(t, f.Store); len(made) != 1 || made[0].Pattern.String() != "k:all late" {
+			t.Errorf("%d keys are blocked, want only the one with 10 offences in a minute: the others are half an hour apart", len(made))
 		}
 		prompt.limited("k:x", 4)
 		prompt.flush()
-		if made := automaticBlocks(t, f.Store); len(made) != 1 {
-			t.Errorf("%d blocks, want 1 for 10 offences in a minute", len(made))
+		if made := automaticBlocks(t, f.Store); len(made) != 2 {
+			t.Errorf("%d blocks, want a second one for 10 offences in a minute", len(made))
 		}
 	})
 }
