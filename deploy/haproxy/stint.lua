@@ -7,7 +7,7 @@
 --
 -- The first argument is the URL, the second is what happens while Stint cannot be
 -- reached: "open" lets requests pass, "closed" refuses them with 503. What Stint
--- refuses to read, and what is too long to be sent (headers and cookies that the URL names,
+-- refuses to read, and what is too much to be sent (headers and cookies that the URL names,
 -- and paths with %2F), are refused with 503 either way: a client could cause it. The variables
 -- txn.stint_status (an integer, 200 for allowed), txn.stint_retry_after,
 -- txn.stint_ratelimit and txn.stint_refusal_id hold the answer.
@@ -28,6 +28,9 @@ local token_header = (os.getenv("STINT_TOKEN_HEADER") or "X-Stint-Token"):lower(
 local max_path, max_host, max_agent, max_traceparent, max_value = 8000, 255, 2048, 128, 4096
 -- Of all that is sent; HAProxy's client has 15 KiB with its usual buffer.
 local max_bytes = 14000
+-- Of the lines of all that is sent: HAProxy's client ends HAProxy if there are more than
+-- tune.http.maxhdr, 101 unless configured.
+local max_lines = 32
 
 local function unescape(text)
     return (text:gsub("%%(%x%x)", function(code) return string.char(tonumber(code, 16)) end))
@@ -124,12 +127,13 @@ local function chosen(sent, names)
     return headers
 end
 
+-- Returns how many bytes and how many lines headers have.
 local function size_of(headers)
-    local size = 0
+    local bytes, count = 0, 0
     for name, lines in pairs(headers) do
-        for _, line in ipairs(lines) do size = size + #name + #line + 4 end
+        for _, line in ipairs(lines) do bytes, count = bytes + #name + #line + 4, count + 1 end
     end
-    return size
+    return bytes, count
 end
 
 local function ask(txn, url, failure)
@@ -151,8 +155,9 @@ local function ask(txn, url, failure)
             if #lines > 0 and headers[name] == nil then headers[name] = { clean(table.concat(lines, ", "), most) } end
         end
     end
-    if headers == nil or path == nil or #url + size_of(headers) > max_bytes then
-        core.Info("stint: the path or what the URL names is too long to be sent")
+    local bytes, count = size_of(headers or {})
+    if headers == nil or path == nil or #url + bytes > max_bytes or count > max_lines then
+        core.Info("stint: the path or what the URL names is too much to be sent")
         return
     end
 

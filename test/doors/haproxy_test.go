@@ -57,6 +57,27 @@ func TestHAProxySendsCompleteKeysOrRefuses(t *testing.T) {
 	}
 }
 
+// HAProxy's client ends HAProxy if it is given more headers than tune.http.maxhdr, 101 unless configured, and a client may
+// send as many lines of one that the configuration counts by.
+func TestHAProxyRefusesManyLinesOfAHeader(t *testing.T) {
+	s := &site{T: t, app: new(application)}
+	s.node = direct(t).node
+	s.remove("site")
+	s.put("site", `{"match":["header:*"],"rules":["1000/1d"]}`)
+	s.program(runHAProxy, strings.Replace(configuration(t, gateways[2], 0), "/v1/forward open", "/v1/forward?policy=site&by=header:X-Api-Key open", 1))
+	ask := func(lines int) string {
+		return s.raw("GET / HTTP/1.1\r\nHost: shop.example\r\nConnection: close\r\n" + strings.Repeat("X-Api-Key: a\r\n", lines) + "\r\n")
+	}
+	for _, c := range []struct {
+		lines int
+		want  string
+	}{{27, "200"}, {28, "503"}, {98, "503"}, {1, "200"}} {
+		if got := ask(c.lines); !strings.HasPrefix(got, "HTTP/1.1 "+c.want) {
+			t.Errorf("%d lines: got %q, want %s", c.lines, got, c.want)
+		}
+	}
+}
+
 // A target may have no path for HAProxy, and is checked nevertheless.
 func TestHAProxyChecksEveryRequestTarget(t *testing.T) {
 	s := &site{T: t, app: new(application)}
