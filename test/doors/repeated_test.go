@@ -45,6 +45,11 @@ func TestForwardRepeatedHeaderOrCookieDoesNotEvadeTheLimit(t *testing.T) {
 			}
 		}
 	}
+	// Applications read these as one value.
+	s.expect("a plain value", s.get("/v1/forward?policy=site&by=cookie:s", "Cookie: s=spelled"), http.StatusOK)
+	s.expect("percent-encoded", s.get("/v1/forward?policy=site&by=cookie:s", "Cookie: s=%73pelled"), http.StatusOK)
+	s.expect("in octal digits", s.get("/v1/forward?policy=site&by=cookie:s", `Cookie: s="\163pelled"`), http.StatusOK)
+	s.expect("once more", s.get("/v1/forward?policy=site&by=cookie:s", "Cookie: s=s%70elled"), http.StatusTooManyRequests)
 	// Two values are two keys, and the same value twice is one.
 	s.expect("twice the same", s.get("/v1/forward?policy=site&by=cookie:s", "Cookie: s=once; s=once; s=other"), http.StatusOK)
 	for _, value := range []string{"once", "other"} {

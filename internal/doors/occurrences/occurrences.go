@@ -10,10 +10,8 @@ import (
 	"encoding/hex"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
-	"sync"
-
-	"github.com/valyala/fasthttp"
 
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -31,30 +29,53 @@ func Hash(value string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// AppendCookies appends the non-empty values of a cookie in the lines of the header Cookie.
+// AppendCookies appends the non-empty values of a cookie in the lines of the header Cookie, decoded
+// as an application may decode them: if a client could choose between spellings of one value, each
+// would be counted on its own.
 // areJoined means that a gateway may have joined lines with commas, as Envoy does.
 func AppendCookies(values []string, lines [][]byte, name string, areJoined bool) []string {
-	if len(lines) == 0 {
-		return values
-	}
-	h := headers.Get().(*fasthttp.RequestHeader)
-	defer headers.Put(h)
-	h.Reset()
 	for _, line := range lines {
 		if areJoined && bytes.IndexByte(line, ',') >= 0 {
 			line = joinedCookies.ReplaceAll(line, []byte(";$1"))
 		}
-		h.AddBytesV(fasthttp.HeaderCookie, line)
-	}
-	for key, value := range h.Cookies() {
-		if len(value) > 0 && string(key) == name {
-			values = append(values, string(value))
+		for pair := range bytes.SplitSeq(line, []byte{';'}) {
+			key, value, _ := bytes.Cut(pair, []byte{'='})
+			if string(bytes.Trim(key, " \t")) != name {
+				continue
+			}
+			value = bytes.Trim(value, " \t")
+			if n := len(value); n > 1 && value[0] == '"' && value[n-1] == '"' {
+				value = value[1 : n-1]
+			}
+			if len(value) > 0 {
+				values = append(values, decoded(value))
+			}
 		}
 	}
 	return values
 }
 
-var headers = sync.Pool{New: func() any { return new(fasthttp.RequestHeader) }}
+// decoded returns the value of a cookie without its percent-encoding, which Node.js, PHP and Rack
+// decode, and without backslashes before three octal digits or another character, which Python
+// decodes.
+func decoded(value []byte) string {
+	if bytes.IndexByte(value, '%') < 0 && bytes.IndexByte(value, '\\') < 0 {
+		return string(value)
+	}
+	return string(escapes.ReplaceAllFunc(value, func(escape []byte) []byte {
+		digits, base := string(escape[1:]), 8
+		if escape[0] == '%' {
+			base = 16
+		}
+		if code, err := strconv.ParseUint(digits, base, 8); err == nil && len(escape) > 2 {
+			return []byte{byte(code)}
+		}
+		return escape[1:]
+	}))
+}
+
+// escapes matches an escaped byte in the value of a cookie.
+var escapes = regexp.MustCompile(`(?s)%[0-9A-Fa-f]{2}|\\[0-3][0-7]{2}|\\.`)
 
 // joinedCookies matches the start of a joined line of cookies: a comma before a name.
 var joinedCookies = regexp.MustCompile(",([ \\t]*[-!#$%&'*+.^_`|~0-9A-Za-z]+=)")

@@ -16,6 +16,10 @@ func TestAppendCookies(t *testing.T) {
 		{[]string{"s=x; a=1; s=y;s=x"}, []string{"x", "y", "x"}, []string{"x", "y", "x"}},
 		{[]string{"a=1; s=x", `s = "y" `}, []string{"x", "y"}, []string{"x", "y"}},
 		{[]string{"s=; s; S=1; ss=2; s=x"}, []string{"x"}, []string{"x"}},
+		// Spellings of x by which applications read it: those of Node.js, PHP and Rack, then those of Python.
+		{[]string{`s=%78; s="%78"`}, []string{"x", "x"}, []string{"x", "x"}},
+		{[]string{`s="\170"; s="\x"`}, []string{"x", "x"}, []string{"x", "x"}},
+		{[]string{`s=%zz%7; s=\9; s=%3a%3A`}, []string{"%zz%7", "9", "::"}, []string{"%zz%7", "9", "::"}},
 		// What a gateway made of two lines, and a comma in a value.
 		{[]string{"a=1,s=x"}, nil, []string{"x"}},
 		{[]string{"s=x, s=y; s=z"}, []string{"x, s=y", "z"}, []string{"x", "y", "z"}},
