@@ -185,11 +185,16 @@ func appendSteps(steps []GuideStep, text string) []GuideStep {
 	return steps
 }
 
-// The addresses in docs/doors.
+// The addresses and the token header in docs/doors.
 const (
-	documentedURL  = "http://127.0.0.1:8080"
-	documentedHost = "127.0.0.1:8080"
+	documentedURL         = "http://127.0.0.1:8080"
+	documentedHost        = "127.0.0.1:8080"
+	documentedTokenHeader = "X-Stint-Token"
 )
+
+// loadScript is the beginning of HAProxy's line that loads its script, which sends the token in
+// the documented header unless its environment names another.
+const loadScript = "    lua-load "
 
 // createToken matches the step that creates a token and says in which file it belongs.
 var createToken = regexp.MustCompile("Create a token[^,]*, and write the secret that is printed into (`[^`]+`), readable by root only[.:].*")
@@ -225,10 +230,13 @@ func (c *Connect) adapt(config, host string, token *identities.CreatedToken) str
 	if check.Scheme == "https" {
 		plain = check.String() // Caddy and nginx use TLS if the URL says so
 	}
+	if c.TokenHeader != documentedTokenHeader {
+		config = strings.ReplaceAll(config, loadScript, "    setenv STINT_TOKEN_HEADER "+c.TokenHeader+"\n"+loadScript)
+	}
 	return strings.NewReplacer(
 		documentedURL, check.String(), "server "+documentedHost, "server "+check.Host, documentedHost, plain,
 		"http://stint/", check.Scheme+"://stint/",
-		"X-Stint-Token", c.TokenHeader, "x-stint-token", strings.ToLower(c.TokenHeader),
+		documentedTokenHeader, c.TokenHeader, "x-stint-token", strings.ToLower(c.TokenHeader),
 	).Replace(config)
 }
 

@@ -43,6 +43,20 @@ func TestEveryGatewayHasAConfigurationForThisInstallation(t *testing.T) {
 	}
 }
 
+// The script of HAProxy sends the header that its environment names.
+func TestHAProxyGuideNamesTheTokenHeader(t *testing.T) {
+	for header, want := range map[string]string{
+		"X-Gate":        "global\n    setenv STINT_TOKEN_HEADER X-Gate\n    lua-load /etc/haproxy/stint.lua\n",
+		"X-Stint-Token": "global\n    lua-load /etc/haproxy/stint.lua\n",
+	} {
+		c := &Connect{CheckURL: "http://127.0.0.1:8080", TokenHeader: header, NeedsToken: true}
+		token := &identities.CreatedToken{Token: &identity.Token{Name: "edge"}, Secret: "stint_check_secret"}
+		if config := configOf(c.guide("haproxy", "", token)); !strings.Contains(config, want) {
+			t.Errorf("%s: the guide lacks %q:\n%s", header, want, config)
+		}
+	}
+}
+
 // If the installation has the address that docs/doors assumes, the guides equal those pages.
 func TestGatewayConfigurationsMatchTheDocs(t *testing.T) {
 	c := &Connect{CheckURL: "http://127.0.0.1:8080", TokenHeader: "X-Stint-Token"}
