@@ -89,7 +89,8 @@ func retryAfter(response *http.Response, now time.Time) time.Duration {
 		return 0
 	}
 	text := strings.TrimSpace(response.Header.Get("Retry-After"))
-	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {
+	// Of a number that is out of range it returns the largest.
+	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil || errors.Is(err, strconv.ErrRange) {
 		return time.Duration(seconds) * time.Second
 	}
 	at, err := http.ParseTime(text)

@@ -107,6 +107,24 @@ func TestTransportHoldsForAtMostMaxHoldAndOnlyAfterRetryAfter(t *testing.T) {
 	}
 }
 
+func TestTransportHoldsTheKeyAfterARetryAfterBeyondAnyDuration(t *testing.T) {
+	for _, seconds := range []string{"4294967296", "99999999999999999999"} {
+		api, calls := throttled(t, func(w http.ResponseWriter) {
+			w.Header().Set("Retry-After", seconds)
+			w.WriteHeader(http.StatusTooManyRequests)
+		})
+		tr := &client.Transport{Client: connect(t), Key: func(*http.Request) string { return "free:" + seconds }, MaxWait: time.Minute}
+		if _, err := get(t, tr, api.URL); err != nil {
+			t.Errorf("%s: %v", seconds, err)
+		}
+		_, err := get(t, tr, api.URL)
+		var refused *client.Refused
+		if !errors.As(err, &refused) || calls.Load() != 1 {
+			t.Errorf("%s: got %v after %d requests, want a refusal after the first", seconds, err, calls.Load())
+		}
+	}
+}
+
 func TestHoldRejectsPatternsAndZeroDurations(t *testing.T) {
 	admin := adminOf(t)
 	for _, pattern := range []string{"*", "user:*", "user:a*", "ip:192.0.2.0/24"} {
