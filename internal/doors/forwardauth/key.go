@@ -149,10 +149,14 @@ func (b By) key(r request, parser keys.Parser, target string) (keys.Key, error) 
 	return key, nil
 }
 
-// plain returns a text in the form of keys: a text that is long or needs escaping is hashed.
+// hashPrefix is the prefix of a hash in place of a text.
+const hashPrefix = "sha256-"
+
+// plain returns a text in the form of keys: a text that is long, needs escaping or could be taken
+// for a hash is hashed.
 func plain(text string) string {
-	if text == "" || len(text) > maxPlain || escape.Log(text) != text {
-		return "sha256-" + occurrences.Hash(text)
+	if text == "" || len(text) > maxPlain || strings.HasPrefix(text, hashPrefix) || escape.Log(text) != text {
+		return hashPrefix + occurrences.Hash(text)
 	}
 	return strings.Clone(text)
 }
