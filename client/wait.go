@@ -10,7 +10,8 @@ import (
 var errPeekWaits = errors.New("client: a peek cannot wait, since it reserves nothing; use Check")
 
 // Wait makes a reservation for q and returns at the reserved time, when the request may be
-// made. q.MaxWait bounds the whole wait; 0 means until ctx ends. If no reservation is
+// made. It makes no reservation for later than q.MaxWait from its start; 0 means until ctx ends. The
+// time that the server takes to answer is bounded by ctx and WithTimeout only. If no reservation is
 // possible yet, because its time is too far ahead, the queue is full or the key is
 // blocked, Wait asks again later. Reservations of all clients are served in the order in
 // which they were made. q.Detail is ignored: it is always DetailRules.
