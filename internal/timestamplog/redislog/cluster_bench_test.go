@@ -54,7 +54,7 @@ func (s storage) key() string {
 // from many callers at once: about one key each or, as a batch does, about 64. "primary" is one
 // primary of the Cluster with a third of the callers, or of the keys of a batch, and no work for
 // the others, as if each had processors of its own. "ratio" is the processor time of the primaries
-// for a check, relative to that of the single Redis without a replica; the median of all rounds.
+// for a check, relative to that of the single Redis with a replica; the median of all rounds.
 func BenchmarkCluster(b *testing.B) {
 	cluster := servers.Cluster(b)
 	replicated, alone := servers.DedicatedRedis(b, "--repl-diskless-sync-delay", "0"), servers.DedicatedRedis(b)
@@ -76,8 +76,8 @@ func BenchmarkCluster(b *testing.B) {
 		return client
 	}
 	all := []storage{
-		openBench("alone", alone.URL, single(alone)),
 		openBench("replica", replicated.URL, single(replicated)),
+		openBench("alone", alone.URL, single(alone)),
 		openBench("cluster", cluster.URL, cluster.Clients[:servers.Primaries]...),
 	}
 	primary := all[2]
