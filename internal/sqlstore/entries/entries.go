@@ -21,9 +21,10 @@ const (
 	findHolder  = `SELECT ` + EntryFields + ` FROM entries WHERE kind = $1 AND pattern = $2 AND place = $3`
 	insertEntry = intoEntries + `VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`
 	// An expired row releases its pattern. Nodes need not be informed, so the revision stays.
-	giveUp    = `UPDATE entries SET place = id WHERE kind = $1 AND pattern = $2 AND place = $4 AND expires_at <= $3`
+	giveUp = `UPDATE entries SET place = id WHERE kind = $1 AND pattern = $2 AND place = $4 AND expires_at <= $3`
+	// The conditions are repeated for an entry that another transaction has just changed.
 	giveUpAll = `
-UPDATE entries SET place = id WHERE id IN (
+UPDATE entries SET place = id WHERE place = scope AND expires_at <= $1 AND id IN (
     SELECT id FROM entries WHERE kind IN ('block', 'exemption') AND place = scope AND expires_at <= $1 LIMIT $2)`
 
 	moveEntry    = `UPDATE entries SET reason = $2, expires_at = $3, revision = $4 WHERE id = $1`

@@ -10,9 +10,10 @@ import (
 
 const (
 	// deleteEnded deletes up to maxDeleted entries that ended before an instant. It skips rows
-	// that still hold their pattern; EndExpired releases those first.
+	// that still hold their pattern; EndExpired releases those first. The conditions are repeated
+	// for an entry that another transaction has just changed.
 	deleteEnded = `
-DELETE FROM entries WHERE id IN (
+DELETE FROM entries WHERE (expires_at < $1 OR ended_at > 0 AND ended_at < $1) AND id IN (
     SELECT id FROM entries WHERE place <> '' AND (expires_at < $1 OR ended_at > 0 AND ended_at < $1) LIMIT $2)`
 	// deleteVersions deletes the former versions of entries. A bouncer without a request since
 	// the instant is deleted too, or is sent everything again.

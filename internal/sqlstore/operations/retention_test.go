@@ -8,6 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
+	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -130,4 +131,61 @@ func TestRetentionDeletesTokensEndedLongAgo(t *testing.T) {
 			t.Fatalf("got the tokens %v, want 2; %v", left, err)
 		}
 	})
+}
+
+// A change that is not committed yet when a job finds its entry makes the entry active again: the
+// job waits for it and leaves the entry.
+func TestEntryThatBecomesActiveIsLeft(t *testing.T) {
+	for name, job := range map[string]func(f *storetest.Fixture) (int, error){
+		"archive": func(f *storetest.Fixture) (int, error) { return f.Entries.EndExpired(t.Context(), f.Clock.Now()) },
+		"delete": func(f *storetest.Fixture) (int, error) {
+			return f.Retention.DeleteEndedBefore(t.Context(), f.Clock.Now())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := storetest.OpenPostgres(t)
+			ctx := t.Context()
+			expired := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:expired", f.Clock.Now().Add(time.Hour)), blocks.Fail).Entry
+			ended := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:ended", time.Time{}), blocks.Fail).Entry
+			if _, err := f.Entries.End(ctx, storetest.Operator, blocks.Block, "", ended.ID); err != nil {
+				t.Fatal(err)
+			}
+			f.Clock.Advance(2 * time.Hour)
+			raw := f.Raw(t)
+			change, err := raw.BeginTx(ctx, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = change.Rollback() }()
+			if _, err := change.ExecContext(ctx, `UPDATE entries SET expires_at = $1, ended_at = 0, ended_by = '', place = scope`, f.Clock.Now().Add(time.Hour).UnixMilli()); err != nil {
+				t.Fatal(err)
+			}
+			type result struct {
+				n   int
+				err error
+			}
+			done := make(chan result, 1)
+			go func() {
+				n, err := job(f)
+				done <- result{n, err}
+			}()
+			servers.Await(t, "the job waits for the change", func() (waits bool) {
+				const waiting = `SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`
+				if err := raw.QueryRowContext(ctx, waiting).Scan(&waits); err != nil {
+					t.Fatal(err)
+				}
+				return waits
+			})
+			if err := change.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			if r := <-done; r.err != nil || r.n != 0 {
+				t.Errorf("the job changed %d, %v, want none", r.n, r.err)
+			}
+			page, err := f.Entries.Find(ctx, blocks.Filter{Kind: blocks.Block, At: f.Clock.Now()})
+			if err != nil || len(page.Items) != 2 {
+				t.Errorf("got %q, %v, want the active blocks %q and %q", storetest.Patterns(page.Items), err, expired.Pattern, ended.Pattern)
+			}
+		})
+	}
 }
