@@ -449,15 +449,27 @@ local function decide(name, stack, cost, flags, id, ids)
 end
 
 -- is_denied reports whether an error, given by its text, says that the user lacks the right
--- to a command.
-local function is_denied(its) return its:find('NOPERM', 1, true) or its:find("can't run this command", 1, true) end
+-- to a command. The texts of Redis 7.0 and of newer servers differ.
+local function is_denied(its)
+  return its:find('NOPERM', 1, true) or its:find("can't run this command", 1, true) or its:find('permissions to run', 1, true)
+end
 
 -- is_elsewhere reports whether an error, given by its text, says that this primary of a
--- Cluster does not have a key: it lacks the slot, or the slot is moving and the key is not here
--- or not here any more. The other texts are those of servers that allow a call only keys of one
--- slot, or only declared ones.
+-- Cluster does not have a key: it lacks the slot, nobody has it, or the slot is moving and the
+-- key is not here or not here any more. The other texts are those of servers that allow a call
+-- only keys of one slot, or only declared ones.
 local function is_elsewhere(its)
-  return its:find('non local key', 1, true) or its:find('same slot', 1, true) or its:find('undeclared', 1, true)
+  return its:find('non local key', 1, true) or its:find('slot not served', 1, true) or its:find('same slot', 1, true)
+    or its:find('undeclared', 1, true)
+end
+
+-- keyed_error returns what Redis answers to a call that declares its keys in place of an error,
+-- given by its text; nil if it is the same.
+local function keyed_error(its)
+  if its:find('cluster is down', 1, true) then return { err = 'CLUSTERDOWN The cluster is down' } end
+  if its:find("can't access at least one of the keys", 1, true) or its:find('ermissions to access', 1, true) then
+    return { err = 'NOPERM No permissions to access a key' }
+  end
 end
 
 -- try_call calls f. It returns nil, or the answer to a request that failed alone: FOREIGN
@@ -470,10 +482,9 @@ local function try_call(f, ...)
   local its = err.err or ''
   if is_denied(its) then return DENIED end
   if is_elsewhere(its) then return ELSEWHERE end
-  if is_data_error(its) then return FOREIGN end
-  -- What Redis answers to a call that declares its keys.
-  if its:find('cluster is down', 1, true) then err = { err = 'CLUSTERDOWN The cluster is down' } end
-  error(err, 0)
+  local keyed = keyed_error(its)
+  if not keyed and is_data_error(its) then return FOREIGN end
+  error(keyed or err, 0)
 end
 
 -- joined concatenates answers. If there are many, it returns an array of strings to
