@@ -136,18 +136,20 @@ func (r *Runner) follow(ctx context.Context, j scheduled) {
 	if due.IsZero() {
 		due = j.schedule.Next(r.wallClock())
 	}
+	var failed time.Time // the due time of the last run that failed to begin or to be recorded
 	for {
 		if due = r.await(ctx, j, due); due.IsZero() {
 			return
 		}
 		run, err := r.run(ctx, j.Job, due, nil)
-		if err != nil && ctx.Err() == nil {
+		if err != nil && ctx.Err() == nil && !due.Equal(failed) {
 			r.o.Log.Warn("job not run", "job", j.Name, "error", err)
+			failed = due
 		}
 		due = time.Time{}
-		if j.MakeUp && run == nil && err == nil {
+		if j.MakeUp && (run == nil || err != nil) {
 			// Another run did it, or holds the lease. If that run is interrupted, this node
-			// makes up for it.
+			// makes up for it. Or the database was unreachable, for every node.
 			due = r.missedLater(ctx, j)
 		}
 		if due.IsZero() {
@@ -203,13 +205,20 @@ func (r *Runner) missedLater(ctx context.Context, j scheduled) time.Time {
 }
 
 // missed returns the due time to make up for, zero if there is none: the latest one that passed
-// since the last run while no node was running, or that of the last run if it was interrupted.
+// since the last run while no node was running or none reached the database, or that of the last
+// run if it was interrupted. It waits while the database is unreachable; zero if ctx ended.
 func (r *Runner) missed(ctx context.Context, j scheduled) time.Time {
 	if !j.MakeUp || j.PerNode {
 		return time.Time{}
 	}
 	last, err := r.lastRun(ctx, j.Name)
-	if err != nil || last == nil {
+	for err != nil {
+		if supervise.Sleep(ctx, r.o.LeaseTime/2) != nil {
+			return time.Time{}
+		}
+		last, err = r.lastRun(ctx, j.Name)
+	}
+	if last == nil {
 		return time.Time{}
 	}
 	var missed time.Time
