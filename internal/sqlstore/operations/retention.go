@@ -10,16 +10,18 @@ import (
 
 const (
 	// deleteEnded deletes up to maxDeleted entries that ended before an instant. It skips rows
-	// that still hold their pattern; EndExpired releases those first. The conditions are repeated
-	// for an entry that another transaction has just changed.
+	// that still hold their pattern; EndExpired releases those first. The outer condition keeps
+	// Postgres from deleting an entry that is restored while it waits for its lock: of that row it
+	// repeats only this one.
 	deleteEnded = `
-DELETE FROM entries WHERE (expires_at < $1 OR ended_at > 0 AND ended_at < $1) AND id IN (
-    SELECT id FROM entries WHERE place <> '' AND (expires_at < $1 OR ended_at > 0 AND ended_at < $1) LIMIT $2)`
-	// deleteVersions deletes the former versions of entries. A bouncer without a request since
-	// the instant is deleted too, or is sent everything again.
+DELETE FROM entries WHERE ` + ended + ` AND id IN (SELECT id FROM entries WHERE ` + ended + ` LIMIT $2)`
+	ended = `place <> '' AND (expires_at < $1 OR ended_at > 0 AND ended_at < $1)`
+	// deleteVersions deletes up to maxDeletedVersions former versions of entries. A bouncer
+	// without a request since the instant is deleted too, or is sent everything again.
 	deleteVersions = `
-DELETE FROM entry_versions WHERE expires_at < $1
-OR NOT EXISTS (SELECT 1 FROM entries WHERE entries.id = entry_versions.entry_id)`
+DELETE FROM entry_versions WHERE (entry_id, revision) IN (
+    SELECT entry_id, revision FROM entry_versions WHERE expires_at < $1
+    OR NOT EXISTS (SELECT 1 FROM entries WHERE entries.id = entry_versions.entry_id) LIMIT $2)`
 	keepEndedTokens = `
 INSERT INTO ended_credentials (id, revision)
 SELECT id, 0 FROM tokens WHERE (expires_at < $1 OR revoked_at > 0 AND revoked_at < $1) AND author <> $2
@@ -39,17 +41,36 @@ type Retention struct{ db *db.DB }
 // NewRetention returns the store that applies the retention in a database.
 func NewRetention(d *db.DB) *Retention { return &Retention{d} }
 
-// maxDeleted is how many entries one transaction deletes. SQLite has one writer: 200,000 entries
-// at once would keep every other change waiting for ten seconds, longer than its deadline.
-const maxDeleted = 2000
+// SQLite has one writer: 200,000 entries at once would keep every other change waiting for ten
+// seconds, longer than its deadline.
+const (
+	// maxDeleted is how many entries one transaction deletes.
+	maxDeleted = 2000
+	// maxDeletedVersions is the same for their versions, which have fewer indexes. Each
+	// transaction looks for them in the whole table.
+	maxDeletedVersions = 20_000
+)
 
 // DeleteEndedBefore deletes the blocks and exemptions that ended before an instant. After an
 // error, deleted is the number of those that are deleted nevertheless.
 func (s *Retention) DeleteEndedBefore(ctx context.Context, before time.Time) (deleted int, err error) {
-	for last := maxDeleted; last == maxDeleted; deleted += last {
+	if deleted, err = deleteInParts(ctx, s.db, deleteEnded, before, maxDeleted); err != nil {
+		return deleted, err
+	}
+	if _, err = deleteInParts(ctx, s.db, deleteVersions, before, maxDeletedVersions); err != nil {
+		return deleted, err
+	}
+	_, err = deleteBefore(ctx, s.db, deleteProfiles, before)
+	return deleted, err
+}
+
+// deleteInParts runs a statement that deletes up to limit rows from before an instant until it
+// deletes fewer, each time in a transaction of its own.
+func deleteInParts(ctx context.Context, d *db.DB, statement string, before time.Time, limit int) (deleted int, err error) {
+	for last := limit; last == limit; deleted += last {
 		last = 0 // a transaction may run twice, and fail
-		err = s.db.Write(ctx, func(t *db.Tx) error {
-			n, err := t.Exec(deleteEnded, db.ToMS(before), maxDeleted)
+		err = d.Write(ctx, func(t *db.Tx) error {
+			n, err := t.Exec(statement, db.ToMS(before), limit)
 			last = int(n)
 			return err
 		})
@@ -57,14 +78,7 @@ func (s *Retention) DeleteEndedBefore(ctx context.Context, before time.Time) (de
 			return deleted, err
 		}
 	}
-	err = s.db.Write(ctx, func(t *db.Tx) error {
-		_, err := t.Exec(deleteVersions, db.ToMS(before))
-		if err == nil {
-			_, err = t.Exec(deleteProfiles, db.ToMS(before))
-		}
-		return err
-	})
-	return deleted, err
+	return deleted, nil
 }
 
 // DeleteTokensBefore deletes the tokens that expired or were revoked before an instant. It

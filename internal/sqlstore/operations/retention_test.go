@@ -1,13 +1,17 @@
 package operations_test
 
 import (
+	"context"
+	"errors"
 	"strconv"
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
+	"github.com/stint-dev/stint/internal/sqlstore/entries"
 	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/storetest"
 )
@@ -66,6 +70,80 @@ func TestManyEntriesEndInSeveralTransactions(t *testing.T) {
 		watchBatches(t, f, "archive", `SELECT count(*) FROM entries WHERE place = scope`, many, func() (int, error) { return f.Entries.EndExpired(ctx, f.Clock.Now()) })
 		watchBatches(t, f, "delete", `SELECT count(*) FROM entries`, many, func() (int, error) { return f.Retention.DeleteEndedBefore(ctx, f.Clock.Now()) })
 	})
+}
+
+func TestManyVersionsAreDeletedInSeveralTransactions(t *testing.T) {
+	const many = 60_000
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		f.Exec(t, `INSERT INTO entry_versions (entry_id, revision, replaced, expires_at, ended_at, reason)
+WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < `+strconv.Itoa(many)+`)
+SELECT 'deleted', n, n + 1, 1000, 0, '' FROM numbers`)
+		watchBatches(t, f, "versions", `SELECT count(*) FROM entry_versions`, many, func() (int, error) {
+			_, err := f.Retention.DeleteEndedBefore(t.Context(), f.Clock.Now())
+			return many, err
+		})
+	})
+}
+
+func TestManyRecordsAreDeletedInSeveralTransactions(t *testing.T) {
+	const many = 60_000
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		f.Exec(t, `INSERT INTO audit (at, actor_kind, actor_id, actor_name, actor_address, action, object, object_id, summary, revision)
+WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < `+strconv.Itoa(many)+`)
+SELECT 1000, 'system', '', 'escalation', '', 'block.add', 'block', '', 'many', 1 FROM numbers`)
+		f.Clock.Advance(time.Hour)
+		storetest.AddToken(t, f, "covers", identity.Check) // adds all to the chain
+		before := f.Clock.Now()
+		watchBatches(t, f, "records", `SELECT count(*) FROM audit WHERE summary = 'many'`, many, func() (int, error) {
+			n, err := f.Retention.DeleteRecordsBefore(t.Context(), before)
+			return int(n) - 1, err // one is that of the new database
+		})
+		v := storetest.WantIntactChain(t, f, audit.Link{})
+		if want := int64(1 + 4); v.Records != want {
+			t.Errorf("the chain has %d records, want the one of the token and 4 about what was deleted", v.Records)
+		}
+	})
+}
+
+// TestEntryThatIsRestoredWhileRetentionRunsIsKept is about Postgres: SQLite has one writer.
+func TestEntryThatIsRestoredWhileRetentionRunsIsKept(t *testing.T) {
+	f := storetest.OpenPostgres(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	block := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", time.Time{}), blocks.Fail).Entry
+	if _, err := f.Entries.End(ctx, storetest.Operator, blocks.Block, "", block.ID); err != nil {
+		t.Fatal(err)
+	}
+	page, err := f.Audit.FindRecords(ctx, audit.Filter{Action: "block.end"})
+	if err != nil || len(page.Records) != 1 {
+		t.Fatal(page, err)
+	}
+	f.Clock.Advance(time.Hour)
+	deleted := make(chan error, 1)
+	err = f.Change(ctx, storetest.Operator, func(tx *db.Tx) error {
+		if err := entries.In(tx).Undo(page.Records[0], "end"); err != nil {
+			return err
+		}
+		go func() {
+			_, err := f.Retention.DeleteEndedBefore(ctx, f.Clock.Now())
+			deleted <- err
+		}()
+		for waiting := 0; waiting == 0; {
+			if err := f.View(ctx, func(tx *db.Tx) error {
+				_, err := tx.One(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`, nil, &waiting)
+				return err
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err := errors.Join(err, <-deleted); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Entries.ByID(ctx, blocks.Block, block.ID); err != nil {
+		t.Errorf("the restored block: %v", err)
+	}
 }
 
 // watchBatches runs a job that brings a count from many to 0, which must be seen in between.

@@ -20,6 +20,7 @@ const (
 	// its beginning, never a record in between.
 	readExpired = `
 SELECT coalesce((SELECT min(id) FROM audit WHERE at >= $1) - 1, (SELECT max(id) FROM audit), 0)`
+	readNthRecord = `SELECT id FROM audit ORDER BY id LIMIT 1 OFFSET $1`
 	deleteEntries = `DELETE FROM audit WHERE id <= $1`
 
 	readChained = `
@@ -39,43 +40,68 @@ type expired struct {
 	Hash    string `json:"hash,omitzero"`
 }
 
+// maxExpired is how many records one transaction deletes: it locks the revision, for which every
+// other change waits.
+const maxExpired = 20_000
+
 // DeleteRecordsBefore is the retention of the audit log: it deletes the records from before an
-// instant and returns their number. If clocks differ, an older record may follow a newer one;
-// it stays until the newer one is deleted.
+// instant and returns their number, also after an error. If clocks differ, an older record may
+// follow a newer one; it stays until the newer one is deleted.
 func (s *Retention) DeleteRecordsBefore(ctx context.Context, before time.Time) (removed int64, err error) {
-	err = s.db.Change(ctx, audit.SystemActor("retention"), func(t *db.Tx) error {
-		if err := t.ChainAudit(); err != nil {
+	for last := int64(maxExpired); last == maxExpired; removed += last {
+		last = 0 // a transaction may run twice, and fail
+		err = s.db.Change(ctx, audit.SystemActor("retention"), func(t *db.Tx) (err error) {
+			last, err = deleteOldest(t, before)
 			return err
-		}
-		left := expired{}
-		if _, err := t.One(readExpired, []any{db.ToMS(before)}, &left.Through); err != nil {
-			return err
-		}
-		removed, err = t.Exec(deleteEntries, left.Through)
+		})
 		if err != nil {
-			return err
+			return removed, err
 		}
-		if removed == 0 {
-			return db.ErrUnchanged
+	}
+	return removed, nil
+}
+
+// deleteOldest deletes up to maxExpired records from before an instant, moves the anchor behind
+// them, and records that.
+func deleteOldest(t *db.Tx, before time.Time) (removed int64, err error) {
+	if err := t.ChainAudit(); err != nil {
+		return 0, err
+	}
+	left := expired{}
+	if _, err := t.One(readExpired, []any{db.ToMS(before)}, &left.Through); err != nil {
+		return 0, err
+	}
+	var last int64
+	more, err := t.One(readNthRecord, []any{maxExpired - 1}, &last)
+	if err != nil {
+		return 0, err
+	}
+	if more {
+		left.Through = min(left.Through, last)
+	}
+	removed, err = t.Exec(deleteEntries, left.Through)
+	if err != nil {
+		return 0, err
+	}
+	if removed == 0 {
+		return 0, db.ErrUnchanged
+	}
+	anchor, moved, err := t.Link(readChainBefore, left.Through)
+	if err != nil {
+		return 0, err
+	}
+	if moved {
+		left.Through, left.Hash = anchor.ID, anchor.Hash.String()
+		if _, err := t.Exec(setAnchor, anchor.ID, anchor.Hash[:]); err != nil {
+			return 0, err
 		}
-		anchor, moved, err := t.Link(readChainBefore, left.Through)
-		if err != nil {
-			return err
+		if _, err := t.Exec(deleteChain, anchor.ID); err != nil {
+			return 0, err
 		}
-		if moved {
-			left.Through, left.Hash = anchor.ID, anchor.Hash.String()
-			if _, err := t.Exec(setAnchor, anchor.ID, anchor.Hash[:]); err != nil {
-				return err
-			}
-			if _, err := t.Exec(deleteChain, anchor.ID); err != nil {
-				return err
-			}
-		}
-		left.Records = removed
-		summary := fmt.Sprintf("Retention removed %d audit records from before %s.", removed, before.UTC().Format(time.RFC3339))
-		return t.Record(expireAction, "audit", strconv.FormatInt(left.Through, 10), summary, nil, left)
-	})
-	return removed, err
+	}
+	left.Records = removed
+	summary := fmt.Sprintf("Retention removed %d audit records from before %s.", removed, before.UTC().Format(time.RFC3339))
+	return removed, t.Record(expireAction, "audit", strconv.FormatInt(left.Through, 10), summary, nil, left)
 }
 
 // chained is a record and its hash in the chain, nil if it has none.
