@@ -2,7 +2,6 @@ package entries
 
 import (
 	"context"
-	"iter"
 	"strconv"
 	"strings"
 
@@ -188,33 +187,4 @@ func (s *Store) Find(ctx context.Context, f blocks.Filter) (page blocks.Page, er
 		return err
 	})
 	return page, err
-}
-
-// Each implements blocks.Store. It reads page by page, so that a slow reader
-// holds no transaction open.
-func (s *Store) Each(ctx context.Context, f blocks.Filter) iter.Seq2[*blocks.Entry, error] {
-	return func(yield func(*blocks.Entry, error) bool) {
-		if f.At.IsZero() {
-			f.At = s.db.LocalNow()
-		}
-		for {
-			var page blocks.Page
-			err := s.db.View(ctx, func(t *db.Tx) (err error) {
-				page, err = In(t).page(f, db.MaxLimit, false)
-				return err
-			})
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			for _, e := range page.Items {
-				if !yield(e, nil) {
-					return
-				}
-			}
-			if f.Cursor = page.Next; f.Cursor == "" {
-				return
-			}
-		}
-	}
 }
