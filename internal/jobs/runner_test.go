@@ -101,6 +101,22 @@ func TestRunIsRecordedWithItsResultOrError(t *testing.T) {
 	})
 }
 
+func TestErrorThatIsNoUTF8IsRecorded(t *testing.T) {
+	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
+		c := newClock("2026-11-20T01:00:00Z")
+		r := newRunner(t, store.Jobs, "a", c, jobs.Job{Name: "daily", Schedule: "0 1 * * *", Run: func(context.Context, time.Time) (string, error) {
+			return "", errors.New("refus\xe9 \x00")
+		}})
+		if _, err := r.RunDue(t.Context(), "daily", c.now()); err != nil {
+			t.Fatal(err)
+		}
+		list, err := r.List(t.Context())
+		if last := list[0].Last; err != nil || last.Finished.IsZero() || last.Err != "refus\uFFFD \uFFFD" {
+			t.Errorf("got %+v, %v", last, err)
+		}
+	})
+}
+
 func TestPanicInAJobIsAFailedRun(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
 		r := newRunner(t, store.Jobs, "a", newClock("2026-11-20T14:00:00Z"), jobs.Job{Name: "bad", Schedule: "@hourly",

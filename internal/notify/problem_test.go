@@ -28,3 +28,29 @@ func TestLongErrorIsTruncated(t *testing.T) {
 		}
 	})
 }
+
+// TestErrorThatIsNoUTF8IsStored is about servers that answer in Latin-1, or with a NUL.
+func TestErrorThatIsNoUTF8IsStored(t *testing.T) {
+	bothDatabases(t, func(f *fixture) {
+		for _, fail := range []error{errors.New("451 r\xe9essayez \x00"), notify.Permanent(errors.New("550 refus\xe9"))} {
+			f.notify(notify.Outage, "Redis is unreachable: \xe9\x00")
+			f.advance(notify.GroupWait)
+			f.channel.fail = fail
+			f.flush()
+			f.advance(notify.LongestRetry)
+		}
+		all, err := f.store.Outbox.Deliveries(f.t.Context(), 10)
+		if err != nil || len(all) != 2 {
+			f.t.Fatalf("Deliveries: got %d, %v, want 2", len(all), err)
+		}
+		for _, one := range all {
+			want := "550 refus\uFFFD"
+			if one.Failed.IsZero() || one.Err != want {
+				f.t.Errorf("the delivery failed at %s with %q, want %q", one.Failed, one.Err, want)
+			}
+			if one.Subject != "Redis is unreachable: \uFFFD\uFFFD" || one.Facts["key"] != "Redis is unreachable: \uFFFD\x00" {
+				f.t.Errorf("got the subject %q and the facts %q", one.Subject, one.Facts)
+			}
+		}
+	})
+}

@@ -147,3 +147,9 @@ func CheckText(field, text string) error {
 	}
 	return nil
 }
+
+// CleanText replaces what CheckText refuses. It is for texts of which no caller can change a
+// word, such as errors: a mail server may explain a refusal in Latin-1.
+func CleanText(text string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
+}

@@ -43,7 +43,7 @@ func (s *Jobs) BeginRun(ctx context.Context, r jobs.Run) (id int64, err error) {
 // EndRun records how a run ended; problem is "" if it succeeded.
 func (s *Jobs) EndRun(ctx context.Context, id int64, finished time.Time, result, problem string) error {
 	return s.db.Write(ctx, func(t *db.Tx) error {
-		_, err := t.Exec(finishRun, id, db.ToMS(finished), result, problem)
+		_, err := t.Exec(finishRun, id, db.ToMS(finished), db.CleanText(result), db.CleanText(problem))
 		return err
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/stint-dev/stint/internal/notify"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
@@ -58,11 +59,11 @@ func NewOutbox(d *db.DB) *Outbox { return &Outbox{d} }
 func (s *Outbox) AddNotifications(ctx context.Context, all []notify.Notification, channels []string) error {
 	rows := make([][]any, len(all))
 	for i, n := range all {
-		facts, err := json.Marshal(n.Facts, json.Deterministic(true))
+		facts, err := json.Marshal(n.Facts, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 		if err != nil {
 			return err
 		}
-		rows[i] = []any{string(n.Kind), db.ToMS(n.At), n.Subject, n.Text, string(facts), n.Page, max(n.Happenings, 1)}
+		rows[i] = []any{string(n.Kind), db.ToMS(n.At), db.CleanText(n.Subject), db.CleanText(n.Text), db.CleanText(string(facts)), n.Page, max(n.Happenings, 1)}
 	}
 	return s.db.Write(ctx, func(t *db.Tx) error {
 		added, err := db.EachOf(t, func(r db.Row) (d notify.Delivery, err error) {
@@ -166,12 +167,12 @@ func (s *Outbox) MarkSent(ctx context.Context, channel string, ids []int64, at t
 
 // MarkTried records a failed attempt and when the next one is due.
 func (s *Outbox) MarkTried(ctx context.Context, channel string, ids []int64, next time.Time, problem string) error {
-	return s.mark(ctx, markTried, channel, ids, db.ToMS(next), problem)
+	return s.mark(ctx, markTried, channel, ids, db.ToMS(next), db.CleanText(problem))
 }
 
 // MarkFailed records deliveries that will not be tried again.
 func (s *Outbox) MarkFailed(ctx context.Context, channel string, ids []int64, at time.Time, problem string) error {
-	return s.mark(ctx, markFailed, channel, ids, db.ToMS(at), problem)
+	return s.mark(ctx, markFailed, channel, ids, db.ToMS(at), db.CleanText(problem))
 }
 
 func (s *Outbox) mark(ctx context.Context, statement, channel string, ids []int64, args ...any) error {
