@@ -30,8 +30,10 @@ func TestExpiredBlocksAreArchivedAndDeletedOnlyAfterTheirRetention(t *testing.T)
 		if err := store.Outbox.AddNotifications(ctx, []notify.Notification{{Kind: notify.Test, At: start}}, []string{"mail"}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := store.Jobs.BeginRun(ctx, jobs.Run{Job: "x", Due: start, Started: start}); err != nil {
-			t.Fatal(err)
+		for range 2 { // the last one is kept
+			if _, err := store.Jobs.BeginRun(ctx, jobs.Run{Job: "x", Due: start, Started: start}); err != nil {
+				t.Fatal(err)
+			}
 		}
 		now := start
 		clock := func() time.Time { return now }
@@ -144,6 +146,28 @@ func TestIdleOrLongDecidedProposalsAreDeleted(t *testing.T) {
 		now = now.AddDate(0, 0, 5)
 		if did, err := deletePast.Run(ctx, now); err != nil || !strings.Contains(did, "0 open proposals") {
 			t.Errorf("the job returns %q, %v; want no deleted open proposals", did, err)
+		}
+	})
+}
+
+// TestMissedRunIsFoundAfterRetention is about a retention that is shorter than the interval of a
+// job.
+func TestMissedRunIsFoundAfterRetention(t *testing.T) {
+	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
+		c := newClock("2026-11-26T00:40:00Z")
+		r := newRunner(t, store.Jobs, "a", c, jobs.Job{Name: "weekly", Schedule: "40 0 * * 1", MakeUp: true, Run: succeed})
+		for _, due := range []string{"2026-11-09T00:40:00Z", "2026-11-16T00:40:00Z"} {
+			c.set(due)
+			if run, err := r.RunDue(t.Context(), "weekly", at(due)); err != nil || run == nil {
+				t.Fatal(run, err)
+			}
+		}
+		c.set("2026-11-26T00:40:00Z")
+		if deleted, err := store.Retention.DeleteRuns(t.Context(), c.now().Add(-24*time.Hour)); err != nil || deleted != 1 {
+			t.Errorf("%d runs were deleted, %v; want 1", deleted, err)
+		}
+		if due := r.Missed(t.Context(), "weekly"); !due.Equal(at("2026-11-23T00:40:00Z")) {
+			t.Errorf("missed %s", due)
 		}
 	})
 }

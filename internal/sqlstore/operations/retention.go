@@ -27,10 +27,11 @@ INSERT INTO ended_credentials (id, revision)
 SELECT id, 0 FROM tokens WHERE (expires_at < $1 OR revoked_at > 0 AND revoked_at < $1) AND author <> $2
 ON CONFLICT (id) DO NOTHING`
 	// deleteProfiles deletes the rows of deleted profiles.
-	deleteProfiles      = `DELETE FROM profiles WHERE deleted_at > 0 AND deleted_at < $1`
-	deleteDecided       = `DELETE FROM proposals WHERE place <> '' AND decided_at < $1`
-	deleteIdle          = `DELETE FROM proposals WHERE place = '' AND updated_at < $1`
-	deleteRuns          = `DELETE FROM job_runs WHERE started_at < $1`
+	deleteProfiles = `DELETE FROM profiles WHERE deleted_at > 0 AND deleted_at < $1`
+	deleteDecided  = `DELETE FROM proposals WHERE place <> '' AND decided_at < $1`
+	deleteIdle     = `DELETE FROM proposals WHERE place = '' AND updated_at < $1`
+	// deleteRuns keeps the last run of each job, from which its next one follows.
+	deleteRuns          = `DELETE FROM job_runs WHERE started_at < $1 AND id NOT IN (SELECT max(id) FROM job_runs GROUP BY job)`
 	deleteNotifications = `DELETE FROM notifications WHERE at < $1`
 	deleteEndedTokens   = `DELETE FROM tokens WHERE (expires_at < $1 OR revoked_at > 0 AND revoked_at < $1) AND author <> $2`
 )
