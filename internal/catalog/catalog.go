@@ -68,6 +68,7 @@ type Catalog struct {
 	revision  atomic.Int64
 	server    int64     // Server of the last position that was read
 	followed  time.Time // guarded by refresh: the time of the last read of the source
+	current   time.Time // guarded by refresh: the same of the last read that succeeded
 	loaded    atomic.Bool
 	failing   atomic.Pointer[failure]
 	// unconfirmed is set by Adopt and reset once the database was read.
@@ -234,10 +235,15 @@ type view struct {
 // maxStepBack is how far the clock may be set back before everything is read again.
 const maxStepBack = time.Second
 
+// maxBehind is for how long the source may be unreachable before everything is read again:
+// retention deletes what has ended, and with it the news of its end. The job that does so keeps
+// all of it for longer than this.
+const maxBehind = 12 * time.Hour
+
 func (c *Catalog) follow(ctx context.Context) error {
 	// What had expired according to a clock that was ahead was not read, or has been swept.
 	now := c.now().Round(0) // without the monotonic clock reading, which would hide the step
-	if now.Add(maxStepBack).Before(c.followed) {
+	if now.Add(maxStepBack).Before(c.followed) || now.Sub(c.current) > maxBehind {
 		c.known = false
 	}
 	c.followed = now
@@ -262,6 +268,7 @@ func (c *Catalog) follow(ctx context.Context) error {
 		}
 		return fmt.Errorf("refresh from the database: %w", err)
 	}
+	c.current = now
 	ended := c.failing.Swap(nil)
 	// A database at revision 0 has its tables but is not seeded yet. It has no policies, so
 	// nothing may be allowed.

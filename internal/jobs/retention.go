@@ -12,6 +12,11 @@ const day = 24 * time.Hour
 // proposal is open, its range is not proposed again, and nobody is notified.
 const idleProposals = 7 * day
 
+// minKeepEnded is the minimum time that ended blocks, exemptions and tokens are kept. A node that
+// cannot read the database for a while must find out that they have ended; package catalog reads
+// everything again after half of this time.
+const minKeepEnded = day
+
 // PastDeleter deletes what ended before an instant.
 type PastDeleter interface {
 	DeleteRecordsBefore(ctx context.Context, before time.Time) (int64, error)
@@ -42,7 +47,7 @@ func DeletePast(store PastDeleter, keep time.Duration, now func() time.Time) Job
 				keep   time.Duration
 				delete func(context.Context, time.Time) (int, error)
 			}{
-				{"ended blocks and exemptions", keep, store.DeleteEndedBefore}, {"tokens", keep, store.DeleteTokensBefore},
+				{"ended blocks and exemptions", max(keep, minKeepEnded), store.DeleteEndedBefore}, {"tokens", max(keep, minKeepEnded), store.DeleteTokensBefore},
 				{"runs", keep, store.DeleteRuns}, {"notifications", keep, store.DeleteNotifications},
 				{"decided proposals", keep, store.DeleteDecidedProposals}, {"open proposals of quiet ranges", idleProposals, store.DeleteIdleProposals},
 			} {

@@ -13,6 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/notify"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/test/storetest"
 )
 
 func TestExpiredBlocksAreArchivedAndDeletedOnlyAfterTheirRetention(t *testing.T) {
@@ -168,6 +169,27 @@ func TestMissedRunIsFoundAfterRetention(t *testing.T) {
 		}
 		if due := r.Missed(t.Context(), "weekly"); !due.Equal(at("2026-11-23T00:40:00Z")) {
 			t.Errorf("missed %s", due)
+		}
+	})
+}
+
+func TestEndedBlocksAreKeptForADayWhateverTheRetention(t *testing.T) {
+	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
+		ctx, by := t.Context(), audit.SystemActor("test")
+		added, err := store.Entries.Add(ctx, by, blocks.Fail, storetest.NewBlock(t, "token:a", time.Time{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.Entries.End(ctx, by, blocks.Block, "", added[0].Entry.ID); err != nil {
+			t.Fatal(err)
+		}
+		now := time.Now()
+		deletePast := jobs.DeletePast(store.Retention, time.Hour, func() time.Time { return now })
+		for _, want := range []string{", 0 ended blocks", ", 1 ended blocks"} {
+			now = now.Add(13 * time.Hour)
+			if did, err := deletePast.Run(ctx, now); err != nil || !strings.Contains(did, want) {
+				t.Errorf("got %q, %v; want %q", did, err, want)
+			}
 		}
 	})
 }
