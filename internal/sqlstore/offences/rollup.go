@@ -193,11 +193,12 @@ func deleteSpanBefore(ctx context.Context, d *db.DB, span, before int64) (delete
 				until = min(before, oldest+max(deleteSlice.Milliseconds(), spanMS(span)))
 			}
 			more = until < before
+			// Before the first rows are deleted: nobody may read a part of them.
+			if _, err := t.Exec(moveGone, span, before); err != nil {
+				return err
+			}
 			n, err := in(t).deleteSpan(span, until)
 			deleted += n
-			if err == nil && !more {
-				_, err = t.Exec(moveGone, span, before)
-			}
 			return err
 		})
 		if err != nil {
