@@ -1,8 +1,6 @@
 package operations_test
 
 import (
-	"context"
-	"errors"
 	"strconv"
 	"testing"
 	"time"
@@ -11,7 +9,6 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
-	"github.com/stint-dev/stint/internal/sqlstore/entries"
 	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/storetest"
 )
@@ -103,47 +100,6 @@ SELECT 1000, 'system', '', 'escalation', '', 'block.add', 'block', '', 'many', 1
 			t.Errorf("the chain has %d records, want the one of the token and 4 about what was deleted", v.Records)
 		}
 	})
-}
-
-// TestEntryThatIsRestoredWhileRetentionRunsIsKept is about Postgres: SQLite has one writer.
-func TestEntryThatIsRestoredWhileRetentionRunsIsKept(t *testing.T) {
-	f := storetest.OpenPostgres(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	block := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", time.Time{}), blocks.Fail).Entry
-	if _, err := f.Entries.End(ctx, storetest.Operator, blocks.Block, "", block.ID); err != nil {
-		t.Fatal(err)
-	}
-	page, err := f.Audit.FindRecords(ctx, audit.Filter{Action: "block.end"})
-	if err != nil || len(page.Records) != 1 {
-		t.Fatal(page, err)
-	}
-	f.Clock.Advance(time.Hour)
-	deleted := make(chan error, 1)
-	err = f.Change(ctx, storetest.Operator, func(tx *db.Tx) error {
-		if err := entries.In(tx).Undo(page.Records[0], "end"); err != nil {
-			return err
-		}
-		go func() {
-			_, err := f.Retention.DeleteEndedBefore(ctx, f.Clock.Now())
-			deleted <- err
-		}()
-		for waiting := 0; waiting == 0; {
-			if err := f.View(ctx, func(tx *db.Tx) error {
-				_, err := tx.One(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`, nil, &waiting)
-				return err
-			}); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err := errors.Join(err, <-deleted); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Entries.ByID(ctx, blocks.Block, block.ID); err != nil {
-		t.Errorf("the restored block: %v", err)
-	}
 }
 
 // watchBatches runs a job that brings a count from many to 0, which must be seen in between.
