@@ -208,7 +208,7 @@ type Log interface {
 // LogID names one log: one key under one policy. When a policy's generation changes, its old
 // logs are no longer read and expire.
 type LogID struct {
-	Policy     int64
+	Policy     int64  // negative for limits of Stint's own, whose number of logs is fixed
 	Generation int64  // of the policy, with the bit furtherKey set for its further keys
 	Key        string // canonical
 }

@@ -134,7 +134,9 @@ func allow(r *timestamplog.Result, now int64) {
 func (s *shard) log(hash uint64, k *keyLog, now, reservation int64, q *timestamplog.Request) *keyLog {
 	isNew := k == nil
 	if isNew {
-		if s.isFull {
+		// Whoever fills the memory must not lift Stint's own limits, for example on guessing
+		// passwords.
+		if s.isFull && q.Policy >= 0 {
 			s.bound.unkept.add(now)
 			return nil
 		}
