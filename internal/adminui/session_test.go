@@ -34,7 +34,7 @@ func TestLoginReturnsToRequestedPage(t *testing.T) {
 
 func TestLoginNeverRedirectsToOtherSites(t *testing.T) {
 	n := newNode(t)
-	for _, next := range []string{"//evil.example", "https://evil.example", `/\evil.example`, "javascript:alert(1)"} {
+	for _, next := range []string{"//evil.example", "https://evil.example", `/\evil.example`, "javascript:alert(1)", "/\x0b/evil.example", "/\x00", "/\x7f", "/\u0085"} {
 		got := n.visitor(t).post("/login", url.Values{"name": {"maria"}, "password": {password}, "next": {next}}).is(http.StatusSeeOther)
 		if to := got.header.Get("Location"); to != "/" {
 			t.Errorf("next=%s redirects to %s, want /", next, to)

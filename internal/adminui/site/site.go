@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -198,9 +199,10 @@ func PathParam(c *httpserver.Call, name string) (string, error) {
 }
 
 // OwnPath returns path if it is an address of these pages, and the first page otherwise: no
-// form or link may lead to another site.
+// form or link may lead to another site. The path becomes a header, in which control characters
+// are read in different ways.
 func OwnPath(path string) string {
-	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, "\\\r\n\t") {
+	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsRune(path, '\\') || strings.ContainsFunc(path, unicode.IsControl) {
 		return "/"
 	}
 	return path
