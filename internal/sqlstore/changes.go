@@ -70,7 +70,8 @@ func (s *Store) EachChange(ctx context.Context, position catalog.Position, apply
 			}
 		}
 		ch.UsersChanged, ch.ChannelsChanged = what.users > 0, what.channels > 0
-		if ch.KnownLoginsChanged = what.knownLogins > 0; ch.KnownLoginsChanged {
+		// Addresses are forgotten together with a change of their user.
+		if ch.KnownLoginsChanged = what.knownLogins > 0 || ch.UsersChanged; ch.KnownLoginsChanged {
 			if ch.KnownLogins, err = identities.In(t).KnownLogins(); err != nil {
 				return err
 			}

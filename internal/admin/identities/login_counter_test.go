@@ -181,7 +181,7 @@ func TestCorrectPasswordDoesNotResetTheLimitOfCodes(t *testing.T) {
 	codes := &identities.TwoFactor{Store: f.store.Factors, Throttle: throttle, Now: now}
 	own := &identities.OwnPassword{Store: f.store.Identities, Throttle: throttle, Now: now}
 	bob := f.addUser(t, "bob", "admin")
-	caller := admin.Caller{Actor: audit.Actor{Kind: audit.User, ID: bob.ID, Name: bob.Name}, Address: netip.MustParseAddr("203.0.113.7"), Access: []identity.Access{identity.Admin}}
+	caller := admin.Caller{Actor: audit.Actor{Kind: audit.User, ID: bob.ID, Name: bob.Name}, Address: netip.MustParseAddr(storetest.Operator.Address), Access: []identity.Access{identity.Admin}}
 	if _, err := f.sessions().Begin(t.Context(), bob, caller.Address, ""); err != nil { // makes the address known
 		t.Fatal(err)
 	}

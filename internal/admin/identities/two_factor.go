@@ -34,8 +34,9 @@ type TwoFactorStore interface {
 	StartTOTP(ctx context.Context, user string, session []byte, fresh identity.TOTPSecret) (identity.TOTPSecret, error)
 	// FindTOTPSetup returns the secret that StartTOTP stored, nil for none.
 	FindTOTPSetup(ctx context.Context, user string, session []byte) (identity.TOTPSecret, error)
-	// EnableTOTP makes a stored secret the second factor and ends the user's other sessions. No
-	// code of a step up to step is accepted afterwards.
+	// EnableTOTP makes a stored secret the second factor, ends the user's other sessions and
+	// forgets the user's known addresses except that of by. No code of a step up to step is
+	// accepted afterwards.
 	EnableTOTP(ctx context.Context, by audit.Actor, user string, session []byte, secret identity.TOTPSecret, step int64, codes [][]byte) error
 	// RenewRecoveryCodes uses a factor up and replaces all recovery codes.
 	RenewRecoveryCodes(ctx context.Context, by audit.Actor, user string, factor identity.SecondFactor, codes [][]byte) error

@@ -206,3 +206,40 @@ func TestKnownAddressesAreLimitedPerUser(t *testing.T) {
 		}
 	})
 }
+
+// The limits of codes are looser for known addresses. Whoever had only the password must not
+// be known to an account with two-factor authentication.
+func TestEnablingTOTPForgetsOtherKnownAddresses(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		ctx := t.Context()
+		ann, bob := storetest.AddUser(t, f, "ann", identity.Administrator), storetest.AddUser(t, f, "bob", identity.Viewer)
+		own, other := identity.KnownAddress("ip:"+storetest.Operator.Address), identity.KnownAddress("ip:203.0.113.9")
+		for i, u := range []*identity.User{ann, bob} {
+			now, hash := f.Clock.Now(), sha256.Sum256([]byte{byte(i)})
+			if err := f.Identities.BeginSession(ctx, storetest.Operator, identity.Session{
+				Hash: hash[:], UserID: u.ID, Created: now, LastSeen: now, Expires: now.Add(time.Hour),
+			}, u.PasswordHash, own, other); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := catalog.New(f, f.Clock.Now)
+		refresh := func() {
+			t.Helper()
+			if err := c.Refresh(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		refresh()
+		if !c.KnownLogin("ann", own) || !c.KnownLogin("ann", other) {
+			t.Fatal("the addresses of the login are not known")
+		}
+		storetest.SetUpTOTP(t, f.Factors, ann.ID)
+		refresh()
+		if !c.KnownLogin("ann", own) || c.KnownLogin("ann", other) {
+			t.Error("not only the address where two-factor authentication was enabled is known")
+		}
+		if !c.KnownLogin("bob", other) {
+			t.Error("the address of another user was forgotten")
+		}
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
@@ -31,6 +32,7 @@ ON CONFLICT (user_id) DO UPDATE SET session = excluded.session, secret = exclude
 	useRecoveryCode     = `UPDATE recovery_codes SET used_at = $3 WHERE user_id = $1 AND hash = $2 AND used_at = 0`
 
 	deleteOtherSessions = `DELETE FROM sessions WHERE user_id = $1 AND hash <> $2`
+	deleteOtherKnown    = `DELETE FROM known_logins WHERE user_id = $1 AND address NOT IN ($2, $3)`
 )
 
 // Factors stores the second factors of users, and the logins that wait for a code.
@@ -227,8 +229,25 @@ func (s *Factors) EnableTOTP(ctx context.Context, by audit.Actor, user string, s
 		if _, err := t.Exec(deleteOtherSessions, user, session); err != nil {
 			return err
 		}
+		if err := t.forgetOtherAddresses(user); err != nil {
+			return err
+		}
 		return t.putRecoveryCodes(user, codes)
 	})
+}
+
+// forgetOtherAddresses forgets the known addresses of a user except that of the actor. Each
+// known address has a limit of its own for codes, so a login with the password alone must not be
+// enough to be known to an account that has codes.
+func (t Tx) forgetOtherAddresses(user string) error {
+	var kept [2]string
+	if address, err := netip.ParseAddr(t.By.Address); err == nil {
+		for i, known := range identity.KnownAddressesOf(address) {
+			kept[i] = string(known)
+		}
+	}
+	_, err := t.Exec(deleteOtherKnown, user, kept[0], kept[1])
+	return err
 }
 
 // RenewRecoveryCodes implements identities.TwoFactorStore.
