@@ -82,7 +82,7 @@ func (s *sessions) SessionOf(c *fiber.Ctx) (*httpserver.Principal, error) {
 
 // SessionHolds implements httpserver.Sessions.
 func (s *sessions) SessionHolds(ctx context.Context, p *httpserver.Principal) (bool, error) {
-	return s.IsActive(ctx, p.Proof, p.Role)
+	return s.IsActive(ctx, p.Proof, p.Role, p.MustSetUpTOTP)
 }
 
 func (s *sessions) cookie(c *fiber.Ctx) string { return s.readCookie(c, secureCookie, plainCookie) }

@@ -152,9 +152,9 @@ func (s *Sessions) mustSetUpTOTP(u *identity.User) bool {
 	return s.RequireTOTP != nil && u.TOTPSince.IsZero() && u.Source() == identity.Local && s.RequireTOTP().Include(u.Role)
 }
 
-// IsActive reports whether the database has the session as active, for a user with this role,
-// and whether it gives access to more than setting up a second factor.
-func (s *Sessions) IsActive(ctx context.Context, hash [32]byte, role identity.Role) (bool, error) {
+// IsActive reports whether the database has the session as active, for a user with this role.
+// Unless onlySetUp is true, it must also give access to more than setting up a second factor.
+func (s *Sessions) IsActive(ctx context.Context, hash [32]byte, role identity.Role, onlySetUp bool) (bool, error) {
 	session, user, err := s.Store.FindSession(ctx, hash[:])
 	if fault.Is(err, fault.NotFound) {
 		return false, nil
@@ -162,7 +162,7 @@ func (s *Sessions) IsActive(ctx context.Context, hash [32]byte, role identity.Ro
 	if err != nil {
 		return false, err
 	}
-	return user.Role == role && !s.mustSetUpTOTP(user) && s.isActive(&Login{Session: *session, User: *user}), nil
+	return user.Role == role && (onlySetUp || !s.mustSetUpTOTP(user)) && s.isActive(&Login{Session: *session, User: *user}), nil
 }
 
 // Begin begins a session and returns its secret. user has the hash against which the password

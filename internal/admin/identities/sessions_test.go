@@ -23,7 +23,7 @@ func TestSessionFromAClockAheadEnds(t *testing.T) {
 			hash, nodes := identity.HashSecret(secret), f.sessions()
 			is := func(at time.Time) bool {
 				f.now = at
-				active, err := nodes.IsActive(t.Context(), hash, bob.Role)
+				active, err := nodes.IsActive(t.Context(), hash, bob.Role, false)
 				if err != nil {
 					t.Fatal(err)
 				}

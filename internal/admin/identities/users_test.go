@@ -101,7 +101,7 @@ func TestUserChangeEndsTheSessionsOnEveryNode(t *testing.T) {
 				if l, err := s.Find(t.Context(), hash); err != nil || l != nil {
 					t.Errorf("%s: after the change Find returns %+v, %v; want nil", what, l, err)
 				}
-				if active, err := s.IsActive(t.Context(), hash, u.Role); err != nil || active {
+				if active, err := s.IsActive(t.Context(), hash, u.Role, false); err != nil || active {
 					t.Errorf("%s: still active, %v", what, err)
 				}
 			}
