@@ -170,13 +170,26 @@
     showAge();
   }
 
+  // A change that was sent is not sent again by a double click: the next page would
+  // be the answer to the second request, without the secret that the first one has.
+  const sent = { form: null, button: null, at: 0 };
+  const sentFor = 10000; // or until something is typed: the request may have been stopped
+  const isSent = (form, button) => sent.form === form && sent.button === button && Date.now() - sent.at < sentFor;
+  const forgetSent = () => { sent.form = null; };
+  addEventListener("pageshow", forgetSent);
+  for (const kind of ["input", "change"]) document.addEventListener(kind, forgetSent);
+
   // A form is sent once the server has answered: a browser leaves the page for an
   // error page of its own otherwise, and what was typed is gone.
   document.addEventListener("submit", async (event) => {
     const form = event.target, button = event.submitter;
-    if (event.defaultPrevented || form.dataset.send === "now") { delete form.dataset.send; return; }
+    if (event.defaultPrevented || form.dataset.send === "now") {
+      delete form.dataset.send;
+      if (!event.defaultPrevented && form.getAttribute("method") === "post") Object.assign(sent, { form, button, at: Date.now() });
+      return;
+    }
     event.preventDefault();
-    if (form.dataset.send === "asking") return;
+    if (form.dataset.send === "asking" || isSent(form, button)) return;
     form.dataset.send = "asking";
     const lost = !await answers();
     setConnection({ lost });
@@ -254,7 +267,7 @@
     const part = document.querySelector("[data-refresh]");
     if (!part) return;
     showAge();
-    if (age.paused || document.hidden || part.querySelector(".menu[open], [data-dragging]")) return;
+    if (age.paused || document.hidden || part.querySelector(".menu[open], [data-dragging]") || isAsking(part)) return;
     if (frozen(part)) return;
     const due = streaming() ? age.notified : Date.now() - age.asked >= Number(part.dataset.refresh);
     if (due) {
@@ -263,6 +276,9 @@
       htmx.trigger(part, "refresh");
     }
   }, 500);
+
+  // A form that is about to be sent keeps what its button said when it was pressed.
+  const isAsking = (part) => part.querySelector("form[data-send]") !== null;
 
   // The rows of a page of events stay where they are while one is pointed at.
   const frozen = (part) => part.dataset.rows !== undefined && part.querySelector("tbody:hover") !== null;
@@ -301,14 +317,16 @@
     const part = event.detail.requestConfig && event.detail.requestConfig.elt;
     if (!part || part.dataset.refresh === undefined) return;
     event.detail.shouldSwap = false;
-    if (event.detail.xhr.status !== 200) return; // the old figures stay, and say how old they are
+    if (event.detail.xhr.status !== 200 || isAsking(part)) return; // the old figures stay, and say how old they are
     const fresh = new DOMParser().parseFromString(event.detail.xhr.responseText, "text/html").getElementById(part.id);
     if (!fresh) return;
     times.show(fresh); // as the page has them, so that what is equal is left alone
     age.loaded = Date.now();
     // Another run of the node counts its events from 1: its answer holds all of them.
     if (newestRow(part) && part.dataset.run === fresh.dataset.run) { addRows(part, fresh); return; }
+    const focused = document.activeElement;
     morph(part, document.importNode(fresh, true));
+    if (document.activeElement !== focused && focused.isConnected) focused.focus({ preventScroll: true }); // a row that moves loses it
     setUp(part);
     for (const form of part.querySelectorAll("form")) if (form.querySelector("input.row-box")) countBoxes(form);
   });
