@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 
@@ -71,4 +72,26 @@ func TestOffendersPageTriage(t *testing.T) {
 		b.waitFor(`location.pathname === "/bulk/add" && document.body.innerText.includes("198.51.100.4")`)
 		b.consoleIsClean()
 	})
+}
+
+// Browsers send a form by its first button when Enter is pressed in one of its boxes.
+func TestEnterInBoxEndsChosenBlocksOnly(t *testing.T) {
+	n := newNode(t)
+	for _, text := range []string{"ip:192.0.2.1", "ip:192.0.2.2"} {
+		n.block(t, text, "", "maria", blocks.Manual, time.Hour)
+	}
+	b := newBrowser(t, n)
+	b.logIn("olu")
+	last := func(press, then string) []*blocks.Entry {
+		b.show(1440, "/blocks")
+		b.do(chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll("input.row-box")].at(-1).focus()`), chromedp.KeyEvent(press))
+		b.waitFor(then)
+		return n.activeBlocks(t)
+	}
+	if left := last("\r", `document.querySelector("h1").innerText === "Invalid input"`); len(left) != 2 {
+		t.Fatalf("%d blocks are active after Enter in a box that is not chosen, want both", len(left))
+	}
+	if left := last(" \r", `document.querySelector("[data-toast] button")`); len(left) != 1 || left[0].Pattern.String() != "ip:192.0.2.2" {
+		t.Errorf("active are %v after Enter in the chosen box of ip:192.0.2.1, want the other block", left)
+	}
 }
