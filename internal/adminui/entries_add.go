@@ -45,6 +45,7 @@ type preview struct {
 	*admin.Impact
 	Covers string // "256 addresses", "every key"
 	Ends   time.Time
+	NoEnd  string      // why Ends is unknown, "" if it is known
 	Grid   *chart.Grid // a drawing of its parts, nil if there are too few
 	blocks bool
 }
@@ -113,8 +114,15 @@ func (h *entriesHandler) renderAdd(c *httpserver.Call, status int, s *kindTexts,
 		}
 	}
 	if page.Preview != nil {
-		if ends, err := h.ParseExpiry(page.For, page.Until, h.Now()); err == nil {
+		ends, err := h.ParseExpiry(page.For, page.Until, h.Now())
+		var invalid *fault.Error
+		switch {
+		case err == nil:
 			page.Preview.Ends = ends
+		case errors.As(err, &invalid):
+			page.Preview.NoEnd = format.Capital(invalid.Message)
+		default:
+			return err
 		}
 	}
 	return h.Render(c, status, "entries-add", page)

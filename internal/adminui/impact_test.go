@@ -110,3 +110,15 @@ func TestBlockPreviewSuggestsNarrowerRange(t *testing.T) {
 		holds(`value="scraping"`).holds(`value="4h" checked`).lacks(`name="narrow"`)
 	olu.post("/blocks/new", url.Values{"pattern": {"ip:198.51.7.0/24"}, "for": {"4h"}}).is(http.StatusOK).holds(`name="narrow" value="ip:198.51.7.1"`)
 }
+
+// A block until a time that is missing or over cannot be made, and is not permanent.
+func TestBlockPreviewWithoutEndDoesNotShowPermanent(t *testing.T) {
+	n := newNode(t)
+	olu := n.as(t, "olu")
+	for until, want := range map[string]string{
+		"": "Enter a day and a time in UTC as YYYY-MM-DD hh:mm.", "tomorrow": "Enter a day and a time in UTC as YYYY-MM-DD hh:mm.", "2001-01-01 00:00": "future",
+	} {
+		olu.post("/blocks/new", url.Values{"pattern": {"192.0.2.1"}, "for": {"until"}, "until": {until}}).is(http.StatusOK).says(want).lacks("Never expires")
+	}
+	olu.post("/blocks/new", url.Values{"pattern": {"192.0.2.1"}, "for": {"good"}}).is(http.StatusOK).says("Never expires")
+}
