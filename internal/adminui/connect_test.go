@@ -10,6 +10,7 @@ import (
 	cdpbrowser "github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 )
 
@@ -84,4 +85,27 @@ func TestConnectPageShowsTokenOnce(t *testing.T) {
 
 	vic.get("/connect/nginx").is(http.StatusOK).holds("an admin").lacks("Create token")
 	vic.post("/connect/nginx/token", nil).is(http.StatusForbidden)
+}
+
+// Browsers have a clipboard for pages that came by TLS or from the same machine only.
+func TestCopyButtonsNeedClipboard(t *testing.T) {
+	n := newNode(t)
+	b := newBrowser(t, n)
+	b.logIn("maria")
+	hidden := func() bool {
+		b.show(1440, "/key?key=ip:192.0.2.1")
+		return run(b, chromedp.Evaluate[bool](`document.querySelector("[data-copy]").hidden`))
+	}
+	if hidden() {
+		t.Error("the copy button is hidden where there is a clipboard")
+	}
+	b.do(chromedp.Func(func(ctx context.Context, tab *chromedp.Target) error {
+		_, err := cdp.Call(ctx, tab, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
+			Source: `Object.defineProperty(Navigator.prototype, "clipboard", { value: undefined })`,
+		})
+		return err
+	}))
+	if !hidden() {
+		t.Error("the copy button is shown where it can copy nothing")
+	}
 }

@@ -526,7 +526,9 @@
   }
 
   function setUp(root) {
-    for (const hidden of root.querySelectorAll("[data-copy][hidden], [data-show][hidden], [data-js][hidden], [data-age][hidden]")) hidden.hidden = false;
+    for (const hidden of root.querySelectorAll("[data-show][hidden], [data-js][hidden], [data-age][hidden]")) hidden.hidden = false;
+    // Browsers have no clipboard for pages that came without TLS from another machine.
+    if (navigator.clipboard) for (const copy of root.querySelectorAll("[data-copy][hidden], [data-copy-chosen][hidden]")) copy.hidden = false;
     for (const plain of root.querySelectorAll("[data-nojs]")) plain.hidden = true;
     for (const toast of root.querySelectorAll("[data-toast]")) runToast(toast);
     for (const dialog of root.querySelectorAll("dialog[data-open]")) if (!dialog.open) dialog.showModal();
