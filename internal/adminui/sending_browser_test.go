@@ -2,6 +2,8 @@ package adminui_test
 
 import (
 	"context"
+	"net/http"
+	"net/url"
 	"testing"
 	"time"
 
@@ -126,4 +128,22 @@ func TestRefreshKeepsFocusInRowThatMoves(t *testing.T) {
 		t.Errorf("the focus is on %s after the row has moved, want %s", focused, key)
 	}
 	b.consoleIsClean()
+}
+
+func TestRefreshKeepsVersionOfTypedForm(t *testing.T) {
+	n := newNode(t)
+	b := newBrowser(t, n)
+	b.logIn("olu")
+	const key = "token:customer"
+	b.show(1440, "/key?key="+key)
+	const expect = `document.querySelector('form[action="/key/profile"] [name=expect]').value`
+	b.waitFor(`document.querySelector("#plan-labels")`)
+	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("#live").dataset.refresh = 1e9; document.querySelector("#plan-labels").closest("details").open = true`))
+	tag := run(b, chromedp.Evaluate[string](expect))
+	b.write("#plan-labels", "vip")
+	n.as(t, "maria").post("/key/profile", url.Values{"key": {key}, "expect": {tag}, "labels": {"abuser"}, "back": {"/"}}).is(http.StatusSeeOther)
+	b.refresh()
+	b.do(chromedp.Click(chromedp.CSS(`form[action="/key/profile"] .button`)))
+	b.waitFor(`document.querySelector("h1").innerText.includes("changed this key") || document.querySelector("[data-toast]")`)
+	b.says("maria changed this key", "abuser")
 }

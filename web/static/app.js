@@ -331,13 +331,18 @@
     for (const form of part.querySelectorAll("form")) if (form.querySelector("input.row-box")) countBoxes(form);
   });
 
+  // What was typed into a form belongs to the version that the form names: with a
+  // newer one it would replace the change of somebody else unseen.
+  const isTypedVersion = (form) => form.nodeName === "FORM" && form.querySelector("[name=expect]") !== null &&
+    [...form.elements].some((field) => isField(field) && differs(field));
+
   // morph makes one element like another and leaves what is equal alone. Rows
   // that have a data-key are found again wherever they stand.
   function morph(old, fresh) {
     if (old.isEqualNode(fresh)) return;
     if (old.nodeName !== fresh.nodeName || old.nodeType !== fresh.nodeType) { old.replaceWith(fresh); return; }
     if (old.nodeType !== Node.ELEMENT_NODE) { old.data = fresh.data; return; }
-    if (old.hasAttribute("data-keep")) return;
+    if (old.hasAttribute("data-keep") || isTypedVersion(old)) return;
     for (const { name } of [...old.attributes]) {
       if (!fresh.hasAttribute(name) && name !== "open" && name !== "hidden") old.removeAttribute(name);
     }
