@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -131,4 +132,25 @@ func TestProfileFormDetectsConflictingChange(t *testing.T) {
 	olu.get(page).holds("<b>bronze</b>")
 	maria.post("/key/profile", form("silver", conflict.expects())).is(http.StatusSeeOther)
 	olu.get(page).holds("<b>silver</b>")
+}
+
+// Errors of the forms on the page of a key keep what was typed.
+func TestInvalidFormsOfKeyKeepTypedFields(t *testing.T) {
+	olu := newNode(t).as(t, "olu")
+	limit := func(rules, until, reason string) url.Values {
+		return url.Values{"key": {"token:a"}, "back": {"/key?key=token%3Aa"}, "rules": {rules}, "for": {"until"}, "until": {until}, "reason": {reason}}
+	}
+	for _, form := range []url.Values{limit("5/x", "2099-01-02T03:04", "a <sale>"), limit("5/s", "2001-01-02T03:04", "a <sale>")} {
+		olu.post("/key/limit", form).is(http.StatusUnprocessableEntity).holds("field-error").holds(`value="` + form.Get("rules") + `"`).
+			holds(`value="a &lt;sale&gt;"`).holds(`value="` + form.Get("until") + `"`).holds(`value="until" checked`).holds(`href="/key?key=token%3Aa"`)
+	}
+	valid := limit("5/s", "", "a <sale>")
+	valid.Set("for", "24h")
+	olu.post("/key/limit", valid).is(http.StatusSeeOther)
+	profile := url.Values{"key": {"token:b"}, "back": {"/key?key=token%3Ab"}, "expect": {""}, "plan": {"no plan"}, "labels": {"vip shop"}, "note": {"pays <much>"}}
+	olu.post("/key/profile", profile).is(http.StatusUnprocessableEntity).holds("field-error").holds(`value="no plan"`).holds(`value="vip shop"`).
+		holds(`value="pays &lt;much&gt;"`)
+	profile.Set("key", strings.Repeat("x", 600)) // no field of the form is wrong
+	profile.Set("plan", "gold")
+	olu.post("/key/profile", profile).is(http.StatusUnprocessableEntity).lacks("field-error")
 }

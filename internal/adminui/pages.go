@@ -136,7 +136,7 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 	}
 	policies := &policies.Handler{Site: s, Policies: d.Policies, Detection: d.Detection, Profiles: d.Profiles, IsShared: isShared}
 	all := append(s.StaticRoutes(), policies.Routes()...)
-	all = append(all, (&profiles.Handler{Site: s, Profiles: d.Profiles}).Routes()...)
+	all = append(all, (&profiles.Handler{Site: s, Profiles: d.Profiles, Choices: lengthChoices}).Routes()...)
 	all = append(all, administration.Routes(s, administration.Deps{
 		Bouncers: d.Bouncers, Reports: d.Reports, Jobs: d.Jobs, Notifications: d.Notifications, Connect: d.Connect, Tokens: d.Tokens, Users: d.Users, TwoFactor: d.TwoFactor, OwnPassword: d.OwnPassword,
 		Settings: d.Settings, Build: d.Build, Crawlers: d.Crawlers, Origins: d.Origins,

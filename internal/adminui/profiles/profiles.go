@@ -27,6 +27,7 @@ const Path = "/keys"
 type Handler struct {
 	*site.Site
 	Profiles *use.Profiles
+	Choices  []form.Choice // the durations of a limit
 }
 
 // Routes returns the page and its actions.
@@ -35,8 +36,8 @@ func (h *Handler) Routes() []httpserver.Route {
 	return append(imports.routes(), []httpserver.Route{
 		h.Get(Path, identity.Read, h.showKeys),
 		h.Post(site.KeyPath+"/profile", identity.Operate, h.setProfile),
-		h.Post(site.KeyPath+"/limit", identity.Operate, h.setLimit),
-		h.Post(site.KeyPath+"/limit/end", identity.Operate, h.endLimit),
+		h.Post(limitPath, identity.Operate, h.setLimit),
+		h.Post(limitPath+"/end", identity.Operate, h.endLimit),
 	}...)
 }
 
@@ -161,11 +162,11 @@ type conflictPage struct {
 	Back   string
 }
 
-// answerConflict shows the conflict if somebody else saved in the meantime, and returns any
-// other error.
+// answerConflict shows the conflict if somebody else saved in the meantime. Any other error is
+// that of answerInvalid.
 func (h *Handler) answerConflict(c *httpserver.Call, key string, yours use.Change, back string, failed error) error {
 	if !fault.Is(failed, fault.Outdated) && !fault.Is(failed, fault.NeedVersion) {
-		return failed
+		return h.answerInvalid(c, failed)
 	}
 	now, err := h.Profiles.Find(c.Context(), key)
 	if err != nil {
@@ -184,10 +185,10 @@ func (h *Handler) setLimit(c *httpserver.Call) error {
 	}
 	o := use.OwnLimit{Rules: rules.SplitRules(values.Get("rules")), Reason: values.Get("reason")}
 	if o.Expiry, err = site.ExpiryOf(values.Get("for"), values.Get("until"), h.Now()); err != nil {
-		return err
+		return h.answerInvalid(c, err)
 	}
 	if _, err := h.Profiles.SetLimit(c.Context(), site.CallerOf(c), values.Get("key"), o); err != nil {
-		return err
+		return h.answerInvalid(c, err)
 	}
 	return h.ReturnTo(c, values.Get("back"), "ownlimit", nil)
 }
