@@ -95,3 +95,31 @@ func TestEnterInBoxEndsChosenBlocksOnly(t *testing.T) {
 		t.Errorf("active are %v after Enter in the chosen box of ip:192.0.2.1, want the other block", left)
 	}
 }
+
+func TestFocusStaysWhenListIsReplaced(t *testing.T) {
+	n := newNode(t)
+	n.block(t, "ip:192.0.2.1", "", "maria", blocks.Manual, time.Hour)
+	b := newBrowser(t, n)
+	b.logIn("olu")
+	b.show(1440, "/blocks")
+	press := func(text, then string) {
+		t.Helper()
+		b.do(chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll("#list a")].find(a => a.innerText.startsWith("`+text+`")).focus()`), chromedp.KeyEvent("\r"))
+		b.waitFor(then)
+	}
+	focus := func() string {
+		return run(b, chromedp.Evaluate[string](`document.activeElement.innerText.slice(0, 40)`))
+	}
+	for text, then := range map[string]string{"Ends": `location.search.includes("expiry")`, "Manual": `location.search.includes("manual")`} {
+		press(text, then+` && document.querySelector("#list .htmx-settling, #list.htmx-settling") === null`)
+		if got := focus(); !strings.HasPrefix(got, text) {
+			t.Errorf("the focus is on %q after %s was chosen", got, text)
+		}
+	}
+	press("Edit", `document.activeElement.id === "edit-reason"`)
+	press("Cancel", `document.querySelector("#edit-reason") === null`)
+	if got := focus(); got != "Edit" {
+		t.Errorf("the focus is on %q after Cancel, want Edit", got)
+	}
+	b.consoleIsClean()
+}
