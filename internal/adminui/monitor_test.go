@@ -373,3 +373,14 @@ func TestLivePageIgnoresTokenOfAnotherRun(t *testing.T) {
 	v.get("/live?after=" + before.Token(&events.Event{ID: 5000})).is(http.StatusOK).holds("alpha").holds("beta")
 	v.get("/live?after=5000").is(http.StatusUnprocessableEntity)
 }
+
+func TestPagesCountOneRequestInSingular(t *testing.T) {
+	n := newNode(t)
+	n.send(t, "token:seen")
+	n.block(t, "token:one", "", "maria", blocks.Manual, time.Hour)
+	n.send(t, "token:one")
+	n.flush(t)
+	maria := n.as(t, "maria")
+	maria.get("/blocks").says("refused 1 request in the last hour")
+	maria.get("/policies/default/usage").says("0 of 1 request,")
+}
