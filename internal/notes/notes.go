@@ -8,7 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 )
 
-// MaxText is the largest number of bytes in a note.
+// MaxText is the largest number of characters in a note, as in the field of the page.
 const MaxText = 2000
 
 // Note is what one operator wrote about a key.

@@ -9,8 +9,8 @@ type Note struct {
 	CreatedAt Time   `json:"created_at"`
 }
 
-// NoteRequest writes a note about a key, of at most 2,000 bytes.
+// NoteRequest writes a note about a key, of at most 2,000 characters.
 type NoteRequest struct {
 	Key  string `json:"key"`
-	Text string `json:"text"` // 1 to 2,000 bytes
+	Text string `json:"text"` // 1 to 2,000 characters
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
@@ -49,11 +50,11 @@ type noteSnapshot struct {
 // AddNote implements notes.Store.
 func (s *Notes) AddNote(ctx context.Context, by audit.Actor, key, text string) (*notes.Note, error) {
 	text = strings.TrimSpace(text)
-	switch {
-	case text == "":
+	if text == "" {
 		return nil, fault.Field("text", "is empty; write what others should know about this key")
-	case len(text) > notes.MaxText:
-		return nil, fault.Field("text", "has %d bytes; at most %d are allowed", len(text), notes.MaxText)
+	}
+	if n := utf8.RuneCountInString(text); n > notes.MaxText {
+		return nil, fault.Field("text", "has %d characters; at most %d are allowed", n, notes.MaxText)
 	}
 	for field, value := range map[string]string{"key": key, "text": text} {
 		if err := db.CheckText(field, value); err != nil {

@@ -56,4 +56,8 @@ func TestAddNoteRejectsInvalidText(t *testing.T) {
 			t.Errorf("AddNote(%.10q): got %v, want Invalid", text, err)
 		}
 	}
+	// The field of the page counts characters.
+	if _, err := f.Notes.AddNote(t.Context(), storetest.Operator, "token:a", strings.Repeat("é", notes.MaxText)); err != nil {
+		t.Errorf("AddNote of %d characters with accents: %v", notes.MaxText, err)
+	}
 }
