@@ -73,7 +73,7 @@ func newMemoryLog(s Settings, o backendOptions) *memlog.Log {
 func describeLogs(current func() *catalog.Catalog) func(timestamplog.LogID) ([]*rules.Policy, bool) {
 	return func(id timestamplog.LogID) (reading []*rules.Policy, isKept bool) {
 		c := current()
-		if id.Policy < 0 || c == nil || !c.Loaded() {
+		if id.IsInternal() || c == nil || !c.Loaded() {
 			return nil, true
 		}
 		selector, now := c.Selector(), time.Now()

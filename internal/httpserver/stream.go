@@ -145,6 +145,9 @@ func (b *streamBody) Close() error {
 
 // Piece is a part of the bodies of several responses. It is compressed once for all of them. It
 // is safe for concurrent use.
+//
+// Fast path. Plain version: gzipBody, which compresses each response by itself. Benchmark:
+// BenchmarkEventStreams in package api, with 500 streams a thirteenth of the processor time.
 type Piece struct {
 	plain    []byte
 	once     sync.Once

@@ -10,17 +10,7 @@ import (
 
 func TestLongErrorIsTruncated(t *testing.T) {
 	bothDatabases(t, func(f *fixture) {
-		for _, fail := range []error{errors.New("451 " + strings.Repeat("x", 400_000)), notify.Permanent(errors.New("550 " + strings.Repeat("x", 400_000)))} {
-			f.notify(notify.Outage, "Redis is unreachable")
-			f.advance(notify.GroupWait)
-			f.channel.fail = fail
-			f.flush()
-			f.advance(notify.LongestRetry)
-		}
-		all, err := f.store.Outbox.Deliveries(f.t.Context(), 10)
-		if err != nil || len(all) != 2 {
-			f.t.Fatalf("Deliveries: got %d, %v, want 2", len(all), err)
-		}
+		all := deliveriesAfter(f, "Redis is unreachable", errors.New("451 "+strings.Repeat("x", 400_000)), notify.Permanent(errors.New("550 "+strings.Repeat("x", 400_000))))
 		for _, one := range all {
 			if len(one.Err) < 400 || len(one.Err) > 600 {
 				f.t.Errorf("%d bytes of the error are stored, want about 500", len(one.Err))
@@ -32,17 +22,7 @@ func TestLongErrorIsTruncated(t *testing.T) {
 // TestErrorThatIsNoUTF8IsStored is about servers that answer in Latin-1, or with a NUL.
 func TestErrorThatIsNoUTF8IsStored(t *testing.T) {
 	bothDatabases(t, func(f *fixture) {
-		for _, fail := range []error{errors.New("451 r\xe9essayez \x00"), notify.Permanent(errors.New("550 refus\xe9"))} {
-			f.notify(notify.Outage, "Redis is unreachable: \xe9\x00")
-			f.advance(notify.GroupWait)
-			f.channel.fail = fail
-			f.flush()
-			f.advance(notify.LongestRetry)
-		}
-		all, err := f.store.Outbox.Deliveries(f.t.Context(), 10)
-		if err != nil || len(all) != 2 {
-			f.t.Fatalf("Deliveries: got %d, %v, want 2", len(all), err)
-		}
+		all := deliveriesAfter(f, "Redis is unreachable: \xe9\x00", errors.New("451 r\xe9essayez \x00"), notify.Permanent(errors.New("550 refus\xe9")))
 		for _, one := range all {
 			want := "550 refus\uFFFD"
 			if one.Failed.IsZero() || one.Err != want {
@@ -53,4 +33,21 @@ func TestErrorThatIsNoUTF8IsStored(t *testing.T) {
 			}
 		}
 	})
+}
+
+// deliveriesAfter returns the deliveries after a notification for each failure.
+func deliveriesAfter(f *fixture, subject string, failures ...error) []notify.Delivery {
+	f.t.Helper()
+	for _, failure := range failures {
+		f.notify(notify.Outage, subject)
+		f.advance(notify.GroupWait)
+		f.channel.fail = failure
+		f.flush()
+		f.advance(notify.LongestRetry)
+	}
+	all, err := f.store.Outbox.Deliveries(f.t.Context(), 10)
+	if err != nil || len(all) != len(failures) {
+		f.t.Fatalf("Deliveries: got %d, %v, want %d", len(all), err, len(failures))
+	}
+	return all
 }

@@ -208,10 +208,14 @@ type Log interface {
 // LogID names one log: one key under one policy. When a policy's generation changes, its old
 // logs are no longer read and expire.
 type LogID struct {
-	Policy     int64  // negative for limits of Stint's own, whose number of logs is fixed
+	Policy     int64  // see IsInternal
 	Generation int64  // of the policy, with the bit furtherKey set for its further keys
 	Key        string // canonical
 }
+
+// IsInternal reports whether the log belongs to a limit of Stint's own, such as that on guessing
+// passwords. The policy ids of these limits are negative, and the number of their logs is fixed.
+func (id LogID) IsInternal() bool { return id.Policy < 0 }
 
 // furtherKey is the bit that Generation has in the logs of further keys. The same key may be a
 // further key of a policy and also one that the policy selects. The two are counted separately,

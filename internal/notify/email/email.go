@@ -202,8 +202,8 @@ func isPermanent(err error) bool {
 	return refused.ErrorCode() >= 500
 }
 
-// maxSubject keeps the header within a line of 998 bytes, more than which servers refuse: one
-// without spaces is not folded.
+// maxSubject keeps the header within 998 bytes, the longest line that servers accept: a subject
+// without spaces is not folded into several.
 const maxSubject = 500
 
 func (c *Channel) compose(m notify.Message) (*mail.Msg, error) {

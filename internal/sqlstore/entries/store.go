@@ -113,16 +113,5 @@ const maxArchived = 2000
 // their number. Afterwards no list of active entries contains them and no starting node loads
 // them. They must therefore have expired by the clock of every node.
 func (s *Store) EndExpired(ctx context.Context, at time.Time) (ended int, err error) {
-	for last := maxArchived; last == maxArchived; ended += last {
-		last = 0 // a transaction may run twice, and fail
-		err = s.db.Write(ctx, func(t *db.Tx) error {
-			n, err := t.Exec(giveUpAll, db.ToMS(at), maxArchived)
-			last = int(n)
-			return err
-		})
-		if err != nil {
-			return ended, err
-		}
-	}
-	return ended, nil
+	return db.WriteInParts(ctx, s.db, maxArchived, giveUpAll, db.ToMS(at))
 }

@@ -55,31 +55,14 @@ const (
 // DeleteEndedBefore deletes the blocks and exemptions that ended before an instant. After an
 // error, deleted is the number of those that are deleted nevertheless.
 func (s *Retention) DeleteEndedBefore(ctx context.Context, before time.Time) (deleted int, err error) {
-	if deleted, err = deleteInParts(ctx, s.db, deleteEnded, before, maxDeleted); err != nil {
+	if deleted, err = db.WriteInParts(ctx, s.db, maxDeleted, deleteEnded, db.ToMS(before)); err != nil {
 		return deleted, err
 	}
-	if _, err = deleteInParts(ctx, s.db, deleteVersions, before, maxDeletedVersions); err != nil {
+	if _, err = db.WriteInParts(ctx, s.db, maxDeletedVersions, deleteVersions, db.ToMS(before)); err != nil {
 		return deleted, err
 	}
 	_, err = deleteBefore(ctx, s.db, deleteProfiles, before)
 	return deleted, err
-}
-
-// deleteInParts runs a statement that deletes up to limit rows from before an instant until it
-// deletes fewer, each time in a transaction of its own.
-func deleteInParts(ctx context.Context, d *db.DB, statement string, before time.Time, limit int) (deleted int, err error) {
-	for last := limit; last == limit; deleted += last {
-		last = 0 // a transaction may run twice, and fail
-		err = d.Write(ctx, func(t *db.Tx) error {
-			n, err := t.Exec(statement, db.ToMS(before), limit)
-			last = int(n)
-			return err
-		})
-		if err != nil {
-			return deleted, err
-		}
-	}
-	return deleted, nil
 }
 
 // DeleteTokensBefore deletes the tokens that expired or were revoked before an instant. It

@@ -1,6 +1,7 @@
 package operations_test
 
 import (
+	"context"
 	"strconv"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/sqlstore"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/storetest"
@@ -46,8 +48,7 @@ func TestRetentionDeletesOnlyBlocksEndedLongAgo(t *testing.T) {
 	})
 }
 
-// TestManyEntriesEndInSeveralTransactions looks at the database while the jobs run: a state in
-// between shows that other changes need not wait for all of it.
+// A state between two transactions shows that other changes need not wait for all of a job.
 func TestManyEntriesEndInSeveralTransactions(t *testing.T) {
 	const many = 12_000
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
@@ -64,8 +65,8 @@ func TestManyEntriesEndInSeveralTransactions(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.Clock.Advance(2 * time.Hour)
-		watchBatches(t, f, "archive", `SELECT count(*) FROM entries WHERE place = scope`, many, func() (int, error) { return f.Entries.EndExpired(ctx, f.Clock.Now()) })
-		watchBatches(t, f, "delete", `SELECT count(*) FROM entries`, many, func() (int, error) { return f.Retention.DeleteEndedBefore(ctx, f.Clock.Now()) })
+		wantParts(t, f, "archive", `SELECT count(*) FROM entries WHERE place = scope`, many, func(s *sqlstore.Store) (int, error) { return s.Entries.EndExpired(ctx, f.Clock.Now()) })
+		wantParts(t, f, "delete", `SELECT count(*) FROM entries`, many, func(s *sqlstore.Store) (int, error) { return s.Retention.DeleteEndedBefore(ctx, f.Clock.Now()) })
 	})
 }
 
@@ -75,8 +76,8 @@ func TestManyVersionsAreDeletedInSeveralTransactions(t *testing.T) {
 		f.Exec(t, `INSERT INTO entry_versions (entry_id, revision, replaced, expires_at, ended_at, reason)
 WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < `+strconv.Itoa(many)+`)
 SELECT 'deleted', n, n + 1, 1000, 0, '' FROM numbers`)
-		watchBatches(t, f, "versions", `SELECT count(*) FROM entry_versions`, many, func() (int, error) {
-			_, err := f.Retention.DeleteEndedBefore(t.Context(), f.Clock.Now())
+		wantParts(t, f, "versions", `SELECT count(*) FROM entry_versions`, many, func(s *sqlstore.Store) (int, error) {
+			_, err := s.Retention.DeleteEndedBefore(t.Context(), f.Clock.Now())
 			return many, err
 		})
 	})
@@ -91,8 +92,8 @@ SELECT 1000, 'system', '', 'escalation', '', 'block.add', 'block', '', 'many', 1
 		f.Clock.Advance(time.Hour)
 		storetest.AddToken(t, f, "covers", identity.Check) // adds all to the chain
 		before := f.Clock.Now()
-		watchBatches(t, f, "records", `SELECT count(*) FROM audit WHERE summary = 'many'`, many, func() (int, error) {
-			n, err := f.Retention.DeleteRecordsBefore(t.Context(), before)
+		wantParts(t, f, "records", `SELECT count(*) FROM audit WHERE summary = 'many'`, many, func(s *sqlstore.Store) (int, error) {
+			n, err := s.Retention.DeleteRecordsBefore(t.Context(), before)
 			return int(n) - 1, err // one is that of the new database
 		})
 		v := storetest.WantIntactChain(t, f, audit.Link{})
@@ -102,33 +103,26 @@ SELECT 1000, 'system', '', 'escalation', '', 'block.add', 'block', '', 'many', 1
 	})
 }
 
-// watchBatches runs a job that brings a count from many to 0, which must be seen in between.
-func watchBatches(t *testing.T, f *storetest.Fixture, name, count string, many int, job func() (int, error)) {
+// wantParts runs a job that brings a count from many to 0. After some transaction of the job the
+// count must be in between.
+func wantParts(t *testing.T, f *storetest.Fixture, name, count string, many int, job func(*sqlstore.Store) (int, error)) {
 	t.Helper()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if n, err := job(); err != nil || n != many {
-			t.Errorf("%s: got %d, %v, want %d", name, n, err, many)
-		}
-	}()
-	between := false
-	for left, running := many, true; running || left > 0; {
-		select {
-		case <-done:
-			running = false
-		default:
-		}
-		if err := f.DB.View(t.Context(), func(tx *db.Tx) error { _, err := tx.One(count, nil, &left); return err }); err != nil {
-			t.Fatal(err)
+	between, left := false, many
+	observed, err := sqlstore.Open(t.Context(), f.URL, sqlstore.Options{Now: f.Clock.Now, Observe: func(ctx context.Context, _ string, _ time.Time, _ error) {
+		if err := f.DB.View(ctx, func(tx *db.Tx) error { _, err := tx.One(count, nil, &left); return err }); err != nil {
+			t.Error(err)
 		}
 		between = between || left > 0 && left < many
-		if !running && left > 0 {
-			t.Fatalf("%s: %d are left", name, left)
-		}
+	}})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if !between {
-		t.Errorf("%s: all were changed in one transaction", name)
+	defer observed.Close()
+	if n, err := job(observed); err != nil || n != many {
+		t.Errorf("%s: got %d, %v, want %d", name, n, err, many)
+	}
+	if left > 0 || !between {
+		t.Errorf("%s: %d are left; all were changed in one transaction: %v", name, left, !between)
 	}
 }
 

@@ -26,9 +26,9 @@ type Options struct {
 	// bound. If they take more, logs are forgotten: of a sample of a shard's logs, those that
 	// were charged longest ago, but none that Describe keeps or whose key would be refused a
 	// cost of 1. If every sampled log must be kept, a request about a key without a log is
-	// answered and not logged, until there is room again, unless its policy is negative.
-	// Existing logs continue to count exactly. IDs count towards MaxBytes too, and the oldest are forgotten if they take much:
-	// a request whose ID was forgotten is charged again.
+	// answered and not logged, until there is room again, unless its log is internal. Existing
+	// logs continue to count exactly. IDs count towards MaxBytes too, and the oldest are
+	// forgotten if they take much: a request whose ID was forgotten is charged again.
 	MaxBytes int64
 	// Describe returns the policies that may read a log at present, and whether the log must be
 	// kept whatever its entries are. Policies that read another log are ignored. It is called

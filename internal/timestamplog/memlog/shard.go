@@ -134,9 +134,8 @@ func allow(r *timestamplog.Result, now int64) {
 func (s *shard) log(hash uint64, k *keyLog, now, reservation int64, q *timestamplog.Request) *keyLog {
 	isNew := k == nil
 	if isNew {
-		// Whoever fills the memory must not lift Stint's own limits, for example on guessing
-		// passwords.
-		if s.isFull && q.Policy >= 0 {
+		// Whoever fills the memory must not lift the limits on guessing passwords.
+		if s.isFull && !q.IsInternal() {
 			s.bound.unkept.add(now)
 			return nil
 		}
