@@ -153,10 +153,15 @@ func drawPolicies(t *rapid.T, firstID int64) []*rules.Policy {
 
 func drawRecords(t *rapid.T, at int64) []accesslog.Record {
 	var all []accesslog.Record
+	// A few keys that ask often are refused and blocked; many that wait are seldom.
+	waits := []int64{0, 1, 300, 999, 1000, 1001, 3000, 5000, 59_999, 60_000}
+	waits = waits[:rapid.SampledFrom([]int{len(waits), 8, 7, 4}).Draw(t, "waits")]
+	from := []string{"ip:203.0.113.7", "ip:2001:db8::1", "token:a", "ip:203.0.113.8", "ip:198.51.100.1", "ip:2001:db8::2", "ip:2001:db8:0:1::1"}
+	from = from[:rapid.SampledFrom([]int{len(from), 3, 2, 1}).Draw(t, "keys")]
 	for range rapid.IntRange(1, 60).Draw(t, "records") {
 		draw := func(what string, from ...string) string { return rapid.SampledFrom(from).Draw(t, what) }
-		at += rapid.SampledFrom([]int64{0, 1, 300, 999, 1000, 1001, 3000, 5000, 59_999, 60_000}).Draw(t, "wait")
-		k, err := keys.Parser{}.Key(draw("key", "ip:203.0.113.7", "ip:203.0.113.8", "ip:198.51.100.1", "token:a", "ip:2001:db8::1", "ip:2001:db8::2", "ip:2001:db8:0:1::1"))
+		at += rapid.SampledFrom(waits).Draw(t, "wait")
+		k, err := keys.Parser{}.Key(draw("key", from...))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,20 +171,24 @@ func drawRecords(t *rapid.T, at int64) []accesslog.Record {
 	return all
 }
 
+// checker is a test, or a round of one.
+type checker interface {
+	rapid.TB
+	Cleanup(run func())
+	Context() context.Context
+}
+
 // TestBacktestDecidesLikeTheGate compares a backtest with the gate and the escalations of a
-// database, for random policies and random requests.
+// database: for one policy that is known to refuse and to block, and for random ones.
 func TestBacktestDecidesLikeTheGate(t *testing.T) {
 	scopes, err := accesslog.ParseScopes([]string{"/login=login"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	f := storetest.OpenSQLite(t)
-	begin, firstID := int64(1_790_000_000_000), int64(1)
-	refused, blocked := 0, int64(0)
-	rapid.Check(t, func(t *rapid.T) {
-		// No round has anything in common with an earlier one.
-		begin, firstID = begin+(48*time.Hour).Milliseconds(), firstID+100
-		policies, records := drawPolicies(t, firstID), drawRecords(t, begin)
+	// compare returns how many requests were refused, and how many of them by blocks.
+	compare := func(t checker, policies []*rules.Policy, records []accesslog.Record) (refused int, blocked int64) {
+		t.Helper()
 		n := newServed(t, f.Offences, policies)
 		i := 0
 		report, err := backtest.Run(t.Context(), accesslog.Slice(records), backtest.Options{Plan: backtest.PoliciesPlan(policies), Scopes: scopes,
@@ -198,9 +207,23 @@ func TestBacktestDecidesLikeTheGate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		blocked += report.Blocked
-	})
-	if refused == 0 || blocked == 0 {
-		t.Errorf("%d were refused, %d of them by blocks; want some of each", refused, blocked)
+		return refused, report.Blocked
 	}
+
+	begin, firstID := int64(1_790_000_000_000), int64(1)
+	known := policy(t, "known", rules.Enforce, "*", "2/m")
+	known.ID = firstID
+	known.Escalation = &rules.Escalation{Threshold: 1, Window: time.Minute, Duration: time.Minute, MaxDuration: time.Hour, Factor: 2, DecayAfter: time.Hour}
+	var ask []accesslog.Record
+	for i := range int64(10) {
+		ask = append(ask, at(t, float64(begin/1000+i), "ip:203.0.113.7"))
+	}
+	if refused, blocked := compare(t, []*rules.Policy{known}, ask); refused != 8 || blocked == 0 || blocked == 8 {
+		t.Errorf("%d were refused, %d of them by blocks; want 8, some of them by blocks", refused, blocked)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		// No round has anything in common with an earlier one.
+		begin, firstID = begin+(48*time.Hour).Milliseconds(), firstID+100
+		compare(t, drawPolicies(t, firstID), drawRecords(t, begin))
+	})
 }
