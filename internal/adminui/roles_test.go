@@ -137,7 +137,7 @@ func TestSearchFieldOpensKeysAndRefusals(t *testing.T) {
 	v.get("/go?q=" + url.QueryEscape("IP:1.2.3.4")).is(http.StatusUnprocessableEntity).holds("lower case")
 }
 
-func TestTokensPageShowsSecretOnce(t *testing.T) {
+func TestTokensPageShowsSecretOnceAndConfirmsDeletion(t *testing.T) {
 	n := newNode(t)
 	maria := n.as(t, "maria")
 	got := maria.post("/tokens", url.Values{"name": {"ci"}, "scopes": {"read"}, "for": {"30d"}}).is(http.StatusOK)
@@ -149,14 +149,18 @@ func TestTokensPageShowsSecretOnce(t *testing.T) {
 	bearer := http.Header{"Authorization": {"Bearer " + secret}}
 	program.do(http.MethodGet, "/v1/policies", nil, bearer).is(http.StatusOK)
 	maria.get("/tokens").lacks(secret)
-	tokens, err := n.store.Identities.Tokens(context.Background())
-	must(t, err)
-	got = maria.post("/tokens/"+tokens[0].ID+"/rotate", nil).is(http.StatusOK).holds("ci-2")
+	got = maria.post("/tokens/"+n.tokenID(t, "ci")+"/rotate", nil).is(http.StatusOK).holds("ci-2")
 	next := regexp.MustCompile(identity.SecretPattern).FindString(got.body)
 	n.clock.advance(25 * time.Hour)
 	program.do(http.MethodGet, "/v1/policies", nil, bearer).is(http.StatusUnauthorized)
 	program.do(http.MethodGet, "/v1/policies", nil, http.Header{"Authorization": {"Bearer " + next}}).is(http.StatusOK)
 	maria = n.as(t, "maria")
+	maria.get("/tokens").holds("?delete=").lacks(`/delete"`).lacks("cannot be undone")
+	maria.get("/tokens?delete=" + n.tokenID(t, "ci")).lacks("cannot be undone") // it has ended
+	remove := "/tokens/" + n.tokenID(t, "ci-2") + "/delete"
+	maria.get("/tokens?delete=" + n.tokenID(t, "ci-2")).holds("Last used").holds("cannot be undone").holds(`action="` + remove + `"`)
+	maria.post(remove, nil).is(http.StatusSeeOther)
+	program.do(http.MethodGet, "/v1/policies", nil, http.Header{"Authorization": {"Bearer " + next}}).is(http.StatusUnauthorized)
 	maria.post("/tokens", url.Values{"name": {"ci"}, "for": {"30d"}}).is(http.StatusUnprocessableEntity).holds("Choose at least one")
 }
 

@@ -72,6 +72,27 @@ func TestOffendersPageTriage(t *testing.T) {
 		b.waitFor(`location.pathname === "/bulk/add" && document.body.innerText.includes("198.51.100.4")`)
 		b.consoleIsClean()
 	})
+	t.Run("with shortcuts of a single key switched off", func(t *testing.T) {
+		b := newBrowser(t, n)
+		b.logIn("olu")
+		open := func() {
+			b.do(chromedp.Navigate(n.url + "/offenders?state=open"))
+			b.waitFor(`document.querySelectorAll("tr[data-key]").length === 3`)
+		}
+		change := func() {
+			b.do(chromedp.Click(chromedp.CSS(".side > .foot [data-shortcuts]")))
+			b.waitFor(`document.querySelector("#shortcuts[open]") && document.activeElement.innerText === "Close"`)
+			b.do(chromedp.Click(chromedp.CSS("#shortcuts [data-single-keys-off]")), chromedp.Click(chromedp.CSS("#shortcuts [data-close]")))
+			b.waitFor(`!document.querySelector("#shortcuts[open]")`)
+			open() // the browser remembers it
+			b.do(chromedp.KeyEvent("/j?"))
+		}
+		open()
+		change()
+		b.waitFor(`document.activeElement === document.body && !document.querySelector("#shortcuts[open]")`)
+		change() // "/" goes to the field, so the others are text
+		b.waitFor(`document.activeElement.matches("[data-goto]") && document.activeElement.value.endsWith("j?")`)
+	})
 }
 
 // Browsers send a form by its first button when Enter is pressed in one of its boxes.

@@ -5,11 +5,21 @@
 (() => {
   const undoSeconds = 10;
 
+  // Shortcuts of a single key can be switched off, since speech input types them
+  // (WCAG 2.2, 2.1.4). The browser remembers it.
+  let singleKeys = true;
+  try { singleKeys = localStorage.getItem("single-keys") !== "off"; } catch { /* storage is off: it holds for this page */ }
+
+  function showSingleKeys() {
+    document.documentElement.toggleAttribute("data-single-keys-off", !singleKeys);
+    for (const box of document.querySelectorAll("input[data-single-keys-off]")) box.checked = !singleKeys;
+  }
+
   // "/" goes to the field for keys, from anywhere but another field; Ctrl+K or
   // Command+K from there, too.
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest("input, textarea, select, [contenteditable]");
-    const slash = event.key === "/" && !typing && !event.ctrlKey && !event.metaKey;
+    const slash = singleKeys && event.key === "/" && !typing && !event.ctrlKey && !event.metaKey;
     const palette = event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !event.shiftKey;
     if ((slash || palette) && !event.altKey) {
       const field = document.querySelector("[data-goto]");
@@ -35,7 +45,7 @@
   }
 
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+    if (!singleKeys || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
     if (event.target.closest("input:not([type=checkbox]), textarea, select, [contenteditable]")) return;
     const help = document.getElementById("shortcuts");
     if (event.key === "?" && help) { event.preventDefault(); help.showModal(); return; }
@@ -77,6 +87,7 @@
       chosen.textContent = "Copied";
       setTimeout(() => { chosen.textContent = "Copy keys"; }, 1500);
     }
+    if (event.target.closest("[data-shortcuts]")) document.getElementById("shortcuts").showModal();
     if (event.target.closest("[data-pause]")) setPaused(!age.paused);
     if (event.target.closest("[data-clear]")) clearSelection();
     for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
@@ -90,6 +101,11 @@
       for (const box of event.target.form.querySelectorAll("input.row-box")) box.checked = event.target.checked;
     }
     if (event.target.matches("input.row-box, [data-all], [data-all-matching]")) countBoxes(event.target.form);
+    if (event.target.matches("[data-single-keys-off]")) {
+      singleKeys = !event.target.checked;
+      try { localStorage.setItem("single-keys", singleKeys ? "on" : "off"); } catch { /* as above */ }
+      showSingleKeys();
+    }
     if (event.target.matches("[data-submit]")) event.target.form.requestSubmit();
   });
 
@@ -542,6 +558,7 @@
     setUpChart();
   }
   setUp(document);
+  showSingleKeys();
   // On a phone the strip of pages scrolls to where one is.
   const here = document.querySelector(".nav [aria-current]");
   if (here) here.closest(".nav").scrollLeft = here.offsetLeft - innerWidth / 2 + here.offsetWidth / 2;

@@ -21,6 +21,7 @@ type tokensPage struct {
 	For         string
 	Until       string
 	FieldErrors form.FieldErrors
+	Delete      string // the id of the token whose deletion is to be confirmed
 	// Created is the new token, whose secret is shown once; nil for none.
 	Created *identities.CreatedToken
 	// IsListUnknown means that the tokens could not be read.
@@ -74,7 +75,9 @@ func (h *tokensHandler) routes() []httpserver.Route {
 var tokenToasts = map[string]string{"deleted": "The token is deleted: it is refused from now on."}
 
 func (h *tokensHandler) showTokens(c *httpserver.Call) error {
-	return h.renderTokens(c, http.StatusOK, newTokensPage(nil))
+	page := newTokensPage(nil)
+	page.Delete = c.Query("delete")
+	return h.renderTokens(c, http.StatusOK, page)
 }
 
 func (h *tokensHandler) renderTokens(c *httpserver.Call, status int, page tokensPage) error {
