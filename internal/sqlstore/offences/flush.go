@@ -117,7 +117,7 @@ func (t tx) addCounts(b *offences.Batch) error {
 		return err
 	}
 	for _, span := range []int64{hourSpan, daySpan} {
-		if err := t.addCountsTo(b, span, spanMS(span), through[span].through); err != nil {
+		if err := t.addCountsTo(b, span, spanMS(span), through[span].added()); err != nil {
 			return err
 		}
 	}
@@ -270,28 +270,38 @@ func (t tx) mergeDistinctInto(all []offences.DistinctKeys, span int64, wanted fu
 		if !wanted(d.Minute) {
 			continue
 		}
-		var known []byte
-		if _, err := t.One(findDistinct, []any{span, start(d.Minute), d.Policy}, &known); err != nil {
-			return err
-		}
-		sum, err := offences.MergeDistinct(known, d.Sketch)
-		if err != nil {
-			return err
-		}
-		if err := t.Upsert(addDistinct, mergeDistinct, distinctColumns, [][]any{{span, start(d.Minute), d.Policy, "", sum}}); err != nil {
+		if err := t.addDistinctTo(span, start(d.Minute), d.Policy, d.Sketch); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// rollup is the progress of adding up one span.
-type rollup struct{ span, through, gone int64 }
+// addDistinctTo merges a sketch into that of a longer span.
+func (t tx) addDistinctTo(span, start, policy int64, sketch []byte) error {
+	var known []byte
+	if _, err := t.One(findDistinct, []any{span, start, policy}, &known); err != nil {
+		return err
+	}
+	sum, err := offences.MergeDistinct(known, sketch)
+	if err != nil {
+		return err
+	}
+	return t.Upsert(addDistinct, mergeDistinct, distinctColumns, [][]any{{span, start, policy, "", sum}})
+}
+
+// rollup is the progress of adding up one span. Rows before through are complete, those before
+// gone may be deleted. Hours before part are in the rows of their day, complete or not; an
+// earlier release does not move it, since it adds up days at once.
+type rollup struct{ span, through, gone, part int64 }
+
+// added returns the instant before which all counts are added to the rows of the span.
+func (r rollup) added() int64 { return max(r.through, r.part) }
 
 func (t tx) rollups() (map[int64]rollup, error) {
 	all, err := db.Each(t.Tx, func(r db.Row) (rollup, error) {
 		var u rollup
-		return u, r.Scan(&u.span, &u.through, &u.gone)
+		return u, r.Scan(&u.span, &u.through, &u.gone, &u.part)
 	}, readRollups)
 	bySpan := map[int64]rollup{}
 	for _, u := range all {

@@ -9,106 +9,129 @@ import (
 )
 
 const (
-	oldestMinute = `
+	oldestRow = `
 SELECT COALESCE(min(start), 0) FROM (
-    SELECT min(start) AS start FROM offences WHERE span = 1
-    UNION ALL SELECT min(start) FROM traffic WHERE span = 1
-    UNION ALL SELECT min(start) FROM key_traffic WHERE span = 1
-    UNION ALL SELECT min(start) FROM distinct_keys WHERE span = 1) AS oldest`
+    SELECT min(start) AS start FROM offences WHERE span = $1
+    UNION ALL SELECT min(start) FROM traffic WHERE span = $1
+    UNION ALL SELECT min(start) FROM key_traffic WHERE span = $1
+    UNION ALL SELECT min(start) FROM distinct_keys WHERE span = $1) AS oldest`
 	moveRollup = `UPDATE rollups SET through = $2 WHERE span = $1 AND through <= $2`
+	movePart   = `UPDATE rollups SET part_through = $2 WHERE span = $1`
 
 	// Longer spans keep only the sums and the first and last instant.
-	rollUpOffences = `
-INSERT INTO offences (span, start, policy_id, mac, kind, refused_by, source, key, place, offences, overcount,
-    first_at, first_boundary, first_retry_at, first_meta,
-    last_at, last_boundary, last_retry_at, last_meta)
+	rollUpOffences = addOffences + `
 SELECT CAST($1 AS SMALLINT), CAST($2 AS BIGINT), policy_id, mac, kind, refused_by, source, key, place, sum(offences), sum(overcount),
     min(first_at), 0, 0, '', max(last_at), 0, 0, ''
-FROM offences WHERE span = $3 AND start >= CAST($2 AS BIGINT) AND start < $4
-GROUP BY policy_id, mac, kind, refused_by, source, key, place`
-	rollUpTraffic = `
-INSERT INTO traffic (span, start, policy_id, allowed, limited, blocked, unavailable, shadow_allowed, shadow_limited, cost_allowed, untracked)
+FROM offences WHERE span = $3 AND start >= $4 AND start < $5
+GROUP BY policy_id, mac, kind, refused_by, source, key, place` + mergeOffences
+	rollUpTraffic = addTraffic + `
 SELECT CAST($1 AS SMALLINT), CAST($2 AS BIGINT), policy_id, sum(allowed), sum(limited), sum(blocked), sum(unavailable), sum(shadow_allowed), sum(shadow_limited),
     sum(cost_allowed), sum(untracked)
-FROM traffic WHERE span = $3 AND start >= CAST($2 AS BIGINT) AND start < $4 GROUP BY policy_id`
-	rollUpKeyTraffic = `
-INSERT INTO key_traffic (span, start, policy_id, key, place, allowed, refused, cost, overcount)
+FROM traffic WHERE span = $3 AND start >= $4 AND start < $5 GROUP BY policy_id` + mergeTraffic
+	rollUpKeyTraffic = addKeyTraffic + `
 SELECT CAST($1 AS SMALLINT), CAST($2 AS BIGINT), policy_id, key, place, sum(allowed), sum(refused), sum(cost), sum(overcount)
-FROM key_traffic WHERE span = $3 AND start >= CAST($2 AS BIGINT) AND start < $4 GROUP BY policy_id, key, place`
+FROM key_traffic WHERE span = $3 AND start >= $4 AND start < $5 GROUP BY policy_id, key, place` + mergeKeyTraffic
 	distinctWithin = `SELECT policy_id, sketch FROM distinct_keys WHERE span = $1 AND start >= $2 AND start < $3 ORDER BY policy_id`
 )
 
-// RollUp adds up every hour whose counts must have arrived at now, and every day whose hours
-// are added up, one transaction each. It returns how many it added up. It may be interrupted
-// and run again at any time.
+// RollUp adds up every hour whose counts must have arrived at now, and adds every such hour to
+// its day, one transaction each. It returns the number of hours and days that are complete. It
+// may be interrupted and run again at any time.
 func (s *Store) RollUp(ctx context.Context, now time.Time) (done int, err error) {
-	ripe := now.Add(-rollUpGrace).UnixMilli()
-	for _, span := range []int64{hourSpan, daySpan} {
-		for {
-			more, err := rollUpNext(ctx, s.db, span, ripe)
-			if err != nil {
-				return done, err
-			}
-			if !more {
-				break
-			}
+	for more := true; more; {
+		if more, err = s.rollUpHour(ctx, now.Add(-rollUpGrace).UnixMilli()); err != nil {
+			return done, err
+		}
+		if more {
+			done++
+		}
+	}
+	for more := true; more; {
+		var isComplete bool
+		if more, isComplete, err = s.rollUpPartOfDay(ctx); err != nil {
+			return done, err
+		}
+		if isComplete {
 			done++
 		}
 	}
 	return done, nil
 }
 
-// rollUpNext adds up the next hour or day that ended before ripe and reports whether there was
-// one.
-func rollUpNext(ctx context.Context, d *db.DB, span, ripe int64) (more bool, err error) {
-	length := spanMS(span)
-	err = d.Write(ctx, func(t *db.Tx) error {
+// rollUpHour adds up the next hour that ended before ripe and reports whether there was one.
+func (s *Store) rollUpHour(ctx context.Context, ripe int64) (more bool, err error) {
+	err = s.db.Write(ctx, func(t *db.Tx) error {
 		more = false
-		if _, err := t.Exec(lockRollups); err != nil {
+		start, _, err := in(t).nextToRollUp(hourSpan)
+		if err != nil || start == 0 || start+spanMS(hourSpan) > ripe {
 			return err
-		}
-		all, err := in(t).rollups()
-		if err != nil {
-			return err
-		}
-		if span == daySpan {
-			ripe = min(ripe, all[hourSpan].through)
-		}
-		start := all[span].through
-		if start == 0 {
-			if _, err := t.One(oldestMinute, nil, &start); err != nil || start == 0 {
-				return err
-			}
-			start -= start % length
-		}
-		if start+length > ripe {
-			return nil
 		}
 		more = true
-		return in(t).rollUp(span, start, start+length)
+		end := start + spanMS(hourSpan)
+		if err := in(t).addTo(hourSpan, start, start, end); err != nil {
+			return err
+		}
+		if _, err := t.Exec(inHourColumn(rollUpDay, start), start-start%spanMS(daySpan), start); err != nil {
+			return err
+		}
+		return in(t).completeRollUp(hourSpan, start)
 	})
 	return more, err
 }
 
-func (t tx) rollUp(span, start, end int64) error {
-	for _, statement := range []string{rollUpOffences, rollUpTraffic, rollUpKeyTraffic} {
-		if _, err := t.Exec(statement, span, start, span-1, end); err != nil {
+// rollUpPartOfDay adds the next hour that is added up to its day. It reports whether there was
+// one, and whether the day is complete. A day is not added up at once, because other changes
+// wait for the transaction: on SQLite all of them, for half a minute with a million keys.
+func (s *Store) rollUpPartOfDay(ctx context.Context) (more, isComplete bool, err error) {
+	err = s.db.Write(ctx, func(t *db.Tx) error {
+		more, isComplete = false, false
+		hour, all, err := in(t).nextToRollUp(daySpan)
+		end := hour + spanMS(hourSpan)
+		if err != nil || hour == 0 || end > all[hourSpan].through {
 			return err
 		}
+		more, isComplete = true, end%spanMS(daySpan) == 0
+		day := hour - hour%spanMS(daySpan)
+		if err := in(t).addTo(daySpan, day, hour, end); err != nil {
+			return err
+		}
+		if _, err := t.Exec(movePart, daySpan, end); err != nil || !isComplete {
+			return err
+		}
+		return in(t).completeRollUp(daySpan, day)
+	})
+	return more, isComplete, err
+}
+
+// nextToRollUp returns the start of the next rows of the span below span that are to be added to
+// it, 0 if there are none, and the progress of all spans. It excludes everybody else who adds up.
+func (t tx) nextToRollUp(span int64) (start int64, all map[int64]rollup, err error) {
+	if _, err := t.Exec(lockRollups); err != nil {
+		return 0, nil, err
 	}
-	if err := t.markRollUp(span, start); err != nil {
-		return err
+	if all, err = t.rollups(); err != nil {
+		return 0, nil, err
+	}
+	if start = all[span].added(); start == 0 {
+		_, err = t.One(oldestRow, []any{span - 1}, &start)
+		start -= start % spanMS(span)
+	}
+	return start, all, err
+}
+
+// addTo adds the rows from <= start < to of the span below span to those of a span that start at
+// start.
+func (t tx) addTo(span, start, from, to int64) error {
+	for _, statement := range []string{rollUpOffences, rollUpTraffic, rollUpKeyTraffic} {
+		if _, err := t.Exec(statement, span, start, span-1, from, to); err != nil {
+			return err
+		}
 	}
 	type part struct {
 		policy int64
 		sketch []byte
 	}
-	if span == hourSpan {
-		if _, err := t.Exec(inHourColumn(rollUpDay, start), start-start%spanMS(daySpan), start); err != nil {
-			return err
-		}
-	}
-	parts, err := db.Each(t.Tx, func(r db.Row) (p part, err error) { return p, r.Scan(&p.policy, &p.sketch) }, distinctWithin, span-1, start, end)
+	parts, err := db.Each(t.Tx, func(r db.Row) (p part, err error) { return p, r.Scan(&p.policy, &p.sketch) }, distinctWithin, span-1, from, to)
 	if err != nil {
 		return err
 	}
@@ -118,105 +141,19 @@ func (t tx) rollUp(span, start, end int64) error {
 			return err
 		}
 	}
-	var rows [][]any
 	for policy, sum := range sums {
-		rows = append(rows, []any{span, start, policy, "", sum})
+		if err := t.addDistinctTo(span, start, policy, sum); err != nil {
+			return err
+		}
 	}
-	if err := t.Upsert(addDistinct, mergeDistinct, distinctColumns, rows); err != nil {
+	return nil
+}
+
+// completeRollUp marks the rows of a span that start at start as complete.
+func (t tx) completeRollUp(span, start int64) error {
+	if err := t.markRollUp(span, start); err != nil {
 		return err
 	}
-	_, err = t.Exec(moveRollup, span, end)
+	_, err := t.Exec(moveRollup, span, start+spanMS(span))
 	return err
-}
-
-// deleteSlice is the time range that one transaction of a deletion clears.
-const deleteSlice = time.Hour
-
-const (
-	oldestOf     = `SELECT COALESCE(min(start), 0) FROM offences WHERE span = $1`
-	moveGone     = `UPDATE rollups SET gone = $2 WHERE span = $1 AND gone < $2`
-	deleteDays   = `DELETE FROM offence_days WHERE start < $1`
-	deleteTrace  = `DELETE FROM trace WHERE start < $1`
-	deleteCount  = `DELETE FROM escalation_counts WHERE start < $1`
-	deleteUnits  = `DELETE FROM safety_units WHERE start < $1`
-	deleteEvents = `DELETE FROM escalation_events WHERE at < $1`
-)
-
-// DeleteOlder deletes rows after their retention, hour by hour, and returns the number of
-// deleted rows of offences. It keeps minutes that are not added up yet. It deletes the states
-// of keys whose levels have decayed if decays contains their policy, and otherwise after a
-// year.
-func (s *Store) DeleteOlder(ctx context.Context, now time.Time, keep offences.Retention, decays map[int64]time.Duration) (deleted int64, err error) {
-	keep = keep.WithDefaults()
-	for span, age := range map[int64]time.Duration{minuteSpan: keep.Minutes, hourSpan: keep.Hours, daySpan: keep.Days} {
-		n, err := deleteSpanBefore(ctx, s.db, span, now.Add(-age).UnixMilli())
-		deleted += n
-		if err != nil {
-			return deleted, err
-		}
-	}
-	err = s.db.Write(ctx, func(t *db.Tx) error {
-		for statement, age := range map[string]time.Duration{
-			deleteTrace: offences.SampleRetention, deleteCount: 25 * time.Hour, deleteUnits: 2 * offences.SafetyLimitWindow, deleteBatchesOld: 24 * time.Hour,
-			deleteDays: keep.Days, deleteEvents: keep.Days,
-		} {
-			if _, err := t.Exec(statement, now.Add(-age).UnixMilli()); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return deleted, err
-	}
-	return deleted, deleteStates(ctx, s.db, now, decays)
-}
-
-func deleteSpanBefore(ctx context.Context, d *db.DB, span, before int64) (deleted int64, err error) {
-	for more := true; more; {
-		err := d.Write(ctx, func(t *db.Tx) error {
-			more = false
-			all, err := in(t).rollups()
-			if err != nil {
-				return err
-			}
-			if span < daySpan {
-				before = min(before, all[span+1].through)
-			}
-			before -= before % spanMS(min(span+1, daySpan))
-			var oldest int64
-			if _, err := t.One(oldestOf, []any{span}, &oldest); err != nil || before <= 0 {
-				return err
-			}
-			until := before
-			if oldest > 0 {
-				until = min(before, oldest+max(deleteSlice.Milliseconds(), spanMS(span)))
-			}
-			more = until < before
-			// Before the first rows are deleted: nobody may read a part of them.
-			if _, err := t.Exec(moveGone, span, before); err != nil {
-				return err
-			}
-			n, err := in(t).deleteSpan(span, until)
-			deleted += n
-			return err
-		})
-		if err != nil {
-			return deleted, err
-		}
-	}
-	return deleted, nil
-}
-
-func (t tx) deleteSpan(span, until int64) (deleted int64, err error) {
-	for _, table := range []string{"offences", "traffic", "key_traffic", "distinct_keys", "count_marks"} {
-		n, err := t.Exec("DELETE FROM "+table+" WHERE span = $1 AND start < $2", span, until)
-		if err != nil {
-			return deleted, err
-		}
-		if table == "offences" {
-			deleted = n
-		}
-	}
-	return deleted, nil
 }

@@ -64,7 +64,7 @@ ON CONFLICT (span, start, policy_id, key) DO UPDATE SET
 	mergeMark        = ` ON CONFLICT (span, start) DO UPDATE SET mark = excluded.mark`
 	addFlushedBatch  = `INSERT INTO flushed_batches (id, at, marked) VALUES ($1, $2, 1) ON CONFLICT (id) DO NOTHING`
 	findFlushedBatch = `SELECT at FROM flushed_batches WHERE id = $1`
-	readRollups      = `SELECT span, through, gone FROM rollups ORDER BY span`
+	readRollups      = `SELECT span, through, gone, part_through FROM rollups ORDER BY span`
 	lockRollups      = `UPDATE rollups SET gone = gone WHERE span = 2`
 	deleteBatchesOld = `DELETE FROM flushed_batches WHERE at < $1`
 )
