@@ -9,7 +9,6 @@ import (
 	"errors"
 	"flag"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -288,6 +287,7 @@ func testDeb(t *testing.T, out string) {
 	if text := output(t, "systemd-analyze", verify...); text != "" {
 		t.Errorf("systemd-analyze verify: %s", text)
 	}
+	testUnitProc(t, root)
 	output(t, "dpkg", append(dpkg, "--remove", "stint")...)
 	if _, err := os.Stat(filepath.Join(root, "usr/bin/stint-server")); !os.IsNotExist(err) {
 		t.Errorf("after the removal the program still exists: %v", err)
@@ -320,16 +320,8 @@ func testImage(t *testing.T, out string) {
 	if roots, err := os.ReadFile(filepath.Join(root, "etc/ssl/certs/ca-certificates.crt")); err != nil || bytes.Count(roots, []byte("BEGIN CERTIFICATE")) < 50 {
 		t.Errorf("the image has fewer than 50 certificates: %v", err)
 	}
-	port := func() string {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		return l.Addr().String()
-	}
-	admin := port()
-	environ := append(described.Config.Env, "STINT_LISTEN="+port(), "STINT_ADMIN_LISTEN="+admin, "STINT_ADMIN_URL=http://"+admin, "STINT_ADMIN_TOKEN="+rand.Text()+rand.Text())
+	admin := freeAddress(t)
+	environ := append(described.Config.Env, "STINT_LISTEN="+freeAddress(t), "STINT_ADMIN_LISTEN="+admin, "STINT_ADMIN_URL=http://"+admin, "STINT_ADMIN_TOKEN="+rand.Text()+rand.Text())
 	if err := os.WriteFile(filepath.Join(root, "blocks.txt"), []byte("192.0.2.1\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
