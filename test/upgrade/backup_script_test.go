@@ -1,0 +1,118 @@
+package upgrade_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/stint-dev/stint/test/servers"
+)
+
+// backupScript returns the command of the script, with programs that write their arguments into
+// the file that it returns before they do what they do.
+func backupScript(t *testing.T, folder, redisURL, databaseURL string) (script *exec.Cmd, arguments string) {
+	t.Helper()
+	programs := t.TempDir()
+	arguments = filepath.Join(t.TempDir(), "arguments")
+	for _, name := range []string{"redis-cli", "pg_dump"} {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := "#!/bin/sh\necho " + name + ` "$@" >>` + arguments + "\nexec " + path + ` "$@"` + "\n"
+		if err := os.WriteFile(filepath.Join(programs, name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	script = exec.Command("../../deploy/backup/stint-backup", folder)
+	script.Env = append(os.Environ(), "PATH="+programs+":"+os.Getenv("PATH"), "STINT_REDIS_URL="+redisURL, "STINT_DATABASE_URL="+databaseURL)
+	return script, arguments
+}
+
+// entriesOf returns the names in a folder, hidden ones too.
+func entriesOf(t *testing.T, folder string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func TestBackupScriptShowsNoPasswordToOtherUsers(t *testing.T) {
+	cache, database := servers.DedicatedRedis(t), servers.Postgres(t)
+	// What URLs have to encode, and what shells and awk would read.
+	const password, encoded = `p@ss:/?#%41é\n'" *$HOME&`, `p%40ss%3A%2F%3F%23%2541%C3%A9%5Cn%27%22%20*$HOME%26`
+	client := redis.NewClient(&redis.Options{Addr: cache.Addr})
+	defer client.Close()
+	if err := client.Do(t.Context(), "ACL", "SETUSER", "back-up", "on", ">"+password, "-@all", "+sync", "+replconf").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Do(t.Context(), "ACL", "SETUSER", "default", "off").Err(); err != nil {
+		t.Fatal(err)
+	}
+	scheme, rest, _ := strings.Cut(database.URL, "://")
+	user, rest, _ := strings.Cut(rest, "@")
+	user, _, _ = strings.Cut(user, ":")
+	databaseURL := scheme + "://" + user + ":" + encoded + "@" + rest
+	folder := filepath.Join(t.TempDir(), "backups")
+	script, arguments := backupScript(t, folder, "redis://back-up:"+encoded+"@"+cache.Addr+"/0", databaseURL)
+	if output, err := script.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	text, err := os.ReadFile(arguments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(text); strings.Contains(got, "p@ss") || strings.Contains(got, "p%40ss") ||
+		!strings.Contains(got, "redis-cli -u redis://"+cache.Addr+"/0 --user back-up --rdb") || !strings.Contains(got, "--dbname "+database.URL) {
+		t.Errorf("other users see %s", got)
+	}
+	if names := entriesOf(t, folder); len(names) != 1 {
+		t.Errorf("the folder has %q", names)
+	}
+}
+
+func TestBackupScriptLeavesNothingWhenItIsStopped(t *testing.T) {
+	cache, database := servers.DedicatedRedis(t), servers.Postgres(t)
+	connection, err := pgx.Connect(t.Context(), database.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close(t.Context())
+	// pg_dump waits for the lock.
+	if _, err := connection.Exec(t.Context(), "CREATE TABLE held (id int); BEGIN; LOCK TABLE held IN ACCESS EXCLUSIVE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(t.TempDir(), "backups")
+	script, arguments := backupScript(t, folder, cache.URL, database.URL)
+	script.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := script.Start(); err != nil {
+		t.Fatal(err)
+	}
+	dumps := false
+	for end := time.Now().Add(time.Minute); !dumps && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		text, _ := os.ReadFile(arguments)
+		dumps = strings.Contains(string(text), "pg_dump")
+	}
+	// As systemd stops a unit, and as a terminal does with Ctrl-C.
+	if err := syscall.Kill(-script.Process.Pid, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := script.Wait(); err == nil || !dumps {
+		t.Errorf("pg_dump was started: %v; the script ended with %v", dumps, err)
+	}
+	if names := entriesOf(t, folder); len(names) != 0 {
+		t.Errorf("the folder has %q, want nothing", names)
+	}
+}
