@@ -91,24 +91,27 @@ func TestRelease(t *testing.T) {
 	})
 }
 
-func TestCheckNamedNeedsAChangelogSectionAndAChart(t *testing.T) {
+func TestCheckNamedNeedsAChangelogSectionAndTheImage(t *testing.T) {
 	root := t.TempDir()
-	if err := os.WriteFile(filepath.Join(root, "CHANGELOG.md"), []byte("# Changelog\n\n## [1.2.3] - 2026-11-23\n"), 0o644); err != nil {
-		t.Fatal(err)
+	write := func(name, text string) {
+		path := filepath.Join(root, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	chart := filepath.Join(root, "deploy/helm/stint")
-	if err := os.MkdirAll(chart, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(chart, "Chart.yaml"), []byte("version: 1.0.0\nappVersion: \"1.2.3\"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	write("CHANGELOG.md", "# Changelog\n\n## [1.2.3] - 2026-11-23\n")
+	write("deploy/helm/stint/Chart.yaml", "version: 1.0.0\nappVersion: \"1.2.3\"\n")
+	write("deploy/compose/compose.yaml", "x-node: &node\n  image: ${STINT_IMAGE:-ghcr.io/stint-dev/stint:1.2.3}\n")
 	for version, has := range map[string]bool{
 		"1.2.3": true, "1.2": false, "1.2.4": false, "1.3.0-rc.1": false, "0.0.0-20261123035500-60b28a85b85d": true, "1.2.4-0.20261120100000-3f2a9c41d07b+dirty": true,
 	} {
 		if err := (&release{root: root, version: version}).checkNamed(); (err == nil) != has {
 			t.Errorf("checkNamed of %s: got %v", version, err)
 		}
+	}
+	write("deploy/compose/compose.yaml", "x-node: &node\n  image: ${STINT_IMAGE:-ghcr.io/stint-dev/stint:latest}\n")
+	if (&release{root: root, version: "1.2.3"}).checkNamed() == nil {
+		t.Error("checkNamed accepts a compose file with another image")
 	}
 }
 

@@ -168,13 +168,16 @@ func (r *release) readBuild(program string) error {
 // untagged are the ends of versions that the Go command makes of commits without a tag.
 var untagged = regexp.MustCompile(`[-.]\d{14}-[0-9a-f]{12}(\+dirty)?$`)
 
-// checkNamed fails unless the changelog has a section of the version, and the chart takes its
-// image, if the version is a tag's.
+// checkNamed fails unless the changelog has a section of the version, and the chart and the
+// compose file take its image, if the version is a tag's.
 func (r *release) checkNamed() error {
 	if untagged.MatchString(r.version) {
 		return nil
 	}
-	for file, line := range map[string]string{"CHANGELOG.md": "## [" + r.version + "] - ", "deploy/helm/stint/Chart.yaml": "appVersion: \"" + r.version + "\"\n"} {
+	for file, line := range map[string]string{
+		"CHANGELOG.md": "## [" + r.version + "] - ", "deploy/helm/stint/Chart.yaml": "appVersion: \"" + r.version + "\"\n",
+		"deploy/compose/compose.yaml": "  image: ${STINT_IMAGE:-ghcr.io/stint-dev/stint:" + r.version + "}\n",
+	} {
 		text, err := os.ReadFile(r.path(file))
 		if err != nil {
 			return err

@@ -1,0 +1,131 @@
+package compose
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestImageIsThatOfTheChart compares the image with that of the chart, which a release names.
+func TestImageIsThatOfTheChart(t *testing.T) {
+	chart, err := os.ReadFile("../../deploy/helm/stint/Chart.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := regexp.MustCompile(`(?m)^appVersion: "(.+)"$`).FindSubmatch(chart)
+	if version == nil {
+		t.Fatal("the chart has no appVersion")
+	}
+	t.Setenv("STINT_IMAGE", "")
+	want := "ghcr.io/stint-dev/stint:" + string(version[1])
+	for _, name := range []string{"stint-1", "stint-2"} {
+		if image := project(t).Services[name].Image; image != want {
+			t.Errorf("%s has the image %s, want %s: no other is published", name, image, want)
+		}
+	}
+}
+
+// TestPostgresIsHealthyOnceItListens runs the health check while Postgres listens on a socket
+// only, as the image starts it to make the database, and then while it listens on TCP.
+func TestPostgresIsHealthyOnceItListens(t *testing.T) {
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin")
+	if err != nil || len(found) == 0 {
+		t.Fatal("Postgres is not installed: run bash scripts/setup-tests.sh")
+	}
+	programs := found[len(found)-1]
+	dir, err := os.MkdirTemp("", "stint-compose-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	l.Close()
+	// Postgres refuses to run as root.
+	command := func(name string, args ...string) *exec.Cmd {
+		c := exec.Command(filepath.Join(programs, name), args...)
+		c.Dir, c.Env = dir, []string{"PATH=" + programs + ":/usr/bin:/bin", "PGHOST=" + dir, "PGPORT=" + port, "LC_ALL=C"}
+		if os.Getuid() == 0 {
+			c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		}
+		return c
+	}
+	if os.Getuid() == 0 {
+		if err := os.Chown(dir, 65534, 65534); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data := filepath.Join(dir, "data")
+	if output, err := command("initdb", "--pgdata", data, "--username", "stint", "--auth", "trust", "--no-sync").CombinedOutput(); err != nil {
+		t.Fatalf("initdb: %v\n%s", err, output)
+	}
+	check := project(t).Services["postgres"].HealthCheck.Test
+	isHealthy := func() bool { return command(check[1], check[2:]...).Run() == nil }
+	for addresses, want := range map[string]bool{"": false, "127.0.0.1": true} {
+		server := command("postgres", "-D", data, "-c", "listen_addresses="+addresses, "-c", "unix_socket_directories="+dir)
+		var log strings.Builder
+		server.Stdout, server.Stderr = &log, &log
+		if err := server.Start(); err != nil {
+			t.Fatal(err)
+		}
+		isReady := false
+		for end := time.Now().Add(time.Minute); !isReady && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			isReady = command("pg_isready").Run() == nil // on the socket
+		}
+		if got := isHealthy(); got != want {
+			t.Errorf("with listen_addresses=%q the health check %q succeeds: %v, want %v", addresses, check, got, want)
+		}
+		_ = server.Process.Signal(syscall.SIGINT)
+		if err := server.Wait(); err != nil || !isReady {
+			t.Errorf("Postgres was ready: %v, and ended with %v: %s", isReady, err, log.String())
+		}
+	}
+}
+
+// TestSetupWritesNoEmptySecret runs setup without the program that makes random texts, and then
+// again with what that left.
+func TestSetupWritesNoEmptySecret(t *testing.T) {
+	dir := t.TempDir()
+	text, err := os.ReadFile(filepath.Join(folder, "setup"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	setup := filepath.Join(dir, "setup")
+	if err := os.WriteFile(setup, text, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	programs := t.TempDir()
+	for _, name := range []string{"sh", "mkdir", "chmod", "tr", "cat", "dirname"} {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(path, filepath.Join(programs, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lacking := exec.Command(setup)
+	lacking.Env = []string{"PATH=" + programs}
+	if output, err := lacking.CombinedOutput(); err == nil {
+		t.Errorf("setup without od: got no error: %s", output)
+	}
+	// As a full disk leaves it.
+	if err := os.WriteFile(filepath.Join(dir, "secrets", "grafana-password"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run(t, setup)
+	for _, name := range []string{"postgres-password", "database-url", "admin-token", "admin-password", "grafana-password", "prometheus-token"} {
+		if info, err := os.Stat(filepath.Join(dir, "secrets", name)); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
