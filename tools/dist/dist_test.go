@@ -291,6 +291,7 @@ func testDeb(t *testing.T, out string) {
 		t.Errorf("systemd-analyze verify: %s", text)
 	}
 	testUnitProc(t, root)
+	testFirewallStarts(t, root)
 	output(t, "dpkg", append(dpkg, "--remove", "stint")...)
 	if _, err := os.Stat(filepath.Join(root, "usr/bin/stint-server")); !os.IsNotExist(err) {
 		t.Errorf("after the removal the program still exists: %v", err)

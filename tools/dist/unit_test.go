@@ -70,3 +70,14 @@ func freeAddress(t *testing.T) string {
 	defer l.Close()
 	return l.Addr().String()
 }
+
+// testFirewallStarts enables the unit of the firewall: who stops and starts nftables.service,
+// which flushes all tables, gets this unit back too.
+func testFirewallStarts(t *testing.T, root string) {
+	output(t, "systemctl", "--root="+root, "enable", "stint-firewall.service")
+	for _, by := range []string{"multi-user.target", "nftables.service"} {
+		if _, err := os.Lstat(filepath.Join(root, "etc/systemd/system", by+".wants/stint-firewall.service")); err != nil {
+			t.Errorf("%s does not start it: %v", by, err)
+		}
+	}
+}
