@@ -72,3 +72,14 @@ func TestLoadReadsSettingsFromCredentialsFolder(t *testing.T) {
 		t.Errorf("a bad value: got %v, want an error", err)
 	}
 }
+
+func TestFolderOfCredentialsThatCannotBeReadIsAFault(t *testing.T) {
+	// Root reads every folder, and none reads a file as one.
+	folder := writeFile(t, "")
+	if _, err := Load(nil, []string{"CREDENTIALS_DIRECTORY=" + folder}); err == nil || !strings.Contains(err.Error(), "CREDENTIALS_DIRECTORY: ") || !strings.Contains(err.Error(), folder) {
+		t.Errorf("got %v, want an error that names the folder", err)
+	}
+	if _, err := Load(nil, []string{"CREDENTIALS_DIRECTORY=" + folder + "-missing"}); err != nil {
+		t.Errorf("a folder that does not exist: got %v", err)
+	}
+}

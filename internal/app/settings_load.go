@@ -2,7 +2,9 @@ package app
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -169,9 +171,15 @@ func flagText(f *pflag.Flag) string {
 }
 
 // plainCredentials returns the texts of the settings in a folder of credentials that are not
-// secret, by name. A Kubernetes Secret may contain any setting.
+// secret, by name. A Kubernetes Secret may contain any setting. A folder that this user cannot
+// read is a fault: without its settings a node would run as another one than is meant.
 func plainCredentials(folder string, options []option) (texts map[string]string, faults []error) {
 	texts = map[string]string{}
+	if folder != "" {
+		if _, err := os.ReadDir(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return texts, []error{fmt.Errorf("CREDENTIALS_DIRECTORY: %s", oneLine(err))}
+		}
+	}
 	for i := range options {
 		o := &options[i]
 		path := filepath.Join(folder, o.name)
