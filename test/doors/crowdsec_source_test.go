@@ -181,6 +181,12 @@ func TestCustomBouncerMakesBlocksOfCrowdSecDecisions(t *testing.T) {
 	s.await(operators, kept, "ip:203.0.113.8 CrowdSec by hand crowdsec")
 	c.cscli("decisions", "delete", "-i", "203.0.113.8")
 	s.await(operators, kept)
+	for typed, written := range map[string]string{"2001:DB8:1::/48": "ip:2001:db8:1::/48", "203.0.113.9/32": "ip:203.0.113.9"} {
+		c.cscli("decisions", "add", "-r", typed, "-d", "1h", "-R", "by hand")
+		s.await(operators, kept, written+" CrowdSec by hand crowdsec")
+		c.cscli("decisions", "delete", "-r", typed)
+		s.await(operators, kept)
+	}
 }
 
 // endBlock ends the only active block of a pattern.
