@@ -2,6 +2,7 @@ package compose
 
 import (
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,6 +29,26 @@ func TestImageIsThatOfTheChart(t *testing.T) {
 		if image := project(t).Services[name].Image; image != want {
 			t.Errorf("%s has the image %s, want %s: no other is published", name, image, want)
 		}
+	}
+}
+
+// TestNodesTrustNginxOnly compares what the nodes trust with the address of nginx, which no other
+// container is given.
+func TestNodesTrustNginxOnly(t *testing.T) {
+	p := project(t)
+	nginx := p.Services["nginx"].Networks["front"]
+	if nginx == nil || nginx.Ipv4Address == "" {
+		t.Fatal("nginx has no address of its own")
+	}
+	for _, name := range []string{"stint-1", "stint-2"} {
+		if trusted := p.Services[name].Environment["STINT_TRUSTED_PROXIES"]; trusted == nil || *trusted != nginx.Ipv4Address {
+			t.Errorf("%s trusts %v, want %s only", name, trusted, nginx.Ipv4Address)
+		}
+	}
+	address := netip.MustParseAddr(nginx.Ipv4Address)
+	config := p.Networks["front"].Ipam.Config[0]
+	if !netip.MustParsePrefix(config.Subnet).Contains(address) || netip.MustParsePrefix(config.IPRange).Contains(address) {
+		t.Errorf("%s is not in %s, or in %s, where other containers get theirs", address, config.Subnet, config.IPRange)
 	}
 }
 
