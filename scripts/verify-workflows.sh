@@ -17,6 +17,13 @@ fi
 grep -ohE '\bmake [a-z][a-z-]+' .github/workflows/*.yml .ci/run | sed 's/make //' | sort -u | while read -r target; do
   grep -q "^$target:" Makefile || { echo "verify-workflows: make has no target $target" >&2; exit 1; }
 done
+# Without this, checkout leaves a token in .git/config for all that the job runs.
+for file in .github/workflows/*.yml; do
+  if [ "$(grep -c 'uses: actions/checkout@' "$file")" != "$(grep -c 'persist-credentials: false' "$file")" ]; then
+    echo "verify-workflows: a checkout of $file keeps its credentials" >&2
+    exit 1
+  fi
+done
 # What publishes a release, with programs that only say their arguments: the text is the section
 # of the version, and a version such as 1.2.3-rc.1 does not become the latest one.
 publish() {
