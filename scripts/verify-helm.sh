@@ -45,12 +45,17 @@ if helm template stint "$chart" >/dev/null 2>&1; then
   echo "verify-helm: the chart renders without existingSecret" >&2
   exit 1
 fi
-for value in replicaCount=3 tls.adminsecret=admin networkPolicy.adminTo=null; do
+for value in replicaCount=3 tls.adminsecret=admin networkPolicy.adminTo=null settings.listen=:80; do
   if helm template stint "$chart" --set existingSecret=stint --set "$value" >/dev/null 2>&1; then
-    echo "verify-helm: the chart ignores the unknown value $value" >&2
+    echo "verify-helm: the chart accepts $value, which it does not know or sets itself" >&2
     exit 1
   fi
 done
+if helm template stint "$chart" --set existingSecret=stint --set tls.checkSecret=null --set tls.adminSecret=null \
+  --set serviceMonitor.enabled=true --set serviceMonitor.tokenSecret.name=token | grep -i 'scheme: https' >&2; then
+  echo "verify-helm: without certificates the probes or Prometheus use TLS" >&2
+  exit 1
+fi
 # The longest name of a release.
 long=$(helm template "$(printf 'a%.0s' {1..53})" "$chart" --set existingSecret=stint --set settings.redis-url=redis://redis)
 if grep -E '^  name: .{64,}$' <<<"$long" >&2; then
