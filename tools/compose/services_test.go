@@ -32,6 +32,29 @@ func TestImageIsThatOfTheChart(t *testing.T) {
 	}
 }
 
+// TestNodesHaveTimeToStop compares how long nodes have until they are killed with how long they
+// may wait for open requests, after which they still write what is only in memory.
+func TestNodesHaveTimeToStop(t *testing.T) {
+	example, err := os.ReadFile("../../deploy/stint.example.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?m)^#drain-timeout: (\S+)$`).FindSubmatch(example)
+	if found == nil {
+		t.Fatal("deploy/stint.example.yaml has no drain-timeout")
+	}
+	drain, err := time.ParseDuration(string(found[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := project(t)
+	for _, name := range []string{"stint-1", "stint-2"} {
+		if grace := p.Services[name].StopGracePeriod; grace == nil || time.Duration(*grace) < drain+10*time.Second {
+			t.Errorf("%s is killed after %v, want 10 s more than %v; without a setting Docker kills after 10 s", name, grace, drain)
+		}
+	}
+}
+
 // TestNodesTrustNginxOnly compares what the nodes trust with the address of nginx, which no other
 // container is given.
 func TestNodesTrustNginxOnly(t *testing.T) {
