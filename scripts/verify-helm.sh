@@ -56,6 +56,11 @@ if helm template stint "$chart" --set existingSecret=stint --set tls.checkSecret
   echo "verify-helm: without certificates the probes or Prometheus use TLS" >&2
   exit 1
 fi
+# Kubernetes kills what has not stopped then, with all that it has not written yet.
+for timeout in 10s 60s; do
+  helm template stint "$chart" --set existingSecret=stint --set settings.drain-timeout=$timeout | grep "terminationGracePeriodSeconds: $((${timeout%s} + 30))\$" >/dev/null ||
+    { echo "verify-helm: a node that drains for $timeout has not 30 s more to stop" >&2; exit 1; }
+done
 # The longest name of a release.
 long=$(helm template "$(printf 'a%.0s' {1..53})" "$chart" --set existingSecret=stint --set settings.redis-url=redis://redis)
 if grep -E '^  name: .{64,}$' <<<"$long" >&2; then
