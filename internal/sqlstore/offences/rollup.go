@@ -39,7 +39,7 @@ FROM key_traffic WHERE span = $3 AND start >= $4 AND start < $5 GROUP BY policy_
 // may be interrupted and run again at any time.
 func (s *Store) RollUp(ctx context.Context, now time.Time) (done int, err error) {
 	for more := true; more; {
-		if more, err = s.rollUpHour(ctx, now.Add(-rollUpGrace).UnixMilli()); err != nil {
+		if more, err = rollUpHour(ctx, s.db, now.Add(-rollUpGrace).UnixMilli()); err != nil {
 			return done, err
 		}
 		if more {
@@ -48,7 +48,7 @@ func (s *Store) RollUp(ctx context.Context, now time.Time) (done int, err error)
 	}
 	for more := true; more; {
 		var isComplete bool
-		if more, isComplete, err = s.rollUpPartOfDay(ctx); err != nil {
+		if more, isComplete, err = rollUpPartOfDay(ctx, s.db); err != nil {
 			return done, err
 		}
 		if isComplete {
@@ -59,22 +59,22 @@ func (s *Store) RollUp(ctx context.Context, now time.Time) (done int, err error)
 }
 
 // rollUpHour adds up the next hour that ended before ripe and reports whether there was one.
-func (s *Store) rollUpHour(ctx context.Context, ripe int64) (more bool, err error) {
-	err = s.db.Write(ctx, func(t *db.Tx) error {
+func rollUpHour(ctx context.Context, d *db.DB, ripe int64) (more bool, err error) {
+	err = d.Write(ctx, func(t *db.Tx) error {
 		more = false
-		start, _, err := in(t).nextToRollUp(hourSpan)
+		start, _, err := adder{in(t)}.next(hourSpan)
 		if err != nil || start == 0 || start+spanMS(hourSpan) > ripe {
 			return err
 		}
 		more = true
 		end := start + spanMS(hourSpan)
-		if err := in(t).addTo(hourSpan, start, start, end); err != nil {
+		if err := (adder{in(t)}).add(hourSpan, start, start, end); err != nil {
 			return err
 		}
 		if _, err := t.Exec(inHourColumn(rollUpDay, start), start-start%spanMS(daySpan), start); err != nil {
 			return err
 		}
-		return in(t).completeRollUp(hourSpan, start)
+		return adder{in(t)}.complete(hourSpan, start)
 	})
 	return more, err
 }
@@ -82,30 +82,33 @@ func (s *Store) rollUpHour(ctx context.Context, ripe int64) (more bool, err erro
 // rollUpPartOfDay adds the next hour that is added up to its day. It reports whether there was
 // one, and whether the day is complete. A day is not added up at once, because other changes
 // wait for the transaction: on SQLite all of them, for half a minute with a million keys.
-func (s *Store) rollUpPartOfDay(ctx context.Context) (more, isComplete bool, err error) {
-	err = s.db.Write(ctx, func(t *db.Tx) error {
+func rollUpPartOfDay(ctx context.Context, d *db.DB) (more, isComplete bool, err error) {
+	err = d.Write(ctx, func(t *db.Tx) error {
 		more, isComplete = false, false
-		hour, all, err := in(t).nextToRollUp(daySpan)
+		hour, all, err := adder{in(t)}.next(daySpan)
 		end := hour + spanMS(hourSpan)
 		if err != nil || hour == 0 || end > all[hourSpan].through {
 			return err
 		}
 		more, isComplete = true, end%spanMS(daySpan) == 0
 		day := hour - hour%spanMS(daySpan)
-		if err := in(t).addTo(daySpan, day, hour, end); err != nil {
+		if err := (adder{in(t)}).add(daySpan, day, hour, end); err != nil {
 			return err
 		}
 		if _, err := t.Exec(movePart, daySpan, end); err != nil || !isComplete {
 			return err
 		}
-		return in(t).completeRollUp(daySpan, day)
+		return adder{in(t)}.complete(daySpan, day)
 	})
 	return more, isComplete, err
 }
 
-// nextToRollUp returns the start of the next rows of the span below span that are to be added to
+// adder is a transaction that adds rows up to those of a longer span.
+type adder struct{ tx }
+
+// next returns the start of the next rows of the span below span that are to be added to
 // it, 0 if there are none, and the progress of all spans. It excludes everybody else who adds up.
-func (t tx) nextToRollUp(span int64) (start int64, all map[int64]rollup, err error) {
+func (t adder) next(span int64) (start int64, all map[int64]rollup, err error) {
 	if _, err := t.Exec(lockRollups); err != nil {
 		return 0, nil, err
 	}
@@ -119,9 +122,9 @@ func (t tx) nextToRollUp(span int64) (start int64, all map[int64]rollup, err err
 	return start, all, err
 }
 
-// addTo adds the rows from <= start < to of the span below span to those of a span that start at
+// add adds the rows from <= start < to of the span below span to those of a span that start at
 // start.
-func (t tx) addTo(span, start, from, to int64) error {
+func (t adder) add(span, start, from, to int64) error {
 	for _, statement := range []string{rollUpOffences, rollUpTraffic, rollUpKeyTraffic} {
 		if _, err := t.Exec(statement, span, start, span-1, from, to); err != nil {
 			return err
@@ -149,8 +152,8 @@ func (t tx) addTo(span, start, from, to int64) error {
 	return nil
 }
 
-// completeRollUp marks the rows of a span that start at start as complete.
-func (t tx) completeRollUp(span, start int64) error {
+// complete marks the rows of a span that start at start as complete.
+func (t adder) complete(span, start int64) error {
 	if err := t.markRollUp(span, start); err != nil {
 		return err
 	}
