@@ -329,3 +329,56 @@ func TestConditionalPolicyIsChargedOnceForSeveralChecksOfOneKey(t *testing.T) {
 		})
 	}
 }
+
+// TestConditionalPolicyIsChargedOnceForSeveralAddressesOfOneKey asks about two IPv6 addresses that
+// are counted as one key.
+func TestConditionalPolicyIsChargedOnceForSeveralAddressesOfOneKey(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "900/m"), policy(t, 2, "other", "token:*", "900/m"), policy(t, 3, "login", "ip:*", "900/m", when(t, "/login", "POST")))
+	login := withRequest("POST", "/login")
+	n.check(t, "ip:2001:db8::3", login)
+	a, b := Check{Key: key(t, "ip:2001:db8::1"), Cost: 100}, Check{Key: key(t, "ip:2001:db8::2"), Policy: "other", Cost: 50}
+	login(&a)
+	login(&b)
+	if all, err := n.DecideAll(t.Context(), []Check{a, b}); err != nil || !all.Allowed() {
+		t.Fatalf("got %+v, %v", all, err)
+	}
+	if d := n.check(t, "ip:2001:db8::1", func(c *Check) { c.Policy, c.Peek, c.Detail = "login", true, true }); d.States[0].Remaining != 799 {
+		t.Errorf("900/m has %d left, want 799", d.States[0].Remaining)
+	}
+}
+
+// TestShadowPolicyIsChargedOnceForSeveralChecksOfOneKey asks about one key under two policies.
+func TestShadowPolicyIsChargedOnceForSeveralChecksOfOneKey(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "100/m"), policy(t, 2, "other", "other:*", "100/m"), policy(t, 3, "trial", "token:*", "9/m", mode(rules.Shadow)),
+		policy(t, 4, "login", "token:*", "9/m", mode(rules.Shadow), when(t, "/login", "POST")))
+	check := func(cost int, policy string) Check {
+		c := Check{Key: key(t, "token:a"), Policy: policy, Cost: cost}
+		withRequest("POST", "/login")(&c)
+		return c
+	}
+	for _, c := range []struct {
+		checks []Check
+		trial  [2]bool // which decisions have the shadow policy
+		left   [2]int  // of the 9/m of trial and of login
+	}{
+		{[]Check{check(1, ""), check(2, "other")}, [2]bool{false, true}, [2]int{7, 7}},
+		{[]Check{check(1, "other"), check(1, "")}, [2]bool{true, false}, [2]int{6, 6}},
+		{[]Check{check(1, "login"), check(1, "other")}, [2]bool{false, true}, [2]int{5, 5}},
+	} {
+		all, err := n.DecideAll(t.Context(), c.checks)
+		if err != nil || !all.Allowed() {
+			t.Fatalf("got %+v, %v", all, err)
+		}
+		for i, want := range c.trial {
+			if s := all.Decisions[i].Shadow; (s != nil && s.Policy.Name == "trial") != want {
+				t.Errorf("decision %d has the shadow %+v; is it of the trial: %t", i, s, want)
+			}
+		}
+		for i, name := range []string{"trial", "login"} {
+			d := n.check(t, "token:a", func(c *Check) { c.Policy, c.Peek, c.Detail = name, true, true })
+			if left := d.Shadow.States[0].Remaining; left != c.left[i] {
+				t.Errorf("after %+v the 9/m of %s has %d left, want %d", c.checks, name, left, c.left[i])
+			}
+		}
+	}
+}

@@ -1,11 +1,9 @@
 package gate
 
-import "github.com/stint-dev/stint/internal/keys"
-
 // subject names the log that a decision is about.
 type subject struct {
 	policy    int64
-	key       keys.Key
+	key       string // as it is counted: several addresses may be one key
 	isFurther bool
 }
 
@@ -19,16 +17,19 @@ func (d *Decision) additionalSubject() (subject, bool) {
 	case p == nil:
 		return subject{}, false
 	case derived != nil:
-		return subject{p.ID, *derived, true}, true
+		return subject{p.ID, derived.String(), true}, true
 	}
-	return subject{p.ID, d.Check.Key, false}, true
+	return subject{p.ID, d.Check.Key.String(), false}, true
 }
 
 // dropRepeated removes additional decisions about a log that another decision of the request is
 // about. So a further key that several keys of the request derive counts once. So does a policy
 // whose conditions are met by several checks of the same key, or that one of them names. Of
 // several additional decisions about the same log, the first stays, with the largest cost of all.
+// A shadow policy that several checks of the same key select stays with the check of the largest
+// cost.
 func dropRepeated(decisions []Decision) {
+	dropRepeatedShadows(decisions)
 	if !hasAdditional(decisions) {
 		return
 	}
@@ -37,7 +38,10 @@ func dropRepeated(decisions []Decision) {
 	for i := range decisions {
 		d := &decisions[i]
 		if d.Policy != nil {
-			named[subject{d.Policy.ID, d.Check.Key, false}] = true
+			named[subject{d.Policy.ID, d.Check.Key.String(), false}] = true
+		}
+		if d.Shadow != nil {
+			named[subject{d.Shadow.Policy.ID, d.Check.Key.String(), false}] = true
 		}
 		for j := range d.Additional {
 			if about, found := d.Additional[j].additionalSubject(); found {
@@ -60,6 +64,21 @@ func dropRepeated(decisions []Decision) {
 		}
 		clear(d.Additional[len(kept):])
 		d.Additional = kept
+	}
+}
+
+func dropRepeatedShadows(decisions []Decision) {
+	for i := range decisions {
+		for j := range decisions[:i] {
+			d, earlier := &decisions[i], &decisions[j]
+			switch {
+			case d.Shadow == nil || earlier.Shadow == nil || d.Shadow.Policy.ID != earlier.Shadow.Policy.ID || d.Check.Key.String() != earlier.Check.Key.String():
+			case d.Check.Cost > earlier.Check.Cost:
+				earlier.Shadow = nil
+			default:
+				d.Shadow = nil
+			}
+		}
 	}
 }
 
