@@ -61,11 +61,17 @@ func savedFrom(t testing.TB) *catalog.Saved {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Policies.PutPolicy(t.Context(), by, &rules.Policy{
-		Name: "guessing", Match: []keys.Pattern{every}, When: when, Outcome: "login_failed", Rules: rules.Stack{{Limit: 20, Window: 24 * time.Hour}},
-		Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithms.TimestampLog,
-	}, etag.New); err != nil {
-		t.Fatal(err)
+	for _, account := range []string{"account 800/d", "account 20/d"} { // the file must keep what the replaced rules need
+		also, err := rules.ParseAlso([]string{account})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.Policies.PutPolicy(t.Context(), by, &rules.Policy{
+			Name: "guessing", Match: []keys.Pattern{every}, When: when, Outcome: "login_failed", Rules: rules.Stack{{Limit: 20, Window: 24 * time.Hour}}, Also: also,
+			Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithms.TimestampLog,
+		}, etag.Any); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if _, err := store.Profiles.PutProfile(t.Context(), by, profiles.Profile{Key: "token:a", Plan: "gold", Labels: []string{"vip"}}, etag.Any); err != nil {
 		t.Fatal(err)

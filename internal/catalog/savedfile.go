@@ -59,6 +59,8 @@ type savedPolicy struct {
 	Created, Updated                  time.Time
 	UpdatedBy                         string
 	Also                              []string
+	// AlsoRetention has one element for each of Also. Files of earlier versions have none.
+	AlsoRetention []rules.Retention
 }
 
 // Write writes s for the database named source.
@@ -144,9 +146,13 @@ func (e *savedWriter) policy(p *rules.Policy) {
 	for a := range when {
 		when[a] = p.When.Texts(conditions.Attribute(a)) //nolint:gosec // four
 	}
+	retention := make([]rules.Retention, len(p.Also))
+	for i, d := range p.Also {
+		retention[i] = d.Retention
+	}
 	text, err := json.Marshal(savedPolicy{
 		p.ID, p.Version, p.Generation, p.Revision, p.Name, match, p.Rules.Strings(), when, p.Outcome, p.Scope, p.Mode, p.OnFailure,
-		p.Algorithm, p.Options, p.Escalation, p.Retention, p.Created, p.Updated, p.UpdatedBy, p.Also.Strings(),
+		p.Algorithm, p.Options, p.Escalation, p.Retention, p.Created, p.Updated, p.UpdatedBy, p.Also.Strings(), retention,
 	})
 	if err != nil && e.err == nil {
 		e.err = err
@@ -335,6 +341,9 @@ func (d *savedReader) policy() *rules.Policy {
 	}
 	if policy.Also, err = rules.ParseAlso(p.Also); err != nil {
 		d.fail("it is damaged: further keys that cannot be read")
+	}
+	for i := range min(len(policy.Also), len(p.AlsoRetention)) {
+		policy.Also[i].Retention = p.AlsoRetention[i]
 	}
 	if policy.When, err = conditions.Parse(p.When); err != nil {
 		d.fail("it is damaged: conditions that cannot be read")

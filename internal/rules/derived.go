@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/conditions"
@@ -29,6 +30,9 @@ type Derived struct {
 	Bits int
 	// Rules limit the derived key; empty for those of the policy.
 	Rules Stack
+	// Retention is how much of the logs of the derived keys must be kept for Rules that were
+	// replaced recently; see Policy.Retention.
+	Retention Retention
 }
 
 // ParseDerived parses "net:/24", "net:/48 100/h" or "account 10/h 50/d". The error says what
@@ -163,7 +167,7 @@ func partOf(p *Policy, i int) *Policy {
 	if len(part.Derived.Rules) > 0 {
 		part.Rules = part.Derived.Rules
 	}
-	part.Retention = p.Retention.Cover(part.Rules)
+	part.Retention = p.Retention.Cover(part.Rules).and(part.Derived.Retention)
 	return &part
 }
 
@@ -213,6 +217,24 @@ func (a Also) counts(algorithm string) []string {
 	}
 	slices.Sort(texts)
 	return texts
+}
+
+// Retain returns a with the retention that the further keys of an earlier version need, which was
+// replaced that long ago.
+func (a Also) Retain(old Also, age time.Duration) Also {
+	kept := slices.Clone(a)
+	for i := range kept {
+		for _, d := range old {
+			if d.Label() != kept[i].Label() {
+				continue
+			}
+			if age < d.Rules.LongestWindow() {
+				d.Retention = d.Retention.Cover(d.Rules)
+			}
+			kept[i].Retention = kept[i].Retention.and(d.Retention)
+		}
+	}
+	return kept
 }
 
 // Describe says in a sentence which further keys a policy counts, "" for none.

@@ -102,7 +102,12 @@ type Retention struct {
 
 // Cover returns the larger of both bounds and what s needs.
 func (r Retention) Cover(s Stack) Retention {
-	return Retention{Entries: max(r.Entries, s.LargestLimit()), Window: max(r.Window, s.LongestWindow())}
+	return r.and(Retention{Entries: s.LargestLimit(), Window: s.LongestWindow()})
+}
+
+// and returns the larger of both bounds and those of other.
+func (r Retention) and(other Retention) Retention {
+	return Retention{Entries: max(r.Entries, other.Entries), Window: max(r.Window, other.Window)}
 }
 
 var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)

@@ -74,9 +74,14 @@ func Scan(r db.Row) (*Stored, error) {
 // retain extends the retention of a policy for a version that was replaced recently: its log
 // could still refuse.
 func (p *Stored) retain(old *Stored, now time.Time) {
-	if old.ID == p.ID && now.Sub(old.replaced) < old.Rules.LongestWindow() {
+	if old.ID != p.ID {
+		return
+	}
+	age := now.Sub(old.replaced)
+	if age < old.Rules.LongestWindow() {
 		p.Retention = p.Retention.Cover(old.Rules)
 	}
+	p.Also = p.Also.Retain(old.Also, age)
 }
 
 // Policies returns the policies that exist, by name, with their retention.
@@ -281,7 +286,7 @@ func (t Tx) replacePolicy(current *Stored, p *rules.Policy) (*rules.Policy, erro
 		made.Generation = max(made.Generation+1, t.Revision)
 	}
 	made.Created, made.Updated, made.UpdatedBy, made.Revision = current.Created, t.Now, t.By.Name, t.Revision
-	made.Retention = current.Retention.Cover(made.Rules)
+	made.Retention, made.Also = current.Retention.Cover(made.Rules), made.Also.Retain(current.Also, 0)
 	if _, err := t.Exec(replaceVersion, current.ID, current.Version, db.ToMS(t.Now)); err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package policies_test
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -108,6 +109,47 @@ func TestPutPolicyKeepsRetentionOfReplacedVersion(t *testing.T) {
 		if p, err := f.Policies.FindPolicyByName(t.Context(), "api"); err != nil || p.Retention != minute {
 			t.Fatalf("at the window's end: got %+v, %v, want the retention %+v", p, err, minute)
 		}
+	})
+}
+
+func TestPutPolicyKeepsRetentionOfReplacedFurtherKeys(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		put := func(expect etag.Tag, also ...string) *rules.Policy {
+			p := storetest.NewPolicy(t, "api", "ip:*", "5/m")
+			var err error
+			if p.Also, err = rules.ParseAlso(also); err != nil {
+				t.Fatal(err)
+			}
+			return storetest.PutPolicy(t, f.Policies, p, expect)
+		}
+		retentions := func(p *rules.Policy) (all []rules.Retention) {
+			for _, part := range rules.NewSelector([]*rules.Policy{p}).DerivedOf(p) {
+				all = append(all, part.Retention)
+			}
+			return all
+		}
+		put(etag.New, "account 800/d", "net:/24 40/h")
+		put(storetest.TagOf(t, f.Policies, "api"), "net:/24", "account 20/m")
+		replaced := put(storetest.TagOf(t, f.Policies, "api"), "net:/24", "account 30/m")
+		want := []rules.Retention{{Entries: 40, Window: time.Hour}, {Entries: 800, Window: 24 * time.Hour}}
+		if got := retentions(replaced); !slices.Equal(got, want) {
+			t.Fatalf("the further keys keep %+v after the changes, want %+v", got, want)
+		}
+		read := func(when string, want ...rules.Retention) {
+			t.Helper()
+			p, err := f.Policies.FindPolicyByName(t.Context(), "api")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := retentions(p); !slices.Equal(got, want) || p.Retention != (rules.Retention{Entries: 5, Window: time.Minute}) {
+				t.Fatalf("%s the further keys keep %+v, want %+v, and the policy %+v", when, got, want, p.Retention)
+			}
+		}
+		read("at once", want...)
+		f.Clock.Advance(time.Hour)
+		read("after an hour", rules.Retention{Entries: 5, Window: time.Minute}, want[1])
+		f.Clock.Advance(23 * time.Hour)
+		read("after a day", rules.Retention{Entries: 5, Window: time.Minute}, rules.Retention{Entries: 30, Window: time.Minute})
 	})
 }
 
