@@ -154,6 +154,8 @@ type Answer struct {
 	// ReservedAt is the reserved time by the log's clock. It is zero if nothing was reserved: the
 	// request was allowed at once, refused, a peek, or answered during an outage.
 	ReservedAt time.Time
+	// reservedCost is the cost of the reservation.
+	reservedCost int
 	// Replayed reports that the request's ID was charged before and that nothing was charged now.
 	Replayed bool
 }

@@ -102,6 +102,24 @@ func TestReservationIncludesFurtherKeys(t *testing.T) {
 	}, policy(t, 1, "default", "*", "10/h", also(t, "net:/24 2/m")))
 }
 
+// TestReservationOfSeveralCostsIsCancelledWhole reserves a further key of two keys whose costs
+// differ. It is charged the larger one.
+func TestReservationOfSeveralCostsIsCancelledWhole(t *testing.T) {
+	onEveryLog(t, func(t *testing.T, n *node) {
+		n.check(t, "ip:203.0.113.1")
+		n.check(t, "ip:203.0.113.2") // the network is full
+		ask := []Check{{Key: key(t, "ip:203.0.113.3"), Cost: 1, MaxWait: time.Hour}, {Key: key(t, "ip:203.0.113.4"), Cost: 2, MaxWait: time.Hour}}
+		reserved, err := n.DecideAll(t.Context(), ask)
+		if err != nil || reserved.Outcome != Allowed || reserved.Delay != time.Minute {
+			t.Fatalf("got %s in %s, %v; want a reservation in 1m", reserved.Outcome, reserved.Delay, err)
+		}
+		n.wantCancelled(t, reserved.Handle, true)
+		if d := n.check(t, "ip:203.0.113.7", waits(time.Hour), peeks); d.Delay != time.Minute {
+			t.Errorf("after Cancel the delay for the network is %s, want 1m", d.Delay)
+		}
+	}, policy(t, 1, "default", "*", "10/h", also(t, "net:/24 2/m")))
+}
+
 func TestClusterCannotReserveFurtherKeys(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "10/h", also(t, "net:/24 2/m")), policy(t, 2, "guessing", "user:*", "9/h", counts("login_failed"), also(t, "account 9/h")))
 	n.Gate = New(Options{View: n, Log: slotLog{n.log}, Now: n.clock})

@@ -339,7 +339,7 @@ func (a asked) fill(r *timestamplog.Result) {
 	}
 	answer.fill(r)
 	if answer.Delay > 0 && !a.decision.Check.Peek && a.decision.Degraded == "" && !a.policy.IsReported() {
-		answer.ReservedAt = time.UnixMilli(r.ReservedAt)
+		answer.ReservedAt, answer.reservedCost = time.UnixMilli(r.ReservedAt), a.decision.Check.Cost
 	}
 }
 

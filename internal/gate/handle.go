@@ -51,7 +51,7 @@ func reservationsOf(d *Decision) []reserved {
 			return
 		}
 		r := reserved{Reservation: timestamplog.Reservation{
-			LogID: timestamplog.LogIDOf(p, a.countedKey(&d.Check).String()), At: a.ReservedAt.UnixMilli(), Cost: d.Check.Cost, ID: d.Check.ID,
+			LogID: timestamplog.LogIDOf(p, a.countedKey(&d.Check).String()), At: a.ReservedAt.UnixMilli(), Cost: a.reservedCost, ID: d.Check.ID,
 		}}
 		if a.Derived != nil {
 			derived = append(derived, r)
