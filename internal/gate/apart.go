@@ -23,7 +23,11 @@ func (g *Gate) DecideAllOrApart(ctx context.Context, checks []Check) (Combined, 
 	for i := range asked {
 		asked[i].Peek = asked[i].Peek || !asked[i].ChargeAlways
 	}
-	decisions, err := g.decideApart(ctx, asked)
+	var which []int
+	for i := range asked {
+		which = append(which, i)
+	}
+	decisions, err := g.decideApart(ctx, asked, which)
 	if err != nil {
 		return Combined{}, err
 	}
@@ -33,20 +37,19 @@ func (g *Gate) DecideAllOrApart(ctx context.Context, checks []Check) (Combined, 
 		if allowed && gravest(decisions) != Allowed {
 			break
 		}
-		var which []int
-		var some []Check
+		which = which[:0]
 		for i := range checks {
 			if asked[i].Peek != checks[i].Peek && (decisions[i].Outcome == Allowed) == allowed {
-				which, some = append(which, i), append(some, checks[i])
+				which = append(which, i)
 				asked[i].Peek = checks[i].Peek
 			}
 		}
-		charged, err := g.decideApart(ctx, some)
+		charged, err := g.decideApart(ctx, checks, which)
 		if err != nil {
 			return Combined{}, err
 		}
-		for at, i := range which {
-			decisions[i] = charged[at]
+		for _, i := range which {
+			decisions[i] = charged[i]
 		}
 	}
 	c = Combined{Outcome: gravest(decisions), Decisions: decisions}
@@ -164,14 +167,25 @@ func (s *scratch) allows() bool {
 	return !slices.ContainsFunc(s.asked, func(a asked) bool { outcome, _ := a.answer(); return *outcome != Allowed })
 }
 
-// decideApart decides each check on its own. If any fails, it returns the first error.
-func (g *Gate) decideApart(ctx context.Context, checks []Check) ([]Decision, error) {
+// decideApart decides those of the checks whose indexes are in which, each on its own. A log that
+// several of the checks are about is asked once. If any fails, it returns the first error.
+func (g *Gate) decideApart(ctx context.Context, checks []Check, which []int) ([]Decision, error) {
 	decisions, errs := make([]Decision, len(checks)), make([]error, len(checks))
-	g.Decide(ctx, checks, decisions, errs)
-	for i, err := range errs {
-		if err != nil {
-			return nil, inCheck(i, err)
+	if err := g.prepareAll(checks, decisions); err != nil {
+		return nil, err
+	}
+	s := g.scratch.Get().(*scratch)
+	defer s.release()
+	for _, i := range which {
+		s.queue(i, &decisions[i])
+	}
+	s.askQueued(ctx, g, decisions, errs)
+	signer := g.ids.under(g.view.Settings().Secret)
+	for _, i := range which {
+		if errs[i] != nil {
+			return nil, inCheck(i, errs[i])
 		}
+		g.finish(&decisions[i], signer)
 	}
 	return decisions, nil
 }

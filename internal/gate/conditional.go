@@ -112,6 +112,35 @@ func (d *Decision) asksOutcomesFirst() bool {
 	return !slices.ContainsFunc(d.Additional, func(a Decision) bool { return a.Policy != nil && !a.Policy.IsReported() })
 }
 
+// queue adds a prepared decision, which has index i in those of the call.
+func (s *scratch) queue(i int, d *Decision) {
+	switch {
+	case d.asksOutcomesFirst():
+		s.preceded = append(s.preceded, i)
+		for j := range d.Additional {
+			s.askEnforcing(&d.Additional[j])
+		}
+	case d.Additional != nil:
+		s.combined = append(s.combined, i)
+	default:
+		s.askEnforcing(d)
+		if d.Shadow != nil {
+			s.ask(d, d.Shadow.Policy, true)
+		}
+	}
+}
+
+// askQueued decides what was queued in s.
+func (s *scratch) askQueued(ctx context.Context, g *Gate, decisions []Decision, errs []error) {
+	g.askLog(ctx, s)
+	if len(s.preceded) > 0 {
+		g.askPreceded(ctx, s, decisions)
+	}
+	if len(s.combined) > 0 {
+		g.decideEach(ctx, s, decisions, errs)
+	}
+}
+
 // askPreceded asks the own policies of the checks in s.preceded, whose policies with an outcome
 // have answered, and settles these checks.
 func (g *Gate) askPreceded(ctx context.Context, s *scratch, decisions []Decision) {

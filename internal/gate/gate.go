@@ -127,29 +127,11 @@ func (g *Gate) DecideAt(ctx context.Context, now time.Time, checks []Check, deci
 		d := &decisions[i]
 		d.begin(&checks[i], now)
 		d.Check.ensureID()
-		switch errs[i] = g.prepare(d, selector, set); {
-		case errs[i] != nil:
-		case d.asksOutcomesFirst():
-			s.preceded = append(s.preceded, i)
-			for j := range d.Additional {
-				s.askEnforcing(&d.Additional[j])
-			}
-		case d.Additional != nil:
-			s.combined = append(s.combined, i)
-		default:
-			s.askEnforcing(d)
-			if d.Shadow != nil {
-				s.ask(d, d.Shadow.Policy, true)
-			}
+		if errs[i] = g.prepare(d, selector, set); errs[i] == nil {
+			s.queue(i, d)
 		}
 	}
-	g.askLog(ctx, s)
-	if len(s.preceded) > 0 {
-		g.askPreceded(ctx, s, decisions)
-	}
-	if len(s.combined) > 0 {
-		g.decideEach(ctx, s, decisions, errs)
-	}
+	s.askQueued(ctx, g, decisions, errs)
 	signer := g.ids.under(g.view.Settings().Secret)
 	for i := range checks {
 		if errs[i] == nil {
