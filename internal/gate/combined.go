@@ -172,22 +172,18 @@ func (s *scratch) askUncharged(ctx context.Context, g *Gate) (refused bool) {
 		rest++
 	}
 	s.requests, s.asked = s.requests[:rest], s.asked[:rest]
-	asked := slices.Clone(uncharged.requests) // before askLog changes them to peeks
+	asked := slices.Clone(uncharged.requests)
+	for i := range uncharged.requests {
+		uncharged.requests[i].Uncharged, uncharged.requests[i].Peek = false, true // askLog would leave out the wait
+	}
 	g.askLog(ctx, &uncharged)
 	s.until = uncharged.until
 	for i, a := range uncharged.asked {
-		d := a.decision
-		wait := d.RetryAt.Sub(d.At)
-		switch {
-		case d.Outcome == Allowed:
-		case d.Outcome != Limited || d.Never || wait > d.Check.MaxWait:
+		switch d := a.decision; {
+		case d.Outcome != Allowed:
 			refused = true
-		default:
-			d.Outcome = Allowed
-			d.Answer = Answer{Derived: d.Derived, At: d.At, Delay: wait, Rule: -1, States: d.States}
-			if longest < 0 || wait > uncharged.asked[longest].decision.Delay {
-				longest = i
-			}
+		case d.Delay > 0 && (longest < 0 || d.Delay > uncharged.asked[longest].decision.Delay):
+			longest = i
 		}
 	}
 	if longest >= 0 {

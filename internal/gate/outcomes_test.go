@@ -106,8 +106,8 @@ func TestChecksOfManyKeysUnderManyOutcomePoliciesAreDecided(t *testing.T) {
 			t.Errorf("usage: %s", j.Outcome)
 		}
 		wantUsed(2)
-		if j := n.checkAll(t, keys, waits(59*time.Second)); j.Outcome != Limited || j.Delay != 0 {
-			t.Errorf("with too short a wait: %s after %s", j.Outcome, j.Delay)
+		if j := n.checkAll(t, keys, waits(59*time.Second)); j.Outcome != Limited || j.Delay != 0 || j.RetryAfter() != time.Second {
+			t.Errorf("with too short a wait: %s after %s, retry after %s", j.Outcome, j.Delay, j.RetryAfter())
 		}
 		wantUsed(2)
 		if j := n.checkAll(t, keys, waits(time.Minute)); j.Outcome != Allowed || j.Delay != time.Minute || j.Handle == "" {
