@@ -107,7 +107,7 @@ const (
 	// MaxWait is the longest wait that a request may offer, in milliseconds.
 	MaxWait = int64(time.Hour / time.Millisecond)
 	// MaxReserved is how many entries of one log, counted by cost, may be ahead
-	// of now.
+	// of now. A counter has no entries and no such bound.
 	MaxReserved = 10_000
 	// MaxID is the longest Request.ID in bytes.
 	MaxID = 64
@@ -157,6 +157,7 @@ type Log interface {
 	//
 	// A counter algorithm does the same with its state in place of entries:
 	// it advances the state to the newest reservation and adds the request there.
+	// MaxReserved does not apply to it.
 	Decide(ctx context.Context, requests []Request, results []Result)
 
 	// DecideAll answers 1 to MaxCombined requests about different logs as one:
