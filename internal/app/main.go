@@ -116,7 +116,10 @@ func runConfig(p Process) int {
 		fmt.Fprintln(p.Out, usage)
 		return 0
 	case len(args) == 1 && args[0] == "example":
-		fmt.Fprint(p.Out, ExampleFile())
+		if _, err := fmt.Fprint(p.Out, ExampleFile()); err != nil {
+			p.complain(err)
+			return 1
+		}
 		return 0
 	case len(args) == 2 && args[0] == "check":
 		if CheckFile(args[1], p) {

@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -247,6 +248,14 @@ func TestConfigCheckReportsAllErrors(t *testing.T) {
 		if code := Main(Process{Args: args, Out: &out, Logs: &wrong}); code != 0 || wrong.String() != "" || !strings.Contains(out.String(), "config check FILE") {
 			t.Errorf("%v: got the exit code %d: %s%s", args, code, out.String(), wrong.String())
 		}
+	}
+	closed, err := os.Open(os.DevNull) // for reading only
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closed.Close()
+	if code := Main(Process{Args: []string{"config", "example"}, Out: closed, Logs: io.Discard}); code != 1 {
+		t.Errorf("an output that cannot be written: got the exit code %d, want 1", code)
 	}
 	var wrong strings.Builder
 	if code := Main(Process{Args: []string{"config", "chek"}, Out: &wrong, Logs: &wrong}); code != 2 || !strings.Contains(wrong.String(), "config check FILE") {

@@ -111,7 +111,7 @@ func printEvent(con *console.Console, e *wire.Event) error {
 		line = output.CutMiddle(line, p.Width)
 	}
 	p.Sayf("%s", line)
-	return nil
+	return con.Out().Err()
 }
 
 // decisionParts returns the columns of a decision's line.

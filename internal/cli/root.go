@@ -29,6 +29,9 @@ func Main(args []string, sys console.System) console.Code {
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
+		err = con.Out().Err()
+	}
+	if err == nil {
 		return console.OK
 	}
 	for i, line := range explain(err) {
@@ -69,7 +72,7 @@ func newRoot(con *console.Console) *cobra.Command {
 	con.AddFlags(root)
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetIn(con.Stdin)
-	root.SetOut(con.Stdout)
+	root.SetOut(con.Out())
 	root.SetErr(con.Stderr)
 	for _, g := range groups {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})

@@ -47,7 +47,7 @@ type Options struct {
 	// SummaryEvery is how often a line is logged that says what was done. 0 means a minute.
 	SummaryEvery time.Duration
 	// DryRun, if not nil, receives each request and its outcomes in the place of the server,
-	// and no state is written.
+	// and no state is written. Its error ends Run.
 	DryRun func(file string, r *accesslog.Record, outcomes []string) error
 	// Progress, if not nil, gets what was done, after each batch.
 	Progress *Progress
@@ -98,6 +98,8 @@ type follower struct {
 	sendingAt time.Time
 	// outcomes are those of the last line.
 	outcomes []string
+	// dryRunErr is that of Options.DryRun, which ends Run.
+	dryRunErr error
 
 	counts, summarized    Summary
 	started, summarizedAt time.Time
@@ -190,6 +192,9 @@ func (f *follower) run(ctx context.Context) error {
 			l.err = l.poll(now)
 		}
 		isFull := f.collect(now)
+		if f.dryRunErr != nil {
+			return f.dryRunErr
+		}
 		if err := f.send(ctx); err != nil {
 			return err
 		}
@@ -275,7 +280,7 @@ func (f *follower) collectFrom(l *rotatedLog, t *tail) (n int, err error) {
 	if err != nil || parser == nil {
 		return 0, err
 	}
-	for len(f.pending) < maxRound && f.size < maxRoundSize {
+	for len(f.pending) < maxRound && f.size < maxRoundSize && f.dryRunErr == nil {
 		line, ok, err := t.next()
 		if err != nil || !ok {
 			return n, err
@@ -306,9 +311,7 @@ func (f *follower) collectFrom(l *rotatedLog, t *tail) (n int, err error) {
 		}
 		if f.o.DryRun != nil {
 			f.outcomes = f.o.Outcomes.Append(f.outcomes[:0], &r)
-			if err := f.o.DryRun(t.name, &r, f.outcomes); err != nil {
-				return n, err
-			}
+			f.dryRunErr = f.o.DryRun(t.name, &r, f.outcomes)
 			continue
 		}
 		f.add(t, &r, pending)

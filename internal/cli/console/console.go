@@ -61,6 +61,8 @@ type Console struct {
 	tokenFile      string
 	checkTokenFile string
 	Format         string // of responses: an output.Format
+
+	out Stdout
 }
 
 // AddFlags adds the global flags to the root command.

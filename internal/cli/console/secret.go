@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,11 +17,11 @@ import (
 
 // NewPassword reads a new password, twice on a terminal.
 func (c *Console) NewPassword() (string, error) {
-	password, err := c.secret("Password")
+	password, err := c.Secret("Password")
 	if err != nil || !c.Interactive() {
 		return password, err
 	}
-	again, err := c.secret("Repeat the password")
+	again, err := c.Secret("Repeat the password")
 	if err == nil && again != password {
 		err = Usagef("the two passwords differ; nothing was changed")
 	}
@@ -29,11 +30,34 @@ func (c *Console) NewPassword() (string, error) {
 
 // Secret reads a secret that already exists, for example a URL with a token: from the terminal
 // without echo, or the next line of standard input.
-func (c *Console) Secret(prompt string) (string, error) { return c.secret(prompt) }
+func (c *Console) Secret(prompt string) (string, error) {
+	if !c.Interactive() {
+		return readLine(c)
+	}
+	c.ask(prompt + ": ")
+	terminal := int(c.Stdin.Fd())
+	before, err := term.GetState(terminal)
+	if err != nil {
+		return "", err
+	}
+	text, err := await(c, func() ([]byte, error) { return term.ReadPassword(terminal) })
+	if errors.Is(err, context.Canceled) {
+		err = errors.Join(err, term.Restore(terminal, before)) // ReadPassword has hidden what is typed
+	}
+	c.ask("\n")
+	return string(text), err
+}
 
 // PrintToken prints a new token: only the secret to standard output, so that it can be
 // redirected to a file, and the rest to standard error.
 func (c *Console) PrintToken(t *wire.CreatedToken) error {
+	if err := cmp.Or(printToken(c, t), c.Out().Err()); err != nil {
+		return fmt.Errorf("the token %s was added, but its secret is lost; delete the token: %w", t.Name, err)
+	}
+	return nil
+}
+
+func printToken(c *Console, t *wire.CreatedToken) error {
 	p := c.Printer()
 	c.Warn(t.Warnings)
 	if p.Format == output.JSON {
@@ -77,26 +101,6 @@ func joinAnd(texts []string) string {
 	}
 	last := len(texts) - 1
 	return strings.Join(texts[:last], ", ") + " and " + texts[last]
-}
-
-// secret reads a secret from the terminal without echo, or the first line of standard
-// input.
-func (c *Console) secret(prompt string) (string, error) {
-	if !c.Interactive() {
-		return readLine(c)
-	}
-	c.ask(prompt + ": ")
-	terminal := int(c.Stdin.Fd())
-	before, err := term.GetState(terminal)
-	if err != nil {
-		return "", err
-	}
-	text, err := await(c, func() ([]byte, error) { return term.ReadPassword(terminal) })
-	if errors.Is(err, context.Canceled) {
-		err = errors.Join(err, term.Restore(terminal, before)) // ReadPassword has hidden what is typed
-	}
-	c.ask("\n")
-	return string(text), err
 }
 
 // maxLine is the maximum length of a line of standard input, in bytes.

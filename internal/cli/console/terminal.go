@@ -20,7 +20,7 @@ func (c *Console) Printer() *output.Printer {
 		format, isYAML = output.JSON, true
 	}
 	return &output.Printer{
-		Out: c.Stdout, Format: format, YAML: isYAML, Width: c.Width(),
+		Out: c.Out(), Format: format, YAML: isYAML, Width: c.Width(),
 		Terminal: term.IsTerminal(int(c.Stdout.Fd())), Now: c.Now(),
 	}
 }

@@ -182,7 +182,7 @@ func runNftables(ctx context.Context, con *console.Console, f *firewallFlags) er
 	if f.dryRun {
 		script, err := sync.DryRun(ctx)
 		if err == nil {
-			_, err = fmt.Fprint(con.Stdout, script)
+			_, err = fmt.Fprint(con.Out(), script)
 		}
 		return err
 	}
@@ -202,7 +202,7 @@ func removeFirewall(ctx context.Context, con *console.Console, f *firewallFlags)
 	if f.dryRun {
 		script, err := firewall.Removal(ctx, f.layout)
 		if err == nil {
-			_, err = fmt.Fprint(con.Stdout, script)
+			_, err = fmt.Fprint(con.Out(), script)
 		}
 		return err
 	}

@@ -208,7 +208,7 @@ func dryRun(con *console.Console) func(string, *accesslog.Record, []string) erro
 		if len(outcomes) > 0 {
 			shown = "  " + strings.Join(outcomes, ",")
 		}
-		_, err := fmt.Fprintf(con.Stdout, "%s  %s  %d  %s %s  %d%s\n", request.Time.Format(time.RFC3339), output.Escape(request.Key), r.Cost,
+		_, err := fmt.Fprintf(con.Out(), "%s  %s  %d  %s %s  %d%s\n", request.Time.Format(time.RFC3339), output.Escape(request.Key), r.Cost,
 			output.Escape(console.FirstOf(r.Method, "-")), output.Escape(console.FirstOf(r.Path, "-")), r.Status, shown)
 		return err
 	}
