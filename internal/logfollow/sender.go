@@ -295,7 +295,7 @@ func batchLength(checks []*pendingCheck) int {
 // may answer later is not settled.
 func (a *answers) settle(c *pendingCheck, err error, sentAt time.Time) bool {
 	var problem *client.Problem
-	if errors.As(err, &problem) && problem.Status >= http.StatusInternalServerError {
+	if errors.As(err, &problem) && (problem.Status >= http.StatusInternalServerError || problem.Field == "policy") { // no policy of Options.Policy
 		if a.err = err; !isUndecided(err) {
 			c.mark(sentAt)
 		}

@@ -184,6 +184,23 @@ func TestUncertainLinesAfterTheFirstRoundStayUncertain(t *testing.T) {
 	}
 }
 
+// A policy that does not exist loses no line.
+func TestLinesUnderAnUnknownPolicyAreSentLater(t *testing.T) {
+	s := newSite(t)
+	s.options.Policy = "al"
+	s.follow()
+	s.write(20)
+	var problem *client.Problem
+	if err := <-s.ended; !errors.As(err, &problem) || problem.Field != "policy" {
+		t.Fatalf("Run: got %v, want a problem of the policy", err)
+	}
+	s.options.Policy = "all"
+	if summary, err := s.once(); err != nil || summary.Checked != 20 || summary.Rejected > 0 {
+		t.Errorf("Run: got %v, %s", err, summary)
+	}
+	s.awaitCharges()
+}
+
 // A refused token loses no line.
 func TestLinesWithARefusedTokenAreSentLater(t *testing.T) {
 	s := newSite(t)

@@ -66,12 +66,14 @@ type answer struct {
 	// Problem and Title are those of an answer that is no decision.
 	Problem string `json:"detail"`
 	Title   string `json:"title"`
+	Field   string `json:"field"` // what is wrong of the check
+	Code    string `json:"code"`
 }
 
 // maxAnswer bounds what is read of an answer, in bytes.
 const maxAnswer = 64 << 10
 
-// check asks about one request. The error is ErrToken, or says why no answer came.
+// check asks about one request. The error is ErrToken or ErrPolicy, or says why no answer came.
 func (c *caller) check(ctx context.Context, record accesslog.Record) (answer, error) {
 	body, err := json.Marshal(question{
 		Key: accesslog.FullKey(record.Key), Policy: c.options.Policy, Cost: record.Cost, Detail: "none", Source: "replay", Request: attributesOf(record), Values: valuesOf(record),
@@ -88,6 +90,12 @@ func (c *caller) check(ctx context.Context, record accesslog.Record) (answer, er
 		// Something else than Stint answered, a proxy perhaps: the status says
 		// what there is to say.
 		return answer{status: status, Title: "the answer is not that of a Stint"}, nil //nolint:nilerr // see above
+	}
+	if a.Code == "forbidden" { // a token without the scope check
+		return answer{}, ErrToken
+	}
+	if a.Field == "policy" {
+		return answer{}, fmt.Errorf("%w: %s", ErrPolicy, a.Problem)
 	}
 	return a, nil
 }

@@ -64,7 +64,7 @@ const (
 // Run sends the requests of source, which must be ordered by time, and reports the
 // answers. Requests of one key are sent one after another, those of different keys
 // concurrently. A request without an answer is counted and not repeated. The report is
-// valid even with an error: of the context, the source or the options, ErrToken or
+// valid even with an error: of the context, the source or the options, ErrToken, ErrPolicy or
 // ErrNoAnswer.
 func Run(ctx context.Context, source accesslog.Source, o Options) (*Report, error) {
 	s, err := newSender(o)
@@ -226,6 +226,9 @@ func (c *caller) run(ctx context.Context) {
 // ErrToken ends a replay at once, because every further answer would be the same.
 var ErrToken = errors.New("the check listener refuses the token; use a valid one")
 
+// ErrPolicy ends a replay at once, for the same reason.
+var ErrPolicy = errors.New("the server has no such policy")
+
 // ErrNoAnswer ends a replay that the server has not answered once.
 var ErrNoAnswer = errors.New("no answer from the server")
 
@@ -236,7 +239,7 @@ func (c *caller) send(ctx context.Context, record accesslog.Record) {
 	switch {
 	case ctx.Err() != nil: // cancelled, not failed
 		return
-	case errors.Is(err, ErrToken):
+	case errors.Is(err, ErrToken), errors.Is(err, ErrPolicy):
 		c.stop(err)
 		return
 	case err != nil && c.answered.Load() == 0:

@@ -117,6 +117,9 @@ func runFollow(ctx context.Context, con *console.Console, paths []string, f *fol
 	if errors.As(err, &problem) && (problem.Status == http.StatusUnauthorized || problem.Status == http.StatusForbidden) {
 		err = denied(err)
 	}
+	if problem != nil && problem.Field == "policy" {
+		err = console.NotFoundf("--policy: %w", err)
+	}
 	switch {
 	case errors.As(err, &proxy):
 		err = console.Usagef("%w", err)

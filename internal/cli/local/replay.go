@@ -101,6 +101,9 @@ func runReplay(ctx context.Context, con *console.Console, paths []string, f *rep
 	if report.Requests == 0 && runErr != nil {
 		return withCode(runErr)
 	}
+	if report.Failed > 0 && report.Failed == report.Requests && runErr == nil {
+		runErr = errors.New("no request got a decision")
+	}
 	return errors.Join(withCode(runErr), printReplay(con.Printer(), report))
 }
 
@@ -109,6 +112,8 @@ func withCode(err error) error {
 	switch is := console.Checks; {
 	case errors.Is(err, replay.ErrToken):
 		return denied(err)
+	case errors.Is(err, replay.ErrPolicy):
+		return console.NotFoundf("--policy: %w", err)
 	case errors.Is(err, replay.ErrNoAnswer):
 		return &console.ExitError{Code: console.Unreachable, Err: fmt.Errorf("%w; start the server, or set another address with %s or %s", err, is.URLFlag, is.EnvURL)}
 	}

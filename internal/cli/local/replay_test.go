@@ -24,6 +24,12 @@ func TestRefusedTokenAndNoAnswerHaveTheirExitCodes(t *testing.T) {
 		_, _ = w.Write([]byte(`{"status":401,"detail":"There is no such token."}`))
 	}))
 	defer refusing.Close()
+	forbidding := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = w.Write([]byte(`{"status":403,"code":"forbidden","detail":"This token has not the scope check."}`))
+	}))
+	defer forbidding.Close()
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	dir := t.TempDir()
@@ -39,6 +45,7 @@ func TestRefusedTokenAndNoAnswerHaveTheirExitCodes(t *testing.T) {
 		says    string
 	}{
 		{NewReplay, []string{log}, refusing.URL, console.Denied, "STINT_CHECK_TOKEN or --check-token-file"},
+		{NewReplay, []string{log}, forbidding.URL, console.Denied, "STINT_CHECK_TOKEN or --check-token-file"},
 		{NewReplay, []string{log}, gone.URL, console.Unreachable, "--check-url or STINT_CHECK_URL"},
 		{NewFollow, []string{log, "--from-start", "--once", "--max-age", "0", "--key-column", "host", "--state", filepath.Join(dir, "state")}, refusing.URL, console.Denied, "STINT_CHECK_TOKEN or --check-token-file"},
 	} {
