@@ -45,7 +45,9 @@ func isHeader(line []byte, o Options) bool {
 	if err != nil {
 		return false
 	}
-	return column(names, o.Time, timeNames) >= 0 && column(names, o.Key, keyNames) >= 0
+	hasTime, hasKey := column(names, o.Time, timeNames) >= 0, column(names, o.Key, keyNames) >= 0
+	// One column is enough where the other is named: the error says which there are.
+	return hasTime && (hasKey || o.Key != "") || hasKey && o.Time != ""
 }
 
 // column returns the index of the column called name, or where that is "" of

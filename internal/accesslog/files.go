@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync/atomic"
 )
 
@@ -22,19 +23,28 @@ type Files struct {
 }
 
 // OpenFiles returns the requests of the logs at paths, "-" being the standard
-// input. It fails at once on a file that cannot be opened; what a file holds
-// is only seen when its reservation comes.
+// input. It fails at once on a file that cannot be opened, and on one that is named twice, also
+// by a link, whose requests would count twice. What a file holds is only seen when it is read.
 func OpenFiles(paths []string, o Options) (*Files, error) {
 	if len(paths) == 0 {
 		return nil, errors.New("no log is named; give the path of at least one")
 	}
 	f := &Files{paths: paths, options: o}
-	for _, path := range paths {
+	var before []os.FileInfo
+	for i, path := range paths {
 		size, err := sizeOf(path)
 		if err != nil {
 			return nil, err
 		}
 		f.size += size
+		info, err := os.Stat(path)
+		if path == "-" || err != nil {
+			info = nil
+		}
+		if at := slices.IndexFunc(before, func(other os.FileInfo) bool { return os.SameFile(info, other) }); at >= 0 && info.Mode().IsRegular() {
+			return nil, &InputError{fmt.Errorf("%q and %q are the same file; name it once", paths[at], paths[i])}
+		}
+		before = append(before, info)
 	}
 	return f, nil
 }

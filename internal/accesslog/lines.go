@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/gzip"
 )
 
@@ -37,7 +38,7 @@ func newLines(r io.Reader) (*lines, error) {
 	if bytes.Equal(head, gzipMagic) {
 		unpacked, err := gzip.NewReader(plain)
 		if err != nil {
-			return nil, fmt.Errorf("unpack gzip: %w", err)
+			return nil, &InputError{fmt.Errorf("unpack gzip: %w", err)}
 		}
 		plain = bufio.NewReaderSize(unpacked, bufferSize)
 	}
@@ -130,7 +131,9 @@ func (l *lines) unpackError(err error) error {
 	case errors.Is(err, io.EOF):
 		return err
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("the gzip data ends in its middle, after line %d: %w", l.read, err)
+		return &InputError{fmt.Errorf("the gzip data ends in its middle, after line %d: %w", l.read, err)}
+	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.As(err, new(flate.CorruptInputError)):
+		return &InputError{fmt.Errorf("the gzip data is damaged after line %d: %w", l.read, err)}
 	default:
 		return fmt.Errorf("read after line %d: %w", l.read, err)
 	}

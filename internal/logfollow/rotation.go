@@ -343,7 +343,7 @@ func (l *rotatedLog) parserOf(t *tail) (*accesslog.LineParser, error) {
 	case !l.isOnce && bytes.Count(head, []byte{'\n'}) < minFormatLines:
 		return nil, nil // the next lines may show the format
 	default:
-		return nil, &formatError{fmt.Errorf("%q: %w", t.name, err)}
+		return nil, &formatError{&accesslog.InputError{Err: fmt.Errorf("%q: %w", t.name, err)}}
 	}
 	return t.parser, nil
 }

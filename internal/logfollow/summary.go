@@ -32,7 +32,11 @@ const maxFirstBad = 10
 // String returns what was done as one line that is safe to print.
 func (s *Summary) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d lines: %d checked", s.Lines, s.Checked)
+	lines := "lines"
+	if s.Lines == 1 {
+		lines = "line"
+	}
+	fmt.Fprintf(&b, "%d %s: %d checked", s.Lines, lines, s.Checked)
 	for _, part := range []struct {
 		n    int64
 		what string
