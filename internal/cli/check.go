@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -107,6 +108,8 @@ var decisionColumns = []output.Column[*wire.Decision]{
 	{Name: "policy", Cell: func(d *wire.Decision) output.Cell { return output.Text(string(d.Policy)) }},
 	{Name: "rule", Cell: func(d *wire.Decision) output.Cell { return output.Text(string(d.Rule)) }},
 	{Name: "retry_at", Cell: func(d *wire.Decision) output.Cell { return output.Time(d.RetryAt.Time) }},
+	{Name: "delay_ms", Cell: func(d *wire.Decision) output.Cell { return delayCell(d.Waiting) }},
+	{Name: "handle", Cell: func(d *wire.Decision) output.Cell { return handleCell(d.Waiting) }},
 	{Name: "degraded", Cell: func(d *wire.Decision) output.Cell { return output.YesNo(d.Degraded) }},
 	{Name: "id", Cell: func(d *wire.Decision) output.Cell { return output.Text(string(d.ID)) }},
 }
@@ -244,6 +247,9 @@ var keyDecisionColumns = []output.Column[wire.Decision]{
 	{Name: "policy", Head: "Policy", Cell: func(d wire.Decision) output.Cell { return output.Text(string(d.Policy)) }},
 	{Name: "rule", Head: "Rule", Cell: func(d wire.Decision) output.Cell { return output.Text(string(d.Rule)) }},
 	{Name: "retry_at", Head: "Ask again", Cell: func(d wire.Decision) output.Cell { return output.Time(d.RetryAt.Time) }},
+	{Name: "delay_ms", Cell: func(d wire.Decision) output.Cell { return delayCell(d.Waiting) }},
+	{Name: "handle", Cell: func(d wire.Decision) output.Cell { return handleCell(d.Waiting) }},
+	{Name: "degraded", Cell: func(d wire.Decision) output.Cell { return output.YesNo(d.Degraded) }},
 	{Name: "id", Head: "Refusal id", Drop: 1, Cell: func(d wire.Decision) output.Cell { return output.Text(string(d.ID)) }},
 }
 
@@ -252,7 +258,11 @@ func printKeysDecision(p *output.Printer, d *wire.KeysDecision, charge string) e
 	case output.JSON:
 		return p.JSON(d)
 	case output.CSV:
-		return output.List(p, d.Decisions, keyDecisionColumns)
+		rows := slices.Clone(d.Decisions)
+		for i := range rows {
+			rows[i].Waiting = d.Waiting // the reservation is one of all keys
+		}
+		return output.List(p, rows, keyDecisionColumns)
 	}
 	switch {
 	case d.Allowed:
@@ -268,6 +278,20 @@ func printKeysDecision(p *output.Printer, d *wire.KeysDecision, charge string) e
 	sayWaiting(p, d.Waiting, d.Replayed)
 	p.Sayf("")
 	return output.List(p, d.Decisions, keyDecisionColumns)
+}
+
+func delayCell(w *wire.Waiting) output.Cell {
+	if w == nil {
+		return output.Cell{}
+	}
+	return output.Milliseconds(w.DelayMS)
+}
+
+func handleCell(w *wire.Waiting) output.Cell {
+	if w == nil || w.Reservation == nil {
+		return output.Cell{}
+	}
+	return output.Text(w.Reservation.Handle)
 }
 
 // sayWaiting prints how long to wait and the handle that cancels the reservation.

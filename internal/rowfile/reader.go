@@ -17,7 +17,7 @@ var byteOrderMark = []byte("\xef\xbb\xbf")
 func WithoutMark(head []byte) []byte { return bytes.TrimPrefix(head, byteOrderMark) }
 
 // ErrRowTooLong is what a Reader fails with when a row has taken more than it may.
-var ErrRowTooLong = errors.New("the row is longer than 1 MiB; is a quote or brace left open?")
+var ErrRowTooLong = errors.New("the row is longer than 1 MiB, perhaps because a quote or a brace is left open")
 
 // Reader reads a file without its byte order mark, and no more than MaxRow bytes before
 // NextRow is called again.
