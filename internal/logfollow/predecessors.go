@@ -40,20 +40,23 @@ func predecessorsOf(path string) []predecessor {
 // listPredecessors reports in isStable whether all names were there to the end.
 func listPredecessors(path string) (all []predecessor, isStable bool) {
 	isStable = true
-	directories := map[string]string{filepath.Dir(path): filepath.Base(path)}
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		directories[filepath.Dir(target)] = filepath.Base(target)
+	logs := []string{path}
+	target, err := filepath.EvalSymlinks(path)
+	if err == nil && target != path {
+		logs = append(logs, target)
 	}
-	for directory, base := range directories {
+	for _, log := range logs {
+		directory, base := filepath.Split(log)
 		entries, err := os.ReadDir(directory)
 		if err != nil {
 			continue
 		}
 		for _, entry := range entries {
-			if !isPredecessor(entry.Name(), base) {
+			name := filepath.Join(directory, entry.Name())
+			if name == target || !isPredecessor(entry.Name(), base) && (log == path || !hasOtherDate(entry.Name(), base)) {
 				continue
 			}
-			p, err := readPredecessor(filepath.Join(directory, entry.Name()))
+			p, err := readPredecessor(name)
 			isStable = isStable && !isMissing(err)
 			if err == nil && !slices.ContainsFunc(all, func(q predecessor) bool { return q.identity == p.identity }) {
 				all = append(all, p)
@@ -123,6 +126,16 @@ func isPredecessor(name, base string) bool {
 		rest += ".gz"
 	}
 	return ok && rotated.MatchString(rest)
+}
+
+// date matches the date in the name of a file to which a link leads.
+var date = regexp.MustCompile(`[0-9]{4}[0-9._:T-]{2,}`)
+
+// hasOtherDate reports whether two names are equal but for a date, as those of the files to
+// which a link leads one after another: access-2026-01-31.log.
+func hasOtherDate(name, base string) bool {
+	name = strings.TrimSuffix(name, ".gz")
+	return name != base && date.MatchString(base) && date.ReplaceAllString(name, "*") == date.ReplaceAllString(base, "*")
 }
 
 func readPredecessor(path string) (predecessor, error) {

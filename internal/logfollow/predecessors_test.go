@@ -20,6 +20,24 @@ func TestPredecessorsHaveRotationSuffixes(t *testing.T) {
 	}
 }
 
+func TestFilesOfALinkDifferByTheirDate(t *testing.T) {
+	for name, base := range map[string]string{
+		"access-2026-01-31.log": "access-2026-02-01.log", "20260131": "20260201", "access.2026013123.log.gz": "access.2026020100.log",
+	} {
+		if !hasOtherDate(name, base) {
+			t.Errorf("%q is not recognized as a file before %q", name, base)
+		}
+	}
+	for name, base := range map[string]string{
+		"access-2026-01-31.log": "access-2026-01-31.log", "shop-2026-01-31.log": "access-2026-02-01.log", "access-8080.log": "access-8081.log",
+		"access-2026-01-31.log.1": "access-2026-02-01.log", "access.log": "access.log",
+	} {
+		if hasOtherDate(name, base) {
+			t.Errorf("%q is recognized as a file before %q", name, base)
+		}
+	}
+}
+
 // A rotation deletes a file after its predecessor was read, and the next file gets its
 // inode: truncating the file does the same.
 func TestPredecessorWithAReusedInodeHasMoved(t *testing.T) {
