@@ -53,6 +53,12 @@ func newCLFParser(o Options) (*clfParser, error) {
 	if !known {
 		return nil, fmt.Errorf("the field %q is none of Common Log Format; make the key of host, user, referer, user_agent or x_forwarded_for", clip(name))
 	}
+	switch {
+	case o.Cost != "":
+		return nil, fmt.Errorf("the field %q for the cost is none of Common Log Format, whose requests cost 1 each; log JSON or CSV", clip(o.Cost))
+	case o.Time != "":
+		return nil, fmt.Errorf("the field %q for the time cannot be named in Common Log Format, where the time is in brackets", clip(o.Time))
+	}
 	var account clfField
 	if o.Account != "" {
 		if account, known = clfFields[o.Account]; !known {

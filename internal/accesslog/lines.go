@@ -42,12 +42,33 @@ func newLines(r io.Reader) (*lines, error) {
 		}
 		plain = bufio.NewReaderSize(unpacked, bufferSize)
 	}
+	if err := skipZeros(plain); err != nil {
+		return nil, err
+	}
 	if head, _ := plain.Peek(len(byteOrder)); bytes.Equal(head, byteOrder) {
 		if _, err := plain.Discard(len(byteOrder)); err != nil {
 			return nil, err
 		}
 	}
 	return &lines{in: plain}, nil
+}
+
+// skipZeros skips the NUL bytes at the beginning: a server that does not append writes behind
+// them after its log was truncated, and there may be many megabytes of them.
+func skipZeros(in *bufio.Reader) error {
+	for {
+		if _, err := in.Peek(1); err != nil {
+			return nil //nolint:nilerr // the first read meets it again
+		}
+		head, err := in.Peek(in.Buffered())
+		if err != nil {
+			return err
+		}
+		rest := bytes.TrimLeft(head, "\x00")
+		if _, err := in.Discard(len(head) - len(rest)); err != nil || len(rest) > 0 {
+			return err
+		}
+	}
 }
 
 // head returns the whole lines at the beginning, as far as the buffer reaches,
@@ -68,6 +89,9 @@ func (l *lines) head() ([][]byte, error) {
 	}
 	return bytes.Split(head, []byte{'\n'}), nil
 }
+
+// isAllBuffered reports whether head has seen the whole log.
+func (l *lines) isAllBuffered() bool { return l.in.Buffered() < l.in.Size() }
 
 // next returns the next line without its end, valid until the next call. Of a
 // line longer than MaxLine it returns the beginning and long.

@@ -19,7 +19,7 @@ type Options struct {
 	// ("request.remote_ip"). "" looks for the well-known names; then a log
 	// without a cost counts 1 for each request. For CLF, Key is one of host
 	// (the default), user, referer, user_agent and x_forwarded_for (the third quoted text
-	// after the status), and the others are ignored. Of a list of addresses the last one
+	// after the status), and the others must be "". Of a list of addresses the last one
 	// counts, which the nearest proxy has added.
 	Time, Key, Cost string
 

@@ -1,6 +1,7 @@
 package accesslog
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -47,6 +48,9 @@ func NewReader(r io.Reader, name string, o Options) (*Reader, error) {
 		}
 		if reader.format, err = detect(head, o); err != nil {
 			return nil, &InputError{reader.wrap(err)}
+		}
+		if len(bytes.TrimSpace(bytes.Join(head, nil))) == 0 && reader.lines.isAllBuffered() {
+			o.Time, o.Key, o.Cost, o.Account = "", "", "", "" // no line has fields that could be missing
 		}
 	}
 	if reader.parse, err = newParser(reader.format, o, reader.header); err != nil {

@@ -315,6 +315,19 @@ func TestFilesAreReadInOrderEachInItsFormat(t *testing.T) {
 	}
 }
 
+func TestZerosBeforeTheFirstLineAreSkipped(t *testing.T) {
+	const line = "192.0.2.1 - - [20/Nov/2026:14:03:14 +0000] \"GET / HTTP/1.1\" 200 1\n"
+	for _, zeros := range []int{1, 100_000, accesslog.MaxLine + 1} {
+		reader, err := accesslog.NewReader(strings.NewReader(strings.Repeat("\x00", zeros)+line), "access.log", accesslog.Options{})
+		if err != nil {
+			t.Fatalf("NewReader of a log with %d zeros: %v", zeros, err)
+		}
+		if r, err := reader.Next(); err != nil || r.Key.String() != "ip:192.0.2.1" {
+			t.Errorf("Next behind %d zeros: got %v, %v, bad %+v", zeros, r, err, reader.Counts().First)
+		}
+	}
+}
+
 func TestOpenFilesRejectsUnreadableFiles(t *testing.T) {
 	for name, paths := range map[string][]string{
 		"none": nil, "one that is not there": {filepath.Join(t.TempDir(), "none.log")}, "a folder": {t.TempDir()},

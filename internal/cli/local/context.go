@@ -3,6 +3,7 @@ package local
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/cli/output"
 )
@@ -107,6 +108,13 @@ those of an existing one that are given.`,
 			}
 			if given == (console.Context{}) {
 				return console.Usagef("give what the context has: --url, --check-url, --token-file or --check-token-file")
+			}
+			for _, address := range []struct{ flag, url, example string }{
+				{console.Admin.URLFlag, given.URL, console.Admin.Default}, {console.Checks.URLFlag, given.CheckURL, console.Checks.Default},
+			} {
+				if _, err := client.New(console.FirstOf(address.url, address.example), "", address.example); err != nil {
+					return console.Usagef("%s: %w", address.flag, err)
+				}
 			}
 			next := all.Contexts[args[0]]
 			next.URL = console.FirstOf(given.URL, next.URL)
