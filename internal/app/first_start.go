@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
@@ -76,8 +77,7 @@ func (f *firstStart) create(ctx context.Context, store *sqlstore.Store, by audit
 			return err
 		}
 	}
-	f.print()
-	return nil
+	return f.print()
 }
 
 // setPassword replaces the password of a first start that never printed it.
@@ -90,19 +90,25 @@ func setPassword(ctx context.Context, store *sqlstore.Store, by audit.Actor, use
 	return err
 }
 
-// print prints the generated credentials, never those chosen by the operator.
-func (f *firstStart) print() {
-	f.printed = true
+// print prints the generated credentials, never those chosen by the operator. A first start that
+// cannot print them is not complete.
+func (f *firstStart) print() error {
+	var text strings.Builder
 	if f.password == "" || f.token == "" {
-		fmt.Fprintln(f.out, "First start. What follows is shown once and not stored; keep it safe.")
+		text.WriteString("First start. What follows is shown once and not stored; keep it safe.\n")
 	}
 	if f.password == "" {
-		fmt.Fprintf(f.out, "  log in to the pages as  %s  with the password  %s\n", adminName, f.generated.password)
+		fmt.Fprintf(&text, "  log in to the pages as  %s  with the password  %s\n", adminName, f.generated.password)
 	}
 	if f.token == "" {
 		secret := f.generated.token.Text
-		fmt.Fprintf(f.out, "  admin token  %s\n  export STINT_ADMIN_TOKEN=%s\n", secret, secret)
+		fmt.Fprintf(&text, "  admin token  %s\n  export STINT_ADMIN_TOKEN=%s\n", secret, secret)
 	}
+	if _, err := io.WriteString(f.out, text.String()); err != nil && text.Len() > 0 {
+		return fmt.Errorf("the first password and token cannot be printed; the next start creates them again: %w", err)
+	}
+	f.printed = true
+	return nil
 }
 
 // addToken adds the bootstrap token unless the database has it. A revoked one stays revoked. If

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -134,6 +135,27 @@ func TestRepeatedFirstStartPrintsValidCredentials(t *testing.T) {
 	}
 	if !isAdminToken(t, store, f.generated.token.Text) {
 		t.Error("the printed token is not accepted")
+	}
+}
+
+// Credentials that nobody saw are replaced by the next start.
+func TestFirstStartThatCannotPrintIsRepeated(t *testing.T) {
+	store := openStore(t)
+	full, err := os.Open(os.DevNull) // for reading only
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	if err := (&firstStart{out: full}).run(t.Context(), store); err == nil {
+		t.Error("a first start that cannot print: got no error")
+	}
+	var out strings.Builder
+	again := &firstStart{out: &out}
+	if err := again.run(t.Context(), store); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "the password  "+again.generated.password) || !isAdminToken(t, store, again.generated.token.Text) {
+		t.Errorf("the second start printed %q, want a password and a token that works", out.String())
 	}
 }
 
