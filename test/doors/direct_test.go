@@ -44,6 +44,7 @@ func TestForwardByMakesKeysOfRequestParts(t *testing.T) {
 		{"&by=ip", nil, "ip:198.51.100.7"},
 		{"&by=header:X-Api-Key", []string{"X-Api-Key: secret"}, "header:x-api-key:" + hashed("secret")},
 		{"&by=cookie:session", []string{"Cookie: a=1; session=s3; b=2"}, "cookie:session:" + hashed("s3")},
+		{"&by=cookie:connect.sid", []string{"Cookie: connect.sid=s3; connect_sid=s4"}, "cookie:connect.sid:" + hashed("s3")},
 		{"&by=plain-header:X-User", []string{"X-User: alice"}, "header:x-user:alice"},
 		{"&by=plain-header:X-User", []string{"X-User: " + long}, "header:x-user:sha256-" + hashed(long)},
 		{"&by=host", []string{"X-Forwarded-Host: WWW.Example.org:8443"}, "host:www.example.org"},

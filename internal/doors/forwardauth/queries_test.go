@@ -50,6 +50,8 @@ func TestInvalidByParameterIsExplained(t *testing.T) {
 		"by=ip:X":         "by: ip takes no name behind a colon",
 		"by=header":       "by: header needs a name; write header:NAME",
 		"by=header:X%00":  "by: the name behind header: must be 1 to 64 letters, digits, - and _",
+		"by=cookie:a/b":   "by: the name behind cookie: must be 1 to 64 letters, digits, dots, - and _",
+		"by=header:a.b":   "by: the name behind header: must be 1 to 64 letters, digits, - and _",
 		"by=path:":        "by: the name behind path: must be 1 to 64 letters, digits, - and _",
 		"by=cookies":      "by: must be ip, header:NAME, plain-header:NAME, cookie:NAME, host, path, path:HEADER or method",
 		"by=host&by=host": "by: names host twice",

@@ -170,8 +170,10 @@ func (q *Query) addBy(value string) error {
 		return fault.Field(paramBy, "%s takes no name behind a colon", text)
 	case !named && known.requires:
 		return fault.Field(paramBy, "%[1]s needs a name; write %[1]s:NAME", text)
-	case named && !isName(name):
+	case named && known.kind != ByCookie && !isName(name):
 		return fault.Field(paramBy, "the name behind %s: must be 1 to %d letters, digits, - and _", text, maxName)
+	case named && known.kind == ByCookie && !isCookieName(name):
+		return fault.Field(paramBy, "the name behind %s: must be 1 to %d letters, digits, dots, - and _", text, maxName)
 	case len(q.By) == wire.MaxKeys:
 		return fault.Field(paramBy, "is sent more than %d times", wire.MaxKeys)
 	}
@@ -183,7 +185,12 @@ func (q *Query) addBy(value string) error {
 	return nil
 }
 
-// isName reports whether text is a valid name of a header or a cookie.
+// isCookieName reports whether text is a valid name of a cookie, such as "connect.sid".
+func isCookieName(text string) bool {
+	return len(text) <= maxName && isName(strings.ReplaceAll(text, ".", "_"))
+}
+
+// isName reports whether text is a valid name of a header.
 func isName(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' {
