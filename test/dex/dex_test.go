@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/test/programs"
 	"github.com/stint-dev/stint/test/servers"
 )
 
@@ -72,7 +73,7 @@ func TestLoginWithDex(t *testing.T) {
 		t.Fatal("needs -dex; run make test-openid")
 	}
 	server := filepath.Join(t.TempDir(), "server")
-	if text, err := servers.Build(server, "cmd/server"); err != nil {
+	if text, err := programs.Build(server, "cmd/server"); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	admin, dex := freeAddress(t), freeAddress(t)

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stint-dev/stint/test/programs"
 	"github.com/stint-dev/stint/test/servers"
 )
 
@@ -40,7 +41,7 @@ func (p *program) built(t testing.TB) string {
 		servers.AtExit(func() { os.RemoveAll(dir) })
 		p.path = filepath.Join(dir, p.name)
 		var output []byte
-		if output, p.err = servers.Build(p.path, "cmd/"+p.name); p.err != nil {
+		if output, p.err = programs.Build(p.path, "cmd/"+p.name); p.err != nil {
 			t.Logf("%s", output)
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stint-dev/stint/test/programs"
 	"github.com/stint-dev/stint/test/servers"
 )
 
@@ -28,7 +29,7 @@ var buildAdmin = sync.OnceValues(func() (string, error) {
 	}
 	servers.AtExit(func() { os.RemoveAll(dir) })
 	path := filepath.Join(dir, "stint-admin")
-	if text, err := servers.Build(path, "cmd/admin"); err != nil {
+	if text, err := programs.Build(path, "cmd/admin"); err != nil {
 		return "", fmt.Errorf("cmd/admin cannot be built: %w\n%s", err, text)
 	}
 	return path, nil

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/test/programs"
 	"github.com/stint-dev/stint/test/servers"
 )
 
@@ -161,7 +162,7 @@ func build() {
 	if built.dir, built.err = os.MkdirTemp("", "stint-client-"); built.err != nil {
 		return
 	}
-	if text, err := servers.Build(filepath.Join(built.dir, "server"), "cmd/server"); err != nil {
+	if text, err := programs.Build(filepath.Join(built.dir, "server"), "cmd/server"); err != nil {
 		built.err = fmt.Errorf("cmd/server cannot be built: %w\n%s", err, text)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/test/programs"
 	"github.com/stint-dev/stint/test/servers"
 )
 
@@ -50,7 +51,7 @@ func newProgram(t testing.TB) string {
 		}
 		servers.AtExit(func() { os.RemoveAll(dir) })
 		built.path = filepath.Join(dir, "server")
-		if text, err := servers.Build(built.path, "cmd/server"); err != nil {
+		if text, err := programs.Build(built.path, "cmd/server"); err != nil {
 			built.err = fmt.Errorf("cmd/server cannot be built: %w\n%s", err, text)
 		}
 	})

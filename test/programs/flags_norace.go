@@ -1,6 +1,6 @@
 //go:build !race
 
-package servers
+package programs
 
 // buildFlags are flags of go build by which tests build programs of ours as the
 // Makefile builds the tests. What is built so is compiled once for all. Without debug

@@ -1,6 +1,6 @@
 //go:build race
 
-package servers
+package programs
 
 // buildFlags are flags of go build by which tests build programs of ours as the
 // Makefile builds the tests: SQLite's translated C and the hashing of passwords
