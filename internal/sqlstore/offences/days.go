@@ -12,7 +12,7 @@ import (
 const (
 	rollUpDay = `
 INSERT INTO offence_days (start, key, policy_id, kind, place, {hour})
-SELECT CAST($1 AS BIGINT), key, policy_id, kind, place, sum(offences) FROM offences WHERE span = 2 AND start = $2 AND key <> ''
+SELECT CAST($1 AS BIGINT), key, policy_id, kind, place, sum(offences) FROM offences WHERE span = 1 AND start >= $2 AND start < $3 AND key <> ''
 GROUP BY key, policy_id, kind, place
 ON CONFLICT (start, key, policy_id, kind) DO UPDATE SET {hour} = offence_days.{hour} + excluded.{hour}`
 	addToDay     = `INSERT INTO offence_days (start, key, policy_id, kind, place, {hour}) `

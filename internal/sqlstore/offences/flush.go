@@ -107,7 +107,7 @@ func (t tx) addCounts(b *offences.Batch) error {
 		return err
 	}
 	through, err := t.rollups()
-	if err != nil || !late(b, max(db.ToMS(t.Now.Add(-lateAfter)), through[hourSpan].through)) {
+	if err != nil || !late(b, max(db.ToMS(t.Now.Add(-lateAfter)), added(through, hourSpan))) {
 		return err
 	}
 	if _, err := t.Exec(lockRollups); err != nil {
@@ -117,7 +117,7 @@ func (t tx) addCounts(b *offences.Batch) error {
 		return err
 	}
 	for _, span := range []int64{hourSpan, daySpan} {
-		if err := t.addCountsTo(b, span, spanMS(span), through[span].added()); err != nil {
+		if err := t.addCountsTo(b, span, spanMS(span), added(through, span)); err != nil {
 			return err
 		}
 	}
@@ -291,12 +291,12 @@ func (t tx) addDistinctTo(span, start, policy int64, sketch []byte) error {
 }
 
 // rollup is the progress of adding up one span. Rows before through are complete, those before
-// gone may be deleted. Hours before part are in the rows of their day, complete or not; an
-// earlier release does not move it, since it adds up days at once.
+// gone may be deleted. part is that of hours and of days that are not complete: the counts before
+// it are in the rows of both. An earlier release does not move it; it adds up days at once.
 type rollup struct{ span, through, gone, part int64 }
 
-// added returns the instant before which all counts are added to the rows of the span.
-func (r rollup) added() int64 { return max(r.through, r.part) }
+// added returns the instant before which the counts are in the rows of a span.
+func added(all map[int64]rollup, span int64) int64 { return max(all[span].through, all[hourSpan].part) }
 
 func (t tx) rollups() (map[int64]rollup, error) {
 	all, err := db.Each(t.Tx, func(r db.Row) (rollup, error) {

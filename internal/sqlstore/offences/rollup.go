@@ -16,7 +16,9 @@ SELECT COALESCE(min(start), 0) FROM (
     UNION ALL SELECT min(start) FROM key_traffic WHERE span = $1
     UNION ALL SELECT min(start) FROM distinct_keys WHERE span = $1) AS oldest`
 	moveRollup = `UPDATE rollups SET through = $2 WHERE span = $1 AND through <= $2`
-	movePart   = `UPDATE rollups SET part_through = $2 WHERE span = $1`
+	movePart   = `UPDATE rollups SET part_through = $1 WHERE span = 2`
+	// findPart returns the minute of the first row that is left for a later part.
+	findPart = `SELECT start FROM offences WHERE span = 1 AND start >= $1 AND start < $2 ORDER BY start LIMIT 1 OFFSET $3`
 
 	// Longer spans keep only the sums and the first and last instant.
 	rollUpOffences = addOffences + `
@@ -34,99 +36,117 @@ FROM key_traffic WHERE span = $3 AND start >= $4 AND start < $5 GROUP BY policy_
 	distinctWithin = `SELECT policy_id, sketch FROM distinct_keys WHERE span = $1 AND start >= $2 AND start < $3 ORDER BY policy_id`
 )
 
-// RollUp adds up every hour whose counts must have arrived at now, and adds every such hour to
-// its day, one transaction each. It returns the number of hours and days that are complete. It
+// maxAdded is about how many rows of offences one transaction adds up, but at least those of a
+// minute. Other changes wait for it: on SQLite all of them, and for half a minute if it adds up
+// a day of a million keys at once.
+const maxAdded = 5_000
+
+// RollUp adds up every hour, and adds it to its day, whose counts must have arrived at now. It does
+// so in parts, one transaction each. It returns the number of hours and days that are complete. It
 // may be interrupted and run again at any time.
 func (s *Store) RollUp(ctx context.Context, now time.Time) (done int, err error) {
 	for more := true; more; {
-		if more, err = rollUpHour(ctx, s.db, now.Add(-rollUpGrace).UnixMilli()); err != nil {
+		var completed int
+		err = s.db.Write(ctx, func(t *db.Tx) (err error) {
+			more, completed, err = adder{in(t)}.next(now.Add(-rollUpGrace).UnixMilli())
+			return err
+		})
+		if err != nil {
 			return done, err
 		}
-		if more {
-			done++
-		}
-	}
-	for more := true; more; {
-		var isComplete bool
-		if more, isComplete, err = rollUpPartOfDay(ctx, s.db); err != nil {
-			return done, err
-		}
-		if isComplete {
-			done++
-		}
+		done += completed
 	}
 	return done, nil
 }
 
-// rollUpHour adds up the next hour that ended before ripe and reports whether there was one.
-func rollUpHour(ctx context.Context, d *db.DB, ripe int64) (more bool, err error) {
-	err = d.Write(ctx, func(t *db.Tx) error {
-		more = false
-		start, _, err := adder{in(t)}.next(hourSpan)
-		if err != nil || start == 0 || start+spanMS(hourSpan) > ripe {
-			return err
-		}
-		more = true
-		end := start + spanMS(hourSpan)
-		if err := (adder{in(t)}).add(hourSpan, start, start, end); err != nil {
-			return err
-		}
-		if _, err := t.Exec(inHourColumn(rollUpDay, start), start-start%spanMS(daySpan), start); err != nil {
-			return err
-		}
-		return adder{in(t)}.complete(hourSpan, start)
-	})
-	return more, err
-}
-
-// rollUpPartOfDay adds the next hour that is added up to its day. It reports whether there was
-// one, and whether the day is complete. A day is not added up at once, because other changes
-// wait for the transaction: on SQLite all of them, for half a minute with a million keys.
-func rollUpPartOfDay(ctx context.Context, d *db.DB) (more, isComplete bool, err error) {
-	err = d.Write(ctx, func(t *db.Tx) error {
-		more, isComplete = false, false
-		hour, all, err := adder{in(t)}.next(daySpan)
-		end := hour + spanMS(hourSpan)
-		if err != nil || hour == 0 || end > all[hourSpan].through {
-			return err
-		}
-		more, isComplete = true, end%spanMS(daySpan) == 0
-		day := hour - hour%spanMS(daySpan)
-		if err := (adder{in(t)}).add(daySpan, day, hour, end); err != nil {
-			return err
-		}
-		if _, err := t.Exec(movePart, daySpan, end); err != nil || !isComplete {
-			return err
-		}
-		return adder{in(t)}.complete(daySpan, day)
-	})
-	return more, isComplete, err
-}
-
-// adder is a transaction that adds rows up to those of a longer span.
+// adder is a transaction that adds rows up to those of longer spans.
 type adder struct{ tx }
 
-// next returns the start of the next rows of the span below span that are to be added to
-// it, 0 if there are none, and the progress of all spans. It excludes everybody else who adds up.
-func (t adder) next(span int64) (start int64, all map[int64]rollup, err error) {
-	if _, err := t.Exec(lockRollups); err != nil {
-		return 0, nil, err
+// next adds up the next part of the hours that ended before ripe. It reports whether there was
+// one, and the number of hours and days that are complete with it.
+func (t adder) next(ripe int64) (more bool, completed int, err error) {
+	if _, err := t.Exec(lockRollups); err != nil { // nobody else adds up
+		return false, 0, err
 	}
-	if all, err = t.rollups(); err != nil {
-		return 0, nil, err
+	all, err := t.rollups()
+	if err != nil {
+		return false, 0, err
 	}
-	if start = all[span].added(); start == 0 {
-		_, err = t.One(oldestRow, []any{span - 1}, &start)
-		start -= start % spanMS(span)
+	if all[hourSpan].part < all[hourSpan].through {
+		completed, err = t.nextHourOfEarlierRelease(all)
+		return true, completed, err
 	}
-	return start, all, err
+	from := all[hourSpan].part
+	if from == 0 {
+		if _, err := t.One(oldestRow, []any{minuteSpan}, &from); err != nil || from == 0 {
+			return false, 0, err
+		}
+		from -= from % spanMS(hourSpan)
+	}
+	hour := from - from%spanMS(hourSpan)
+	end := hour + spanMS(hourSpan)
+	if end > ripe {
+		return false, 0, nil
+	}
+	to := end
+	if _, err := t.One(findPart, []any{from, end, maxAdded}, &to); err != nil {
+		return false, 0, err
+	}
+	to = max(to, from+spanMS(minuteSpan))
+	if err := t.add(minuteSpan, from, to, hourSpan); err != nil {
+		return false, 0, err
+	}
+	if err := t.add(minuteSpan, from, to, daySpan); err != nil {
+		return false, 0, err
+	}
+	if _, err := t.Exec(inHourColumn(rollUpDay, hour), hour-hour%spanMS(daySpan), from, to); err != nil {
+		return false, 0, err
+	}
+	if to < end {
+		_, err = t.Exec(movePart, to)
+		return true, 0, err
+	}
+	if err := t.complete(hourSpan, hour); err != nil {
+		return false, 0, err
+	}
+	days, err := t.addedHour(end)
+	return true, 1 + days, err
 }
 
-// add adds the rows from <= start < to of the span below span to those of a span that start at
-// start.
-func (t adder) add(span, start, from, to int64) error {
+// nextHourOfEarlierRelease adds the next hour that an earlier release has added up to its day,
+// which that does when the day has ended.
+func (t adder) nextHourOfEarlierRelease(all map[int64]rollup) (completed int, err error) {
+	hour, through := added(all, daySpan), all[hourSpan].through
+	if hour == 0 {
+		if _, err := t.One(oldestRow, []any{hourSpan}, &hour); err != nil {
+			return 0, err
+		}
+	}
+	if hour == 0 || hour >= through {
+		_, err = t.Exec(movePart, through)
+		return 0, err
+	}
+	end := hour + spanMS(hourSpan)
+	if err := t.add(hourSpan, hour, end, daySpan); err != nil {
+		return 0, err
+	}
+	return t.addedHour(end)
+}
+
+// addedHour notes that the hour that ended at end is in the rows of its day. It returns the number
+// of days that are complete with it.
+func (t adder) addedHour(end int64) (completed int, err error) {
+	if _, err := t.Exec(movePart, end); err != nil || end%spanMS(daySpan) != 0 {
+		return 0, err
+	}
+	return 1, t.complete(daySpan, end-spanMS(daySpan))
+}
+
+// add adds the rows from <= start < to of one span to the row of a longer one that contains them.
+func (t adder) add(from int64, begin, end, span int64) error {
+	start := begin - begin%spanMS(span)
 	for _, statement := range []string{rollUpOffences, rollUpTraffic, rollUpKeyTraffic} {
-		if _, err := t.Exec(statement, span, start, span-1, from, to); err != nil {
+		if _, err := t.Exec(statement, span, start, from, begin, end); err != nil {
 			return err
 		}
 	}
@@ -134,7 +154,7 @@ func (t adder) add(span, start, from, to int64) error {
 		policy int64
 		sketch []byte
 	}
-	parts, err := db.Each(t.Tx, func(r db.Row) (p part, err error) { return p, r.Scan(&p.policy, &p.sketch) }, distinctWithin, span-1, from, to)
+	parts, err := db.Each(t.Tx, func(r db.Row) (p part, err error) { return p, r.Scan(&p.policy, &p.sketch) }, distinctWithin, from, begin, end)
 	if err != nil {
 		return err
 	}
