@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
@@ -227,7 +228,7 @@ func statusOfDescriptor(d *gate.Decision) *ratelimitv3.RateLimitResponse_Descrip
 	if !d.Allowed() {
 		st.Code = codeOver
 		if !d.Never && !d.RetryAt.IsZero() {
-			st.DurationUntilReset = wholeSeconds(d.RetryAfter().Milliseconds())
+			st.DurationUntilReset = wholeSeconds(d.RetryAfter())
 		}
 	}
 	if d.Policy == nil || len(d.States) != len(d.Policy.Rules) || d.Exemption != nil {
@@ -245,7 +246,7 @@ func statusOfDescriptor(d *gate.Decision) *ratelimitv3.RateLimitResponse_Descrip
 	st.CurrentLimit = limitOf(d.Policy.Rules[at])
 	st.LimitRemaining = uint32(d.States[at].Remaining) //nolint:gosec // at most rules.MaxLimit
 	if d.Allowed() {
-		st.DurationUntilReset = wholeSeconds(d.States[at].ResetAfterMS)
+		st.DurationUntilReset = wholeSeconds(time.Duration(d.States[at].ResetAfterMS) * time.Millisecond)
 	}
 	return st
 }

@@ -41,6 +41,6 @@ func limitOf(r rules.Rule) *ratelimitv3.RateLimitResponse_RateLimit {
 
 // wholeSeconds rounds up: Envoy sends only the seconds, and a client that returns too early is
 // refused again.
-func wholeSeconds(ms int64) *durationpb.Duration {
-	return &durationpb.Duration{Seconds: (ms + 999) / 1000}
+func wholeSeconds(d time.Duration) *durationpb.Duration {
+	return &durationpb.Duration{Seconds: int64((d + time.Second - 1) / time.Second)}
 }

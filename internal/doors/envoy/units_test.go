@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -26,9 +27,11 @@ func TestLimitOfUsesTheLargestUnitThatFits(t *testing.T) {
 }
 
 func TestWholeSecondsRoundsUp(t *testing.T) {
-	for ms, want := range map[int64]int64{0: 0, 1: 1, 999: 1, 1000: 1, 1001: 2} {
-		if got := wholeSeconds(ms).GetSeconds(); got != want {
-			t.Errorf("%d ms: got %d s, want %d", ms, got, want)
+	for wait, want := range map[time.Duration]int64{
+		0: 0, time.Nanosecond: 1, time.Millisecond: 1, time.Second - 1: 1, time.Second: 1, time.Second + 1: 2, time.Second + time.Millisecond: 2,
+	} {
+		if got := wholeSeconds(wait).GetSeconds(); got != want {
+			t.Errorf("%s: got %d s, want %d", wait, got, want)
 		}
 	}
 }
