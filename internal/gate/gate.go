@@ -322,6 +322,9 @@ func (a asked) fill(r *timestamplog.Result) {
 	answer.fill(r)
 	if answer.Delay > 0 && !a.decision.Check.Peek && a.decision.Degraded == "" && !a.policy.IsReported() {
 		answer.ReservedAt, answer.reservedCost = time.UnixMilli(r.ReservedAt), a.decision.Check.Cost
+		if r.Replayed {
+			answer.reservedCost = r.ReplayedCost
+		}
 	}
 }
 

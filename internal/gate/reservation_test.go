@@ -85,6 +85,29 @@ func TestRepeatedRequestIsChargedOnceAndKeepsItsReservation(t *testing.T) {
 	}
 }
 
+// docs/WAITING.md promises a reservation that comes again the same instant and handle, even with
+// another cost.
+func TestRepeatedRequestWithAnotherCostHasTheHandleOfItsReservation(t *testing.T) {
+	costs := func(cost int) func(*Check) { return func(c *Check) { c.Cost = cost } }
+	for what, further := range map[string]func(*rules.Policy){"one key": also(t), "a further key": also(t, "account 9/10s")} {
+		t.Run(what, func(t *testing.T) {
+			n := newNode(t, policy(t, 1, "default", "*", "9/10s", further))
+			n.check(t, "token:a", withAccount("eve"), costs(9))
+			reserved := n.check(t, "token:a", withAccount("eve"), costs(4), named("first"), waits(time.Minute))
+			for _, cost := range []int{1, 9} {
+				again := n.check(t, "token:a", withAccount("eve"), costs(cost), named("first"), waits(time.Minute))
+				if !again.Replayed || again.Handle != reserved.Handle || again.Handle == "" {
+					t.Errorf("again with cost %d: replayed %v, handle %q; want the handle %q", cost, again.Replayed, again.Handle, reserved.Handle)
+				}
+			}
+			n.wantCancelled(t, reserved.Handle, true)
+			if d := n.check(t, "token:a", withAccount("eve"), waits(time.Minute), peeks); d.Delay != 10*time.Second {
+				t.Errorf("after Cancel the delay is %s, want 10s", d.Delay)
+			}
+		})
+	}
+}
+
 func TestReservationIsCancelledInTheLogOfTheShadowPolicyToo(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "1/10s"), policy(t, 2, "trial", "*", "1/10s", mode(rules.Shadow)))
 	n.check(t, "token:a")

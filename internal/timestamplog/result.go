@@ -12,6 +12,9 @@ type Result struct {
 	// Replayed reports that the request's ID was charged before and that nothing
 	// was charged now.
 	Replayed bool
+	// ReplayedCost is the cost with which the request was charged then, 0 if Replayed is not
+	// set. The log may keep less of a cost above MaxCost, which no reservation has.
+	ReplayedCost int
 	// RetryAt is the earliest time at which the same request, with the same
 	// MaxWait, would be allowed if nobody else came. 0 for an allowed request,
 	// Never if a rule always refuses it, as with a cost above its limit.

@@ -140,7 +140,7 @@ type Log interface {
 	// the newest reservation.
 	//
 	// Idempotent replay. A request with a known ID is answered Allowed and
-	// Replayed, with its original ReservedAt and the current States. An ID belongs
+	// Replayed, with its original ReservedAt and cost and the current States. An ID belongs
 	// to one LogID. A refused request and a peek store no ID, and a peek does not
 	// look one up. A replayed request still causes a clock correction if one is needed.
 	//

@@ -13,11 +13,18 @@ func (s *simulation) compare(q timestamplog.Request, want answer, got timestampl
 		s.rt.Fatalf("Decide: %v", got.Err)
 	}
 	same := got.Allowed == want.Allowed && got.Now == want.Now && got.RetryAt == want.RetryAt &&
-		got.ReservedAt == want.ReservedAt && got.Replayed == want.Replayed && slices.Equal(got.States, want.States)
+		got.ReservedAt == want.ReservedAt && got.Replayed == want.Replayed &&
+		isSameReplayedCost(got.ReplayedCost, want.ReplayedCost) && slices.Equal(got.States, want.States)
 	if !same || !want.names(got.Rule, got.Boundary) {
 		s.rt.Fatalf("%q cost %d always %v peek %v max wait %v id %q under %v kept %v:\n got %+v\nwant %+v\nlog %v",
 			q.Key, q.Cost, q.ChargeAlways, q.Peek, q.MaxWait, q.ID, q.Rules, q.Retention, got, want, s.model.show(q.LogID))
 	}
+}
+
+// isSameReplayedCost reports whether a log may answer got for a cost that was charged. It need
+// not keep all of a cost that no reservation has.
+func isSameReplayedCost(got, charged int) bool {
+	return got == charged || charged > timestamplog.MaxCost && got >= timestamplog.MaxCost && got <= charged
 }
 
 // names reports whether a Result may name that rule and that boundary.

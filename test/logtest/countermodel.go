@@ -92,8 +92,7 @@ func (m *counterModel) judge(now int64, q timestamplog.Request) answer {
 	if decision.Changed && !q.Peek {
 		m.keep(now, q, state)
 	}
-	if reservation, known := m.again(now, q); known {
-		a.ReservedAt, a.Replayed = reservation, true
+	if m.again(now, q, &a) {
 		return a
 	}
 	a.Allowed, a.ReservedAt, a.RetryAt, a.Rule = decision.Allowed, decision.AllowedAt, decision.RetryAt, decision.Rule

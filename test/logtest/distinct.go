@@ -207,8 +207,7 @@ func (m *distinctModel) judge(now int64, q timestamplog.Request) answer {
 	}
 	if !q.Peek {
 		m.shift(q, now)
-		if reservation, known := m.again(now, q); known {
-			a.ReservedAt, a.Replayed = reservation, true
+		if m.again(now, q, &a) {
 			return a
 		}
 	}

@@ -10,6 +10,7 @@ func ids() []contract {
 	return []contract{
 		{"a repeated request gets its earlier answer and is charged once", idAgain},
 		{"a reservation that is asked for again is the same reservation", idAgainReservation},
+		{"a reservation that is asked for again with another cost keeps its cost and is cancelled by it", idAgainWithAnotherCost},
 		{"an ID is known for its lifetime after its reservation and no longer", idLifetime},
 		{"an ID is known though its log has expired", idOutlivesLog},
 		{"a refused request leaves no ID", idRefused},
@@ -56,6 +57,19 @@ func idAgainReservation(t *testing.T, h Harness) {
 	f.wantReplayed(f.at(4000).reserve("a", 1, minute), 10_000)
 	f.wantReplayed(f.at(12_000).reserve("a", 1, minute), 10_000)
 	f.wantTimes(20_000, 10_000)
+}
+
+func idAgainWithAnotherCost(t *testing.T, h Harness) {
+	f := newFixture(t, h, "3/10s")
+	f.allow(3)
+	reserved := f.reserve("a", 2, minute)
+	f.wantReservation(reserved, 10_000)
+	again := f.reserve("a", 1, minute)
+	f.wantReplayed(again, 10_000)
+	if again.ReplayedCost != 2 || reserved.ReplayedCost != 0 {
+		t.Fatalf("ReplayedCost: got %d at first and %d again, want 0 and 2", reserved.ReplayedCost, again.ReplayedCost)
+	}
+	f.wantCancelled(true, "a", 10_000, again.ReplayedCost)
 }
 
 func idLifetime(t *testing.T, h Harness) {

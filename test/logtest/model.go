@@ -155,8 +155,7 @@ func (m *model) judge(now int64, q timestamplog.Request) answer {
 	}
 	if !q.Peek {
 		m.shiftTimes(q.LogID, now, q.Retention)
-		if reservation, known := m.again(now, q); known {
-			a.ReservedAt, a.Replayed = reservation, true
+		if m.again(now, q, &a) {
 			return a
 		}
 	}

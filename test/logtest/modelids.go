@@ -11,10 +11,15 @@ type modelID struct {
 // modelIDs are the IDs that were charged to each log.
 type modelIDs map[timestamplog.LogID]map[string]modelID
 
-// again returns the reservation of a request that was charged before.
-func (m modelIDs) again(now int64, q timestamplog.Request) (reservation int64, known bool) {
+// again answers a request that was charged before as it was answered then, and reports whether
+// it was.
+func (m modelIDs) again(now int64, q timestamplog.Request, a *answer) bool {
 	id, known := m[q.LogID][q.ID]
-	return id.reservation, known && q.ID != "" && !q.Peek && now < id.reservation+timestamplog.IDLifetime
+	if !known || q.ID == "" || q.Peek || now >= id.reservation+timestamplog.IDLifetime {
+		return false
+	}
+	a.ReservedAt, a.Replayed, a.ReplayedCost = id.reservation, true, id.cost
+	return true
 }
 
 func (m modelIDs) add(q timestamplog.Request, reservation int64) {

@@ -96,11 +96,8 @@ func (s *shard) judgeCounter(c *counting, hash uint64, now int64, q *timestamplo
 	if verdict.Changed && !q.Peek {
 		s.keep(c, hash, now, q)
 	}
-	if q.ID != "" && !q.Peek {
-		if reservation, known := s.ids.reservationOf(q.LogID, q.ID, now); known {
-			r.ReservedAt, r.Replayed = reservation, true
-			return
-		}
+	if s.ids.replay(q, r, now) {
+		return
 	}
 	if r.ReservedAt = verdict.AllowedAt; !verdict.Allowed {
 		c.refuse(verdict, r)

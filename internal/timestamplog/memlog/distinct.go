@@ -87,11 +87,8 @@ func (s *shard) judgeDistinct(hash uint64, now int64, q *timestamplog.Request, r
 		s.ids.shiftTimes(q.LogID, v.behind)
 		v.behind = 0
 	}
-	if q.ID != "" && !q.Peek {
-		if reservation, known := s.ids.reservationOf(q.LogID, q.ID, now); known {
-			r.ReservedAt, r.Replayed = reservation, true
-			return v
-		}
+	if s.ids.replay(q, r, now) {
+		return v
 	}
 	v.judge(q, r)
 	return v

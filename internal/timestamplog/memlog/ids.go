@@ -42,15 +42,27 @@ type named struct {
 	charged
 }
 
-// reservationOf returns the reservation of an ID, and whether the ID is known.
-func (s *ids) reservationOf(log timestamplog.LogID, id string, now int64) (reservation int64, known bool) {
+// reservationOf returns the reservation and the cost of an ID, and whether the ID is known.
+func (s *ids) reservationOf(log timestamplog.LogID, id string, now int64) (of charged, known bool) {
 	l := s.logs[log]
 	if l == nil {
-		return 0, false
+		return charged{}, false
 	}
-	c, known := l.reservations[id]
-	reservation = c.reservation - l.shifted
-	return reservation, known && now < reservation+timestamplog.IDLifetime
+	of, known = l.reservations[id]
+	of.reservation -= l.shifted
+	return of, known && now < of.reservation+timestamplog.IDLifetime
+}
+
+// replay answers q as it was answered before if its ID is known, and reports whether it is.
+func (s *ids) replay(q *timestamplog.Request, r *timestamplog.Result, now int64) bool {
+	if q.ID == "" || q.Peek {
+		return false
+	}
+	of, known := s.reservationOf(q.LogID, q.ID, now)
+	if known {
+		r.ReservedAt, r.Replayed, r.ReplayedCost = of.reservation, true, int(of.cost)
+	}
+	return known
 }
 
 // add makes an ID known until IDLifetime after its reservation. Strings are copied, because

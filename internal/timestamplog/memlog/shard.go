@@ -111,11 +111,8 @@ func (s *shard) judge(hash uint64, now int64, q *timestamplog.Request, r *timest
 		s.ids.shiftTimes(q.LogID, v.behind)
 		v.behind = 0
 	}
-	if q.ID != "" && !q.Peek {
-		if reservation, known := s.ids.reservationOf(q.LogID, q.ID, now); known {
-			r.ReservedAt, r.Replayed = reservation, true
-			return k
-		}
+	if s.ids.replay(q, r, now) {
+		return k
 	}
 	v.judge(q, r)
 	return k

@@ -430,12 +430,12 @@ local function decide(name, stack, cost, flags, id, ids)
   if #stack.rules == 0 then return ALLOWED, '' end
   if stack.engine or not open(name) or not ordinary then return decide_rare(name, stack, cost, flags, id, ids), '' end
   local peek, detail = flags % 2 == PEEK, flags >= DETAIL
-  local known, expires, _
-  if id and not peek then known, _, expires = known_reservation(ids, id) end
+  local known, known_cost, expires
+  if id and not peek then known, known_cost, expires = known_reservation(ids, id) end
   local longest, by = longest_wait(stack, cost, 0, count, age)
   local answer, ttl = ALLOWED, NEVER
   if known then
-    answer = REPEATED .. pack('>I8', known)
+    answer = REPEATED .. pack('>I8I4', known, known_cost)
   elseif by then
     -- A stack with a shorter window may have left a log that expires before the wait ends.
     if not peek and count > 0 then ttl = newest + window - now end

@@ -208,6 +208,9 @@ func (r *reader) result(now int64, it *item) timestamplog.Result {
 	case saysReservation, saysRepeated:
 		result.Allowed, result.Replayed = true, says == saysRepeated
 		result.ReservedAt = int64(binary.BigEndian.Uint64(r.next(8)))
+		if result.Replayed {
+			result.ReplayedCost = int(binary.BigEndian.Uint32(r.next(4)))
+		}
 	case saysRefused, saysWaits:
 		r.refusal(&result, it.rules, says == saysWaits)
 		if r.short {

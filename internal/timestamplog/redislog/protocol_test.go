@@ -116,7 +116,10 @@ func TestReadReplyReadsEveryAnswerOfReserve(t *testing.T) {
 		want        timestamplog.Result
 	}{
 		{"a reservation ahead", "\x04" + word(reservation), timestamplog.Result{Allowed: true, ReservedAt: reservation, Rule: -1}},
-		{"one that was charged before", "\x03" + word(reservation), timestamplog.Result{Allowed: true, ReservedAt: reservation, Replayed: true, Rule: -1}},
+		{
+			"one that was charged before", "\x03" + word(reservation) + "\x00\x00\x00\x07",
+			timestamplog.Result{Allowed: true, ReservedAt: reservation, Replayed: true, ReplayedCost: 7, Rule: -1},
+		},
 		{
 			"a rule that waits for its boundary, and longer for reservations ahead", "\x05\x01" + word(90_000) + word(50_000) + word(70_000),
 			timestamplog.Result{RetryAt: now + 90_000, Rule: 1, Boundary: now + 50_000 - 60_000, RefusalValidUntil: now + 70_000},

@@ -10,6 +10,7 @@
 --   shift    by how much the log must be shifted because the clock stepped back
 --   lift     how far the newest reservation is in the future after that
 --   known    the reservation of an earlier request with the same id that was charged
+--   known_cost  its cost
 --   expires  the third result of known_reservation
 --   wait     how long from now until the reservation of the request, or FOREVER
 --   retry    0 if it is allowed, otherwise how long until it will be, or FOREVER
@@ -170,8 +171,7 @@ local function load_and_judge(v, max_wait)
   if v.shift > 0 and not v.peek then v.engine.move(v) end
   v.engine.judge(v, max_wait)
   if v.id and not v.peek then
-    local reservation, _, expires = known_reservation(v.ids, v.id)
-    v.known, v.expires = reservation, expires
+    v.known, v.known_cost, v.expires = known_reservation(v.ids, v.id)
   end
   if v.known then v.wait, v.retry = 0, 0 end
 end
@@ -201,7 +201,7 @@ local function reply(v, at, stays)
   if v.foreign then return FOREIGN end
   local answer, ttl = ALLOWED, FOREVER
   if v.known then
-    answer = REPEATED .. pack('>I8', v.known)
+    answer = REPEATED .. pack('>I8I4', v.known, v.known_cost)
   elseif v.retry > 0 then
     local by = v.by or v.stack.rules[#v.stack.rules]
     ttl = stays and not v.peek and max(0, v.engine.ttl(v)) or 0
@@ -309,7 +309,7 @@ end
 --         hexadecimal digits
 -- ARGV 4+ the stacks, as read_stack parses them
 -- return  as stint_decide, and in addition these answers:
---         3  allowed and charged before: the reservation in 8 bytes
+--         3  allowed and charged before: the reservation in 8 bytes and its cost in 4
 --         4  allowed later: the reservation in 8 bytes
 --         5  refused: the index of the rule in 1 byte; the wait in 8; in 8 the wait that this
 --            rule alone demands, 0 if it is that of reservations or of a counter; and in 8
