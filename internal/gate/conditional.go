@@ -258,13 +258,13 @@ func (g *Gate) decideEach(ctx context.Context, batch *scratch, decisions []Decis
 // check used nothing of it. d also takes the first shadow decision, or one that refuses if its
 // own allows.
 func (d *Decision) settle() {
-	worst := -1
+	worst, replayed := -1, d.Replayed
 	for i := range d.Additional {
 		a := &d.Additional[i]
 		if d.Degraded == "" {
 			d.Degraded = a.Degraded
 		}
-		d.Replayed = d.Replayed || a.Replayed
+		replayed = replayed || a.Replayed
 		if d.Shadow == nil || d.Shadow.Outcome == Allowed && a.Shadow != nil && a.Shadow.Outcome != Allowed {
 			d.Shadow, a.Shadow = a.Shadow, d.Shadow
 		}
@@ -287,15 +287,22 @@ func (d *Decision) settle() {
 		d.Check.Cost, a.Check.Cost = a.Check.Cost, d.Check.Cost
 		d.describeRequest()
 	}
+	d.Replayed = replayed
 	d.Additional = slices.DeleteFunc(d.Additional, func(a Decision) bool { return a.Policy == nil && a.Shadow == nil })
 }
 
-// isWorse reports whether d refuses more gravely than other, or equally but for longer.
+// isWorse reports whether d refuses more gravely than other, or equally but for longer. Of two
+// that allow, the one with the later reservation is worse: the policies of a request have one
+// common reservation, but one that charges nothing has none, and one that replays keeps an
+// earlier one.
 func (d *Decision) isWorse(other *Decision) bool {
-	if gravity[d.Outcome] != gravity[other.Outcome] {
+	switch {
+	case gravity[d.Outcome] != gravity[other.Outcome]:
 		return gravity[d.Outcome] > gravity[other.Outcome]
+	case d.Outcome == Allowed:
+		return d.Delay > other.Delay || d.Delay == other.Delay && d.ReservedAt.After(other.ReservedAt)
 	}
-	return d.Outcome != Allowed && d.Answer.isLonger(&other.Answer)
+	return d.Answer.isLonger(&other.Answer)
 }
 
 // withdraw changes d, which was decided as one of several, to a decision that was charged

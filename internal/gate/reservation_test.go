@@ -108,6 +108,33 @@ func TestRepeatedRequestWithAnotherCostHasTheHandleOfItsReservation(t *testing.T
 	}
 }
 
+// A policy with an outcome that a check names has no reservation itself.
+func TestReservationBesideAPolicyThatChargesNothingHasAHandle(t *testing.T) {
+	n := newNode(t, policy(t, 1, "login", "*", "1/10s", when(t, "/login", "")), policy(t, 2, "guessing", "*", "1/10s", counts("login_failed")))
+	login := func(c *Check) { withRequest("POST", "/login")(c); c.Policy = "guessing" }
+	n.check(t, "token:a", login)
+	d := n.check(t, "token:a", login, waits(time.Minute))
+	if d.Outcome != Allowed || d.Delay != 10*time.Second || !d.ReservedAt.Equal(n.clock().Add(10*time.Second)) || d.Policy.Name != "login" {
+		t.Errorf("got %s under %s in %s, reserved for %s; want a reservation under login in 10s", d.Outcome, d.Policy.Name, d.Delay, d.ReservedAt)
+	}
+	n.wantCancelled(t, d.Handle, true)
+	if d := n.check(t, "token:a", login, waits(time.Minute), peeks); d.Delay != 10*time.Second {
+		t.Errorf("after Cancel the delay is %s, want 10s", d.Delay)
+	}
+}
+
+// A request that comes again with other conditions is charged to the policies that do not know it.
+func TestPartlyRepeatedRequestWaitsForItsNewReservation(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "5/10s"), policy(t, 2, "login", "*", "1/10s", when(t, "/login", "")))
+	n.check(t, "token:a", withRequest("POST", "/login"))
+	n.check(t, "token:a", named("first"), waits(time.Minute), withRequest("GET", "/a"))
+	d := n.check(t, "token:a", named("first"), waits(time.Minute), withRequest("POST", "/login"))
+	if d.Outcome != Allowed || !d.Replayed || d.Delay != 10*time.Second || d.ReservedAt.IsZero() {
+		t.Errorf("got %s, replayed %v, in %s, reserved for %s; want a reservation in 10s", d.Outcome, d.Replayed, d.Delay, d.ReservedAt)
+	}
+	n.wantCancelled(t, d.Handle, true)
+}
+
 func TestReservationIsCancelledInTheLogOfTheShadowPolicyToo(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "1/10s"), policy(t, 2, "trial", "*", "1/10s", mode(rules.Shadow)))
 	n.check(t, "token:a")
