@@ -11,12 +11,12 @@ import (
 
 // DecideAllOrApart is DecideAll for gateways, which cannot ask about their keys one by one and
 // may let a request pass if the answer is an error. If the logs of the keys are in different
-// slots of a Redis Cluster, it first peeks at each and then charges each if none is refused.
-// Another request may use up a limit in between: then the request is refused although some of its
-// keys were charged. MaxWait must be 0.
+// slots of a Redis Cluster, or more than one call of the log decides, it first peeks at each and
+// then charges each if none is refused. Another request may use up a limit in between: then the
+// request is refused although some of its keys were charged. MaxWait must be 0.
 func (g *Gate) DecideAllOrApart(ctx context.Context, checks []Check) (Combined, error) {
 	c, err := g.DecideAll(ctx, checks)
-	if !errors.Is(err, timestamplog.ErrCrossSlot) {
+	if !errors.Is(err, timestamplog.ErrCrossSlot) && !errors.Is(err, errTooMany) {
 		return c, err
 	}
 	asked := slices.Clone(checks)

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stint-dev/stint/internal/conditions"
@@ -18,4 +19,28 @@ func TestFurtherKeyOfKeysInOtherSlotsIsChargedOnce(t *testing.T) {
 			t.Errorf("request %d is %s, %v; want %s", i+1, all.Outcome, err, want)
 		}
 	}
+}
+
+// A client chooses how many values its request has, and may not thereby get an error in place of an
+// answer: a gateway may let a request pass then.
+func TestGatewayIsAnsweredThoughOneCallOfTheLogCannotDecideAllKeys(t *testing.T) {
+	onEveryLog(t, func(t *testing.T, n *node) {
+		var values []string
+		for i := range 16 {
+			values = append(values, fmt.Sprint("header:x-user:", i))
+		}
+		request := func(c *Check) { c.Request = conditions.NewRequest("/api/a", "GET", "", "example.org") }
+		if _, err := n.DecideAll(t.Context(), checks(t, values, request)); fieldOf(err) != "keys" {
+			t.Fatalf("DecideAll: got %v, want an error about keys", err)
+		}
+		for i, want := range []Outcome{Allowed, Allowed, Limited} {
+			all, err := n.DecideAllOrApart(t.Context(), checks(t, values, request))
+			if err != nil || all.Outcome != want {
+				t.Fatalf("request %d is %s, %v; want %s", i+1, all.Outcome, err, want)
+			}
+		}
+		if d := n.check(t, values[0]); d.Outcome != Allowed {
+			t.Errorf("a check of one value outside /api is %s", d.Outcome)
+		}
+	}, policy(t, 1, "default", "*", "100/m"), policy(t, 2, "api", "*", "2/m", when(t, "/api/*", "")), policy(t, 3, "reads", "*", "9/m", when(t, "", "GET")))
 }

@@ -124,6 +124,9 @@ func inCheck(i int, err error) error {
 	return &in
 }
 
+// errTooMany is the cause of the error for checks with more logs than one call of the log decides.
+var errTooMany = errors.New("too many logs for one call")
+
 // decideAsOne decides prepared decisions and their Additional, all or nothing, and returns the
 // gravest outcome. If that is not Allowed, nothing was charged, and shadow policies that need a
 // log were not asked.
@@ -138,7 +141,9 @@ func (g *Gate) decideAsOne(ctx context.Context, s *scratch, decisions []Decision
 		refused = s.askUncharged(ctx, g) || refused
 	}
 	if len(s.requests) > timestamplog.MaxCombined {
-		return "", fault.Field("keys", "are decided by %d policies; the most in one check is %d", len(s.requests), timestamplog.MaxCombined)
+		mistake := fault.Field("keys", "are decided by %d policies; the most in one check is %d", len(s.requests), timestamplog.MaxCombined)
+		mistake.Err = errTooMany
+		return "", mistake
 	}
 	if err := s.checkReservable(); err != nil {
 		return "", err
