@@ -3,6 +3,7 @@ package gate
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -132,9 +133,16 @@ func (w *randomChecks) try(checks []Check) {
 	}
 }
 
-// again sends allowed checks a second time, and may cancel their reservation.
+// again sends allowed checks a second time, perhaps with other costs, and may cancel their
+// reservation.
 func (w *randomChecks) again(checks []Check, got Combined) {
 	w.t.Helper()
+	first := checks
+	if checks = slices.Clone(checks); w.IntN(2) == 0 {
+		for i := range checks {
+			checks[i].Cost = 1
+		}
+	}
 	if again, err := w.ask(checks, false); err != nil || again.Outcome != Allowed || !again.ReservedAt.Equal(got.ReservedAt) || again.Handle != got.Handle {
 		w.t.Fatalf("%+v sent again: %s for %s, %v; want %s", checks, again.Outcome, again.ReservedAt, err, got.ReservedAt)
 	}
@@ -142,7 +150,7 @@ func (w *randomChecks) again(checks []Check, got Combined) {
 		return
 	}
 	w.wantCancelled(w.t, got.Handle, true)
-	if after, err := w.ask(checks, true); err != nil || after.Outcome != Allowed || after.Delay != got.Delay {
+	if after, err := w.ask(first, true); err != nil || after.Outcome != Allowed || after.Delay != got.Delay {
 		w.t.Fatalf("%+v after Cancel: %s in %s, %v; want in %s", checks, after.Outcome, after.Delay, err, got.Delay)
 	}
 }
