@@ -133,7 +133,7 @@ var errTooMany = errors.New("too many logs for one call")
 func (g *Gate) decideAsOne(ctx context.Context, s *scratch, decisions []Decision) (Outcome, error) {
 	refused := gravest(decisions) != Allowed
 	for i := range decisions {
-		if !refused || decisions[i].Additional == nil || decisions[i].Check.ChargeAlways {
+		if gravest(decisions[i:i+1]) == Allowed || decisions[i].Check.ChargeAlways {
 			s.askEnforcing(&decisions[i])
 		}
 	}

@@ -140,6 +140,26 @@ func TestCancelUndoesAllPartsOfAConditionalReservation(t *testing.T) {
 	}
 }
 
+// Each part of a check of several keys says what its own policies say, also where another part is
+// refused without the log.
+func TestPartWithConditionsIsAskedBesideABlockedKey(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "9/m"), policy(t, 2, "login", "token:*", "1/m", when(t, "/login", "POST")))
+	n.block(t, "b", "ip:203.0.113.1", n.clock().Add(time.Second))
+	n.check(t, "token:a", withRequest("POST", "/login"))
+	j := n.checkAll(t, []string{"ip:203.0.113.1", "token:a"}, withRequest("POST", "/login"))
+	if j.Outcome != Blocked || j.RetryAfter() != time.Minute {
+		t.Errorf("got %s for %s, want blocked for 1m", j.Outcome, j.RetryAfter())
+	}
+	if part := j.Decisions[1]; part.Outcome != Limited || part.Policy.Name != "login" {
+		t.Errorf("the token is %s, want limited by login", part.Outcome)
+	}
+	n.advance(time.Minute)
+	j = n.checkAll(t, []string{"ip:203.0.113.1", "token:a"}, withRequest("POST", "/login"))
+	if j.Outcome != Allowed {
+		t.Errorf("a minute later the check is %s", j.Outcome)
+	}
+}
+
 func TestCostAboveAConditionalLimitIsRefused(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "10/m"), policy(t, 2, "login", "*", "1/m", when(t, "/login", "")))
 	c := Check{Key: key(t, "token:a"), Cost: 2}
