@@ -102,9 +102,9 @@ func everything(set *blocks.Set, now *moment, f Filter, without map[target]bool)
 				continue
 			}
 			for _, t := range now.targets(e.Pattern) {
-				b, is := now.ban(t, e.Pattern)
+				b, is := now.ban(t, e.Pattern, &f)
 				// Two blocks that are cut may have the same part. It is sent once.
-				if own := now.block(e.Pattern); !is || b.entry != own.ID || without[t] || !f.Selects(b) {
+				if own := now.block(e.Pattern); !is || b.entry != own.ID || without[t] {
 					continue
 				}
 				if !yield(b) {
@@ -201,9 +201,9 @@ func (c *comparison) pattern(p keys.Pattern, again bool) {
 
 func (c *comparison) target(a affected) {
 	t, p := a.target, a.pattern
-	before, wasBefore := c.selected(c.before, t, p)
-	last, was := c.selected(c.last, t, p)
-	now, is := c.selected(c.now, t, p)
+	before, wasBefore := c.before.ban(t, p, &c.pull.Filter)
+	last, was := c.last.ban(t, p, &c.pull.Filter)
+	now, is := c.now.ban(t, p, &c.pull.Filter)
 	isShorter := was && is && last.outlasts(now) && !c.pull.Startup
 	if wasBefore && was && before.outlasts(last) {
 		was = false // deleted in the last pull, to be announced now
@@ -218,10 +218,4 @@ func (c *comparison) target(a affected) {
 	case is && (!was || a.again || now.outlasts(last)):
 		c.fresh = append(c.fresh, now)
 	}
-}
-
-// selected returns the ban of a target at a moment if the filter selects it.
-func (c *comparison) selected(m *moment, t target, p keys.Pattern) (Ban, bool) {
-	b, is := m.ban(t, p)
-	return b, is && c.pull.Filter.Selects(b)
 }

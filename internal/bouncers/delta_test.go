@@ -28,12 +28,18 @@ func newFixture(t *testing.T) *fixture {
 
 func (w *fixture) add(kind blocks.Kind, pattern string, lasts time.Duration) *blocks.History {
 	w.Helper()
+	return w.addFor("by hand", kind, pattern, lasts)
+}
+
+// addFor adds an entry with a reason.
+func (w *fixture) addFor(reason string, kind blocks.Kind, pattern string, lasts time.Duration) *blocks.History {
+	w.Helper()
 	p, err := keys.Parser{}.Pattern(pattern)
 	if err != nil {
 		w.Fatal(err)
 	}
 	w.revision++
-	e := &blocks.Entry{ID: fmt.Sprintf("0193a000-0000-7000-8000-%012d", w.revision), Kind: kind, Pattern: p, Reason: "by hand", Revision: w.revision}
+	e := &blocks.Entry{ID: fmt.Sprintf("0193a000-0000-7000-8000-%012d", w.revision), Kind: kind, Pattern: p, Reason: reason, Revision: w.revision}
 	if lasts > 0 {
 		e.Expires = w.now.Add(lasts)
 	}

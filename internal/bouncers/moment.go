@@ -103,12 +103,12 @@ func (m *moment) exempts(p keys.Pattern) bool {
 	return false
 }
 
-// ban returns the longest ban of a target by any block. key is the pattern of a target that is
-// not a network.
-func (m *moment) ban(t target, key keys.Pattern) (found Ban, is bool) {
+// ban returns the longest ban of a target that a filter selects, by any block. key is the pattern
+// of a target that is not a network.
+func (m *moment) ban(t target, key keys.Pattern, f *Filter) (found Ban, is bool) {
 	take := func(p keys.Pattern) {
 		if e := m.block(p); e != nil {
-			if b := banOf(t, e); !is || b.outlasts(found) {
+			if b := banOf(t, e); f.Selects(b) && (!is || b.outlasts(found)) {
 				found, is = b, true
 			}
 		}

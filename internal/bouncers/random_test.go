@@ -16,11 +16,24 @@ import (
 // exactly what is blocked, and after one pull nothing else, even if the node has swept expired
 // entries.
 func TestFirewallFollowsAnyChanges(t *testing.T) {
+	t.Run("any reason", func(t *testing.T) { followAnyChanges(t, Filter{}) })
+	t.Run("one reason", func(t *testing.T) { followAnyChanges(t, Filter{Containing: []string{"ssh"}}) })
+}
+
+func followAnyChanges(t *testing.T, f Filter) {
 	patterns := []string{
 		"ip:192.0.2.0/28", "ip:192.0.2.0/29", "ip:192.0.2.4/30", "ip:192.0.2.5", "ip:192.0.2.6", "ip:192.0.2.8/29", "ip:192.0.2.12",
 	}
 	rapid.Check(t, func(r *rapid.T) {
 		w := newFixture(t)
+		w.filter = f
+		// mustDrop reports whether a block that the filter selects refuses an address.
+		mustDrop := func(a netip.Addr) bool {
+			k := keys.Parser{}.AddressKey(a)
+			return w.set.Match(k, w.now).Refuses() && slices.ContainsFunc(w.set.Selecting(blocks.Block, k, w.now), func(e *blocks.Entry) bool {
+				return f.Selects(Ban{Scope: ScopeIP, Reason: e.Reason})
+			})
+		}
 		elements := map[string]time.Time{}
 		pull := func(complete bool) {
 			d := w.delta(w.cursor.Last.Revision == 0)
@@ -39,7 +52,7 @@ func TestFirewallFollowsAnyChanges(t *testing.T) {
 			}
 			w.cursor = d.Cursor
 			for a, n := netip.MustParseAddr("192.0.2.0"), 0; n < 16; a, n = a.Next(), n+1 {
-				refused := w.set.Match(keys.Parser{}.AddressKey(a), w.now).Refuses()
+				refused := mustDrop(a)
 				has := false
 				for v, ends := range elements {
 					network, err := netip.ParsePrefix(v)
@@ -61,6 +74,7 @@ func TestFirewallFollowsAnyChanges(t *testing.T) {
 			if kind == blocks.Exemption && rapid.IntRange(0, 9).Draw(r, "all") == 0 {
 				pattern = "ip:*"
 			}
+			reason := rapid.SampledFrom([]string{"ssh", "web"}).Draw(r, "reason")
 			lasts := time.Duration(rapid.IntRange(1, 60).Draw(r, "seconds")) * time.Second
 			i := slices.IndexFunc(w.entries, func(h *blocks.History) bool {
 				return h.Kind == kind && h.Pattern.String() == pattern && h.ActiveAt(w.now)
@@ -73,9 +87,9 @@ func TestFirewallFollowsAnyChanges(t *testing.T) {
 			case what == "sweep":
 				w.set.Sweep(w.now)
 			case i < 0 && what == "set":
-				w.add(kind, pattern, lasts)
+				w.addFor(reason, kind, pattern, lasts)
 			case i >= 0 && what == "set":
-				w.expire(w.entries[i], lasts)
+				w.change(w.entries[i], func(e *blocks.Entry) { e.Expires, e.Reason = w.now.Add(lasts), reason })
 			case i >= 0:
 				w.end(w.entries[i])
 			}
