@@ -28,6 +28,8 @@ func TestCrowdSecDoorAnswersBadInput(t *testing.T) {
 		{"no valid address", "GET /v1/decisions?ip=example.org HTTP/1.1\r\n" + head + "\r\n", []int{400}},
 		{"two addresses", "GET /v1/decisions?ip=192.0.2.1,192.0.2.2 HTTP/1.1\r\n" + head + "\r\n", []int{400}},
 		{"a NUL in an address", "GET /v1/decisions?ip=192.0.2.1%00 HTTP/1.1\r\n" + head + "\r\n", []int{400}},
+		{"an empty address", "GET /v1/decisions?ip= HTTP/1.1\r\n" + head + "\r\n", []int{400}},
+		{"an empty range", "GET /v1/decisions?range= HTTP/1.1\r\n" + head + "\r\n", []int{400}},
 		{"no valid range", "GET /v1/decisions?range=192.0.2.0/33 HTTP/1.1\r\n" + head + "\r\n", []int{400}},
 		{"a mapped range", "GET /v1/decisions?range=::ffff:192.0.2.0/120 HTTP/1.1\r\n" + head + "\r\n", []int{400}},
 		{"a filter of 100 texts", "GET /v1/decisions/stream?scopes=ip" + strings.Repeat(",ip", 99) + " HTTP/1.1\r\n" + head + "\r\n", []int{200}},

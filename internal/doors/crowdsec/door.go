@@ -81,8 +81,8 @@ func (d *Door) handleDecisions(c *httpserver.Call) error {
 	if isProbe(c) {
 		return answerText(c, none)
 	}
-	if q.kind != "" && q.kind != banType {
-		return answerText(c, none) // every block is a ban
+	if q.none || q.kind != "" && q.kind != banType { // every block is a ban
+		return answerText(c, none)
 	}
 	if q.isOpen() {
 		return d.answerAll(c, d.cases.All(q.filter))
@@ -102,7 +102,15 @@ func (d *Door) find(q *query) ([]bouncers.Ban, error) {
 	case q.network.IsValid():
 		return d.cases.OfRange(q.network, q.filter), nil
 	}
-	return d.cases.OfKey(q.scope, q.value, q.filter)
+	var all []bouncers.Ban
+	for _, scope := range q.scopes {
+		found, err := d.cases.OfKey(scope, q.value, q.filter)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
 }
 
 func (d *Door) handleStream(c *httpserver.Call) error {

@@ -3,6 +3,7 @@ package crowdsec
 import (
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/stint-dev/stint/internal/bouncers"
@@ -15,9 +16,10 @@ type query struct {
 	startup bool
 	address netip.Addr
 	network netip.Prefix
-	scope   string
-	value   string
-	kind    string // type of decisions
+	value   string   // of keys that are not addresses
+	scopes  []string // of value
+	none    bool     // a value that no ban has
+	kind    string   // type of decisions
 	filter  bouncers.Filter
 }
 
@@ -28,7 +30,6 @@ func parseQuery(c *httpserver.Call) (*query, error) {
 	}
 	q := &query{
 		startup: values.Get("startup") == "true", kind: strings.ToLower(values.Get("type")),
-		scope: strings.ToLower(values.Get("scope")), value: values.Get("value"),
 	}
 	for name, into := range map[string]*[]string{
 		"scopes": &q.filter.Scopes, "origins": &q.filter.Origins,
@@ -38,32 +39,76 @@ func parseQuery(c *httpserver.Call) (*query, error) {
 			return nil, fault.Field(name, "has more than %d values", maxListed)
 		}
 	}
-	address, network := values.Get("ip"), values.Get("range")
-	switch q.scope {
-	case "ip":
-		address = q.value
-	case "range":
-		network = q.value
+	if err := q.parseValue(values); err != nil {
+		return nil, err
 	}
-	if address != "" {
-		if q.address, err = netip.ParseAddr(address); err != nil {
-			return nil, fault.Field("ip", "is not an IP address")
+	// A parameter without a value is refused: it would select everything, which a bouncer that asks
+	// about one address takes for a ban of that address.
+	if values.Has("ip") {
+		if err := q.parseAddress(values.Get("ip")); err != nil {
+			return nil, err
 		}
-		q.address = q.address.Unmap().WithZone("")
 	}
-	if network != "" {
-		if q.network, err = netip.ParsePrefix(network); err != nil || q.network.Addr().Is4In6() {
-			return nil, fault.Field("range", "is not a range, for example 192.0.2.0/24")
+	if values.Has("range") {
+		if err := q.parseNetwork(values.Get("range")); err != nil {
+			return nil, err
 		}
-		q.network = q.network.Masked()
 	}
 	return q, nil
 }
 
-// isOpen reports whether the query names no key, address or range, and so selects everything.
-func (q *query) isOpen() bool {
-	return !q.address.IsValid() && !q.network.IsValid() && (q.scope == "" || q.value == "")
+// parseValue reads the parameters scope and value.
+func (q *query) parseValue(values url.Values) error {
+	scope, value := strings.ToLower(values.Get("scope")), values.Get("value")
+	_, err := netip.ParsePrefix(value)
+	isNetwork := err == nil
+	_, err = netip.ParseAddr(value)
+	isAddress := err == nil
+	switch {
+	case !values.Has("value") && scope == "":
+		return nil
+	case !values.Has("value"):
+		q.filter.Scopes = append(q.filter.Scopes, scope)
+	case value == "":
+		q.none = true
+	case scope == "ip" || scope == "" && isAddress:
+		return q.parseAddress(value)
+	case scope == "range" || scope == "" && isNetwork:
+		return q.parseNetwork(value)
+	case scope != "":
+		q.value, q.scopes = value, []string{scope}
+	default:
+		q.value = value
+		for _, s := range q.filter.Scopes {
+			if s = strings.ToLower(s); s != "ip" && s != "range" && !slices.Contains(q.scopes, s) {
+				q.scopes = append(q.scopes, s)
+			}
+		}
+		q.none = len(q.scopes) == 0
+	}
+	return nil
 }
+
+func (q *query) parseAddress(text string) error {
+	address, err := netip.ParseAddr(text)
+	if err != nil {
+		return fault.Field("ip", "is not an IP address")
+	}
+	q.address = address.Unmap().WithZone("")
+	return nil
+}
+
+func (q *query) parseNetwork(text string) error {
+	network, err := netip.ParsePrefix(text)
+	if err != nil || network.Addr().Is4In6() {
+		return fault.Field("range", "is not a range, for example 192.0.2.0/24")
+	}
+	q.network = network.Masked()
+	return nil
+}
+
+// isOpen reports whether the query names no key, address or range, and so selects everything.
+func (q *query) isOpen() bool { return !q.address.IsValid() && !q.network.IsValid() && q.value == "" }
 
 // maxListed bounds the values of a parameter, since each block is compared with each value.
 const maxListed = 100
