@@ -38,7 +38,8 @@ var errUnreadable = errors.New("an answer that cannot be read")
 type call struct {
 	method   string // POST where it is ""
 	path     string
-	question any // nil for a call without a body
+	question any    // nil for a call without a body
+	body     []byte // the encoded question, in place of it
 	isBatch  bool
 }
 
@@ -49,11 +50,11 @@ type answerTo interface{ fits(status int) error }
 // when the last attempt was sent. The error is a *Problem about the question,
 // an *OutageError, or the context's.
 func (c *Client) ask(ctx context.Context, q call, into answerTo) (time.Time, error) {
-	var body []byte
+	body := q.body
 	if q.question != nil {
 		var err error
-		if body, err = json.Marshal(q.question); err != nil {
-			return time.Time{}, fmt.Errorf("client: the question cannot be encoded: %w", err)
+		if body, err = encode(q.question); err != nil {
+			return time.Time{}, err
 		}
 	}
 	first := time.Now()
@@ -79,6 +80,14 @@ func (c *Client) ask(ctx context.Context, q call, into answerTo) (time.Time, err
 		}
 		return sent, &OutageError{Attempts: attempt + 1, Err: err}
 	}
+}
+
+func encode(question any) ([]byte, error) {
+	body, err := json.Marshal(question)
+	if err != nil {
+		return nil, fmt.Errorf("client: the question cannot be encoded: %w", err)
+	}
+	return body, nil
 }
 
 func pauseBefore(retry int) time.Duration {

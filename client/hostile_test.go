@@ -10,9 +10,15 @@ import (
 	"github.com/stint-dev/stint/client"
 )
 
-// Visitors of a site may choose keys: a key that JSON cannot hold must not fail others of its batch.
-func TestInvalidUTF8KeyDoesNotFailItsBatch(t *testing.T) {
-	c, good, bad := connect(t, client.WithOutage(client.FailOpen)), fresh("user"), "user:\xff"
+// Visitors of a site may choose keys: one that JSON cannot hold, or that fills the question, must
+// not fail others of its batch.
+func TestInvalidKeyDoesNotFailItsBatch(t *testing.T) {
+	t.Run("not UTF-8", func(t *testing.T) { invalidKey(t, "user:\xff") })
+	t.Run("8 MiB", func(t *testing.T) { invalidKey(t, "user:"+strings.Repeat("x", 8<<20)) })
+}
+
+func invalidKey(t *testing.T, bad string) {
+	c, good := connect(t, client.WithOutage(client.FailOpen)), fresh("user")
 	var problem *client.Problem
 	isAbout := func(err error, field string) bool { return errors.As(err, &problem) && problem.Field == field }
 	if _, err := c.Check(t.Context(), client.Check{Key: bad}); !isAbout(err, "key") || client.ReplyTo(nil, err).Status != http.StatusBadRequest {
@@ -34,6 +40,13 @@ func TestInvalidUTF8KeyDoesNotFailItsBatch(t *testing.T) {
 	}
 	if items, err := c.Batch(t.Context(), []client.Check{{Key: bad}}); err != nil || !isAbout(items[0].Err, "key") {
 		t.Errorf("Batch of one invalid key: got %+v, %v", items, err)
+	}
+}
+
+func TestLongestKeyIsChecked(t *testing.T) {
+	key := fresh("user")
+	if d, err := connect(t).Check(t.Context(), client.Check{Key: key + strings.Repeat("x", 512-len(key))}); err != nil || !d.Allowed {
+		t.Errorf("a key of 512 bytes: got %+v, %v", d, err)
 	}
 }
 

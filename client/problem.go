@@ -57,15 +57,25 @@ func (p *Problem) aboutTheQuestion() bool {
 	return p.Status >= 400 && p.Status < 500
 }
 
-// checkKey returns the *Problem of a key that is no UTF-8, which JSON cannot hold: clients
-// choose keys, and one must not keep the others of its batch from being asked about.
+// maxKey is the length of the longest key, in bytes.
+const maxKey = 512
+
+// checkKey returns the *Problem of a key that is no UTF-8, which JSON cannot hold, or too long
+// for Stint, which limits the size of a question: clients choose keys, and one must not keep
+// the others of its batch from being asked about.
 func checkKey(key, field string) error {
-	if utf8.ValidString(key) {
+	problem := ""
+	switch {
+	case len(key) > maxKey:
+		problem = fmt.Sprintf("has %d bytes; at most %d are allowed", len(key), maxKey)
+	case !utf8.ValidString(key):
+		problem = "is not UTF-8; send text"
+	default:
 		return nil
 	}
 	return &Problem{
 		Type: "about:blank", Title: http.StatusText(http.StatusUnprocessableEntity), Status: http.StatusUnprocessableEntity,
-		Detail: field + ": is not UTF-8; send text", Code: "invalid", Field: field,
+		Detail: field + ": " + problem, Code: "invalid", Field: field,
 	}
 }
 

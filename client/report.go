@@ -95,7 +95,9 @@ type ReportedPolicy struct {
 // ReportItem answers one report of a batch: exactly one of the two is not nil.
 type ReportItem struct {
 	Reported *Reported
-	// Err is a *Problem if this report is invalid.
+	// Err is a *Problem if this report is invalid. If ReportBatch needed several calls, and not
+	// the first but a later one failed, it is the error of that one for each report without an
+	// answer.
 	Err error
 }
 
@@ -113,30 +115,35 @@ func (c *Client) Report(ctx context.Context, r Report) (*Reported, error) {
 	return answer.reported(), nil
 }
 
-// ReportBatch reports 1 to MaxBatch outcomes in one call, in order. The error is about
-// the whole batch, as described at Report.
+// ReportBatch reports 1 to MaxBatch outcomes in order, in one call, or in several if they have
+// more than 4 MiB together. The error is about the whole batch, as described at Report.
 func (c *Client) ReportBatch(ctx context.Context, reports []Report) ([]ReportItem, error) {
 	if len(reports) == 0 || len(reports) > MaxBatch {
 		return nil, fmt.Errorf("client: a batch of %d reports; send 1 to %d", len(reports), MaxBatch)
 	}
-	var send struct {
-		Reports []*wireReport `json:"reports"`
-	}
-	items, asked := make([]ReportItem, len(reports)), make([]int, 0, len(reports))
+	items := make([]ReportItem, len(reports))
+	var send []*wireReport
+	var asked []int
 	for i := range reports {
 		if items[i].Err = checkKey(reports[i].Key, "key"); items[i].Err == nil {
-			send.Reports, asked = append(send.Reports, c.wireReport(&reports[i])), append(asked, i)
+			send, asked = append(send, c.wireReport(&reports[i])), append(asked, i)
 		}
 	}
-	if len(asked) == 0 {
-		return items, nil
-	}
-	answers := wireReportBatch{sent: len(asked)}
-	if _, err := c.ask(ctx, call{path: pathReportBatch, question: &send, isBatch: true}, &answers); err != nil {
+	answered, err := inParts("reports", send, func(from, to int, body []byte) error {
+		answers := wireReportBatch{sent: to - from}
+		if _, err := c.ask(ctx, call{path: pathReportBatch, body: body, isBatch: true}, &answers); err != nil {
+			return err
+		}
+		for n, i := range asked[from:to] {
+			items[i].Reported, items[i].Err = readReported(answers.Answers[n])
+		}
+		return nil
+	})
+	if err != nil && answered == 0 {
 		return nil, err
 	}
-	for n, i := range asked {
-		items[i].Reported, items[i].Err = readReported(answers.Answers[n])
+	for _, i := range asked[answered:] {
+		items[i].Err = err
 	}
 	return items, nil
 }
