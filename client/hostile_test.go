@@ -43,6 +43,23 @@ func invalidKey(t *testing.T, bad string) {
 	}
 }
 
+// Eight values that visitors choose must fit into one question.
+func TestHostileValuesAreAccepted(t *testing.T) {
+	c, request := connect(t), client.Request{Path: "/" + strings.Repeat(`\`, 9000), Agent: strings.Repeat(`"`, 3000), Host: strings.Repeat(`"`, 300)}
+	for _, char := range []string{"\x01", "\xff", "\"", "\xffa", "\xff\"", "x", "\U0001F600", "\u2028"} {
+		values, meta := map[string]string{}, map[string]string{}
+		for _, name := range "abcdefgh" {
+			values[string(name)], meta[string(name)] = strings.Repeat(char, 100_000), strings.Repeat(`"`, 300)
+		}
+		if _, err := c.Report(t.Context(), client.Report{Key: fresh("user"), Outcome: "failed", Request: request, Values: values, Meta: meta}); err != nil {
+			t.Errorf("a report of %q: %v", char, err)
+		}
+		if d, err := c.Check(t.Context(), client.Check{Key: fresh("user"), Request: request, Values: values, Meta: meta}); err != nil || !d.Allowed {
+			t.Errorf("a check of %q: got %+v, %v", char, d, err)
+		}
+	}
+}
+
 func TestLongestKeyIsChecked(t *testing.T) {
 	key := fresh("user")
 	if d, err := connect(t).Check(t.Context(), client.Check{Key: key + strings.Repeat("x", 512-len(key))}); err != nil || !d.Allowed {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -172,21 +173,45 @@ func (c *Client) wireReport(r *Report) *wireReport {
 	return w
 }
 
-// cleanValues returns values that JSON can hold: clients choose them, and none must have
-// its check or report refused by them. Names and how many there are the program chooses.
+// cleanValues returns values that JSON can hold, cut to what is sent of them: clients choose
+// them, and none must have its check or report refused by them. Names and how many there are
+// the program chooses.
 func cleanValues(values map[string]string) map[string]string {
 	if len(values) == 0 {
 		return nil
 	}
 	clean := make(map[string]string, len(values))
 	for name, value := range values {
-		clean[name] = strings.ToValidUTF8(value[:min(len(value), maxValue)], "\uFFFD")
+		clean[name] = cutEncoded(strings.ToValidUTF8(value[:min(len(value), maxValue)], "\uFFFD"))
 	}
 	return clean
 }
 
-// maxValue bounds what is sent of a value, in bytes.
-const maxValue = 2048
+const (
+	// maxValue bounds what is sent of a value, in bytes.
+	maxValue = 2048
+	// maxEncoded bounds it in JSON, where a control character has six bytes: eight values must
+	// fit into a check.
+	maxEncoded = 2 * maxValue
+)
+
+func cutEncoded(value string) string {
+	size := 0
+	for i, r := range value {
+		switch {
+		case r < ' ':
+			size += len(`\u0000`)
+		case r == '"' || r == '\\':
+			size += 2
+		default:
+			size += utf8.RuneLen(r)
+		}
+		if size > maxEncoded {
+			return value[:i]
+		}
+	}
+	return value
+}
 
 type wireReported struct {
 	Key      string `json:"key"`

@@ -10,7 +10,7 @@ export function cutAttributes({ path, method, agent, host, ...rest }) {
 export function cutMeta(meta) {
   if (meta === undefined || meta === null) return undefined
   if (!isObject(meta)) return meta // which the server refuses, as a mistake of the application
-  return Object.fromEntries(Object.entries(meta).map(([name, value]) => [name, cut(value, 256) ?? value]))
+  return Object.fromEntries(Object.entries(meta).map(([name, value]) => [name, cut(textOf(value), 256) ?? textOf(value)]))
 }
 
 /** Returns a check or a report with all that clients choose cut to what the server takes. */
@@ -18,7 +18,7 @@ export function cutTexts(question) {
   const { request, meta, values } = question
   const fitting = { ...question, meta: cutMeta(meta) }
   if (isObject(request)) fitting.request = cutAttributes(request)
-  if (isObject(values)) fitting.values = Object.fromEntries(Object.entries(values).map(([name, value]) => [name, unicodeOf(value)]))
+  if (isObject(values)) fitting.values = Object.fromEntries(Object.entries(values).map(([name, value]) => [name, cutValue(textOf(value))]))
   return fitting
 }
 
@@ -48,5 +48,27 @@ function cut(text, most) {
   return bytes.toString('utf8', 0, end)
 }
 
-// Returns a text in which what is no Unicode is U+FFFD.
-const unicodeOf = (value) => (typeof value === 'string' ? Buffer.from(value).toString() : value)
+// Returns a value as a text: of a JSON body, clients choose the types too.
+function textOf(value) {
+  if (typeof value === 'string' || value === undefined) return value
+  return typeof value === 'object' ? JSON.stringify(value) : String(value)
+}
+
+const maxValue = 2048 // bytes
+const maxEncoded = 2 * maxValue // bytes in JSON, where a control character has six: eight values must fit into a check
+
+// Returns a value without what is no Unicode, cut to what is sent of it.
+function cutValue(value) {
+  if (value === undefined) return undefined
+  const text = Buffer.from(value.slice(0, maxValue)).subarray(0, maxValue).toString()
+  const sizeOf = (part) => Buffer.byteLength(JSON.stringify(part)) - 2
+  if (sizeOf(text) <= maxEncoded) return text
+  let size = 0
+  let end = 0
+  for (const char of text) {
+    size += sizeOf(char)
+    if (size > maxEncoded) break
+    end += char.length
+  }
+  return text.slice(0, end)
+}

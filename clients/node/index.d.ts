@@ -33,7 +33,7 @@ export interface Check extends Partial<Key> {
   meta?: Record<string, string>
   /** The attributes of the request, for policies with conditions; the guards fill them in. Long ones are cut, as are the values of meta. */
   request?: { path?: string, method?: string, agent?: string, host?: string, scope?: string }
-  /** Further values of the request, such as {account: 'alice'}, which distinct rules count: at most 8, or the check is refused with a StintError. Stint stores only a hash. */
+  /** Further values of the request, such as {account: 'alice'}, which distinct rules count: at most 8, or the check is refused with a StintError. Stint stores only a hash. Long values are cut, and what is not a string is sent as one. */
   values?: Record<string, string>
   /** Charges once for all checks with this text; a random one by default. */
   idempotency_key?: string
@@ -70,7 +70,7 @@ export interface Report {
   outcome: string
   /** The attributes of the request, for policies with conditions. Long ones are cut, as are the values of meta. */
   request?: { path?: string, method?: string, agent?: string, host?: string, scope?: string }
-  /** Further values of the request, such as {account: 'alice'}, which distinct rules count: at most 8, or the report is refused with a StintError. Stint stores only a hash. */
+  /** Further values of the request, such as {account: 'alice'}, which distinct rules count: at most 8, or the report is refused with a StintError. Stint stores only a hash. Long values are cut, and what is not a string is sent as one. */
   values?: Record<string, string>
   /** When it happened, in RFC 3339; now by default. What is more than ten minutes late is not counted. */
   at?: string

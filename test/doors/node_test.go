@@ -3,6 +3,7 @@ package doors
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -140,6 +141,13 @@ app.get('/long', async (request, response) => {
   const { decision } = await stint.check({ key: 'user:d', ...long })
   response.send(policies[0].result + ' ' + decision)
 })
+app.use(express.json())
+app.post('/chosen', async (request, response) => {
+  const chosen = { request: { path: '/login' }, values: request.body, meta: request.body }
+  const { policies } = await stint.report({ key: 'user:' + request.query.user, outcome: 'login_failed', ...chosen })
+  const { decision } = await stint.check({ key: 'user:' + request.query.user, ...chosen })
+  response.send(policies[0].result + ' ' + decision)
+})
 app.use(async (request, response) => {
   const { policies } = await stint.report({ key: 'user:' + request.query.user, outcome: 'login_failed', request: { path: request.path } })
   response.send(JSON.stringify(policies.map(({ policy, result, refuses }) => [policy, result, refuses])))
@@ -157,6 +165,15 @@ func TestNodePackageReportsOutcomes(t *testing.T) {
 	} {
 		if r := s.get(c.path); r.status != http.StatusOK || r.body != c.body {
 			t.Errorf("%s: got %d %s, want %s", c.path, r.status, r.body, c.body)
+		}
+	}
+	for name, body := range map[string]string{
+		"types":              `{"a":1,"b":["x"],"c":{"toString":1},"d":null,"e":true,"f":""}`,
+		"a long value":       `{"a":"` + strings.Repeat("x", 90_000) + `"}`,
+		"control characters": `{"` + strings.Join(strings.Split("abcdefgh", ""), `":"`+strings.Repeat(`\u0001`, 2000)+`","`) + `":""}`,
+	} {
+		if r := s.send(http.MethodPost, "/chosen?user="+url.QueryEscape(name), body, "Content-Type: application/json"); r.status != http.StatusOK || r.body != "charged allowed" {
+			t.Errorf("%s: got %d %s", name, r.status, r.body)
 		}
 	}
 	s.expect("a user with two failed logins", s.get("/login?user=a"), http.StatusTooManyRequests)
