@@ -55,8 +55,10 @@ type Transport struct {
 }
 
 // HostKey returns "host:" and the host that a request goes to, in lower case
-// and without its port.
-func HostKey(r *http.Request) string { return "host:" + strings.ToLower(r.URL.Hostname()) }
+// and without its port and the dot at its end.
+func HostKey(r *http.Request) string {
+	return "host:" + strings.TrimSuffix(strings.ToLower(r.URL.Hostname()), ".")
+}
 
 // RoundTrip waits and sends the request.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {

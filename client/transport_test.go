@@ -98,3 +98,15 @@ func TestTransportWaitIsBoundedByTheHTTPClientTimeout(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestHostKeyIsTheSameForAllSpellingsOfAHost(t *testing.T) {
+	for _, target := range []string{"http://api.example.com", "https://API.example.com:8443/x", "http://api.example.com./", "http://api.example.com.:80/"} {
+		r, err := http.NewRequest(http.MethodGet, target, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if key := client.HostKey(r); key != "host:api.example.com" {
+			t.Errorf("%s: got %s", target, key)
+		}
+	}
+}
