@@ -148,4 +148,10 @@ func isRule(text string) bool {
 }
 
 // ceilSeconds rounds up to whole seconds.
-func ceilSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
+func ceilSeconds(d time.Duration) int64 {
+	seconds := int64(d / time.Second)
+	if d%time.Second > 0 {
+		seconds++
+	}
+	return seconds
+}

@@ -3,6 +3,7 @@ package client
 import (
 	"crypto/rand"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -207,7 +208,9 @@ func wait(ms *int64) time.Duration {
 	return milliseconds(*ms)
 }
 
-func milliseconds(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
+func milliseconds(ms int64) time.Duration {
+	return time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
+}
 
 // wireBatch is the answer to a batch.
 type wireBatch struct {

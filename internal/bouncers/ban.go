@@ -35,8 +35,8 @@ type Ban struct {
 	isPart  bool      // only a part of the block's network
 }
 
-// permanentFor is the announced duration of a permanent ban. The ban is sent again long before
-// its end.
+// permanentFor is the announced duration of a permanent ban, and of one that lasts longer. The ban
+// is sent again long before its end.
 const permanentFor = 10 * 365 * 24 * time.Hour
 
 // Duration returns how long the ban lasts from an instant, in whole seconds rounded
@@ -46,6 +46,9 @@ func (b Ban) Duration(now time.Time) time.Duration {
 		return permanentFor
 	}
 	left := b.Expires.Sub(now)
+	if left > permanentFor {
+		return permanentFor // rounding up what is left of some 292 years would overflow
+	}
 	return max((left + time.Second - 1).Truncate(time.Second), time.Second)
 }
 

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/stint-dev/stint/internal/blocks"
 )
 
 func TestDurationIsRoundedUpToWholeSeconds(t *testing.T) {
@@ -18,8 +20,10 @@ func TestDurationIsRoundedUpToWholeSeconds(t *testing.T) {
 			t.Errorf("Duration %s before the end: got %s, want %s", left, got, want)
 		}
 	}
-	if got := (Ban{}).Duration(now); got < 365*24*time.Hour {
-		t.Errorf("a permanent ban lasts %s", got)
+	for _, expires := range []time.Time{{}, now.AddDate(20, 0, 0), now.AddDate(293, 0, 0), blocks.LastExpiry} {
+		if got := (Ban{Expires: expires}).Duration(now); got != permanentFor {
+			t.Errorf("a ban until %s lasts %s, want %s", expires, got, permanentFor)
+		}
 	}
 }
 

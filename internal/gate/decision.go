@@ -5,6 +5,7 @@ package gate
 
 import (
 	"crypto/rand"
+	"math"
 	"time"
 
 	"github.com/stint-dev/stint/internal/blocks"
@@ -177,12 +178,16 @@ func (a *Answer) countedKey(c *Check) keys.Key {
 // DecidingRule returns the rule that refused, false if none did.
 func (d *Decision) DecidingRule() (rules.Rule, bool) { return decidingRule(d.Policy, d.Answer) }
 
-// RetryAfter returns how long to wait until RetryAt, zero if RetryAt is.
+// maxRetryAfter bounds RetryAfter, so that rounding it up does not overflow, here and in clients.
+const maxRetryAfter = math.MaxInt64 - time.Minute
+
+// RetryAfter returns how long to wait until RetryAt, zero if RetryAt is. A block may end thousands
+// of years ahead; the longest wait is some 292 years.
 func (a *Answer) RetryAfter() time.Duration {
 	if a.RetryAt.IsZero() {
 		return 0
 	}
-	return max(0, a.RetryAt.Sub(a.At))
+	return min(max(0, a.RetryAt.Sub(a.At)), maxRetryAfter)
 }
 
 // isLonger reports whether a makes the caller of a refused check wait longer than other.
