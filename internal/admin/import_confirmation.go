@@ -72,7 +72,7 @@ func needsConfirmation(c *Confirmation) *NeedsConfirmation {
 type judge struct {
 	entries *Entries
 	address netip.Addr // of the caller
-	rows    hash.Hash  // of all patterns
+	rows    hash.Hash  // of all patterns and their scopes
 
 	broad      []Finding // the first rows that are broad by themselves
 	broadCount int
@@ -98,8 +98,8 @@ func newJudge(e *Entries, address netip.Addr) *judge {
 
 func (j *judge) add(row blocklist.Row) {
 	p := row.Pattern
-	_, _ = io.WriteString(j.rows, p.String()) // a hash never fails
-	_, _ = j.rows.Write([]byte{'\n'})         // no pattern contains it
+	_, _ = io.WriteString(j.rows, p.String())          // a hash never fails
+	_, _ = io.WriteString(j.rows, "\n"+row.Scope+"\n") // none of them contains a line feed
 	reason := BroadReason(p)
 	if reason != "" {
 		j.broadCount++

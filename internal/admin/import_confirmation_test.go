@@ -88,6 +88,27 @@ func TestImportOfBroadPatternsNeedsConfirmation(t *testing.T) {
 	}
 }
 
+func TestConfirmationOfAScopeIsNotOneOfAllChecks(t *testing.T) {
+	f := newFixture(t, t.TempDir()+"/stint.db")
+	o := admin.ImportOptions{Format: admin.BlocksCSV}
+	run := func(file string) error {
+		_, err := f.Import(t.Context(), f.caller, strings.NewReader(file), o)
+		return err
+	}
+	err := run("pattern,scope\nip:*,login\n")
+	var needs *admin.NeedsConfirmation
+	if !errors.As(err, &needs) {
+		t.Fatalf("got %v", err)
+	}
+	o.Confirm = needs.Digest
+	if err := run("pattern,scope\nip:*,\n"); !fault.Is(err, fault.NeedConfirm) {
+		t.Errorf("without the scope: got %v, want that a confirmation is needed", err)
+	}
+	if err := run("pattern,scope\nip:*,login\n"); err != nil {
+		t.Errorf("with the scope: %v", err)
+	}
+}
+
 func TestRowsThatRefuseMuchTrafficNeedConfirmation(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		f.caller.Address = netip.Addr{}
