@@ -54,7 +54,7 @@ func (p *Proposals) closeCovered(ctx context.Context, now time.Time) error {
 		return err
 	}
 	for _, o := range open {
-		covering := p.coveringBlock(o.Pattern, now)
+		covering := p.covering(blocks.Block, o.Pattern, now)
 		if covering == nil {
 			continue
 		}
@@ -92,7 +92,7 @@ func (p *Proposals) Propose(ctx context.Context) ([]offences.Proposal, error) {
 	for i, network := range slices.Concat(crowded, derived) {
 		pattern := keys.NetworkPattern(network)
 		isDerived := i >= len(crowded)
-		if p.coveringBlock(pattern, now) != nil || isDerived && slices.Contains(crowded, network) {
+		if p.isSettled(pattern, now) || isDerived && slices.Contains(crowded, network) {
 			continue
 		}
 		evidence, activity, err := p.evidence(ctx, pattern, network, from, now, w)
@@ -116,16 +116,22 @@ func (p *Proposals) Propose(ctx context.Context) ([]offences.Proposal, error) {
 	return fresh, nil
 }
 
-// coveringBlock returns an active block that covers a whole range, nil for none.
-func (p *Proposals) coveringBlock(pattern keys.Pattern, now time.Time) *blocks.Entry {
+// isSettled reports whether a block of a range would change nothing, because the whole range is
+// blocked or exempt.
+func (p *Proposals) isSettled(pattern keys.Pattern, now time.Time) bool {
+	return p.covering(blocks.Block, pattern, now) != nil || p.covering(blocks.Exemption, pattern, now) != nil
+}
+
+// covering returns an active entry of a kind that covers a whole range, nil for none.
+func (p *Proposals) covering(kind blocks.Kind, pattern keys.Pattern, now time.Time) *blocks.Entry {
 	network, is := pattern.Network()
 	if !is {
 		return nil
 	}
 	k := (keys.Parser{IPv6Bits: 128}).AddressKey(network.Addr())
-	for _, b := range p.View.Blocks().Selecting(blocks.Block, k, now) {
-		if b.Pattern.Covers(pattern) {
-			return b
+	for _, e := range p.View.Blocks().Selecting(kind, k, now) {
+		if e.Pattern.Covers(pattern) {
+			return e
 		}
 	}
 	return nil
@@ -185,8 +191,8 @@ const (
 
 // Find returns a page of the proposals in a state, the newest first. cursor is that of the
 // previous page, "" for the first. A limit of 0 means 100. next is the cursor of the next page,
-// "" on the last. A proposal whose whole range is now blocked is not listed as open, although
-// only the next Propose closes it.
+// "" on the last. A proposal whose whole range is now blocked or exempt is not listed as open,
+// although only the next Propose closes it if it is blocked, and nothing does if it is exempt.
 func (p *Proposals) Find(ctx context.Context, state offences.ProposalState, cursor string, limit int) (found []*offences.Proposal, next string, err error) {
 	if limit == 0 {
 		limit = defaultFound
@@ -204,7 +210,7 @@ func (p *Proposals) Find(ctx context.Context, state offences.ProposalState, curs
 		if err != nil {
 			return nil, "", err
 		}
-		page = slices.DeleteFunc(page, func(o *offences.Proposal) bool { return p.coveringBlock(o.Pattern, now) != nil })
+		page = slices.DeleteFunc(page, func(o *offences.Proposal) bool { return p.isSettled(o.Pattern, now) })
 		found = append(found, page...)
 		if len(found) > limit {
 			found = found[:limit]

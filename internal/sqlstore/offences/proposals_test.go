@@ -109,6 +109,44 @@ func TestProposeSuggestsCountedNetworksByTheirMembers(t *testing.T) {
 	})
 }
 
+func TestExemptRangesAreNotProposed(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		n := newCounting(t, f.Offences, f.Clock, "a", nil)
+		s := service(f, n.policy)
+		propose := func(want string) {
+			t.Helper()
+			f.Clock.Advance(2 * time.Minute)
+			n.flush()
+			if _, err := s.Proposals.Propose(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			open, _, err := s.Proposals.Find(t.Context(), offences.OpenProposals, "", 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var found []string
+			for _, p := range open {
+				found = append(found, p.Pattern.String())
+			}
+			if got := strings.Join(found, " "); got != want {
+				t.Errorf("open proposals: %q, want %q", got, want)
+			}
+		}
+		for i := range 9 {
+			n.limited(fmt.Sprintf("ip:203.0.3.%d", i), 2)
+		}
+		propose("ip:203.0.3.0/24")
+		exemption := &blocks.Entry{ID: "a", Kind: blocks.Exemption, Pattern: keytest.Pattern(t, "ip:203.0.0.0/16"), Created: f.Clock.Now(), Expires: f.Clock.Now().Add(4 * time.Minute)}
+		s.View.Blocks().Apply(exemption, f.Clock.Now())
+		for i := range 9 {
+			n.limited(fmt.Sprintf("ip:203.0.4.%d", i), 2)
+		}
+		propose("")
+		f.Clock.Advance(2 * time.Minute)
+		propose("ip:203.0.4.0/24 ip:203.0.3.0/24")
+	})
+}
+
 func TestProposalsCoveredByBlockAreClosed(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", nil)
