@@ -107,6 +107,7 @@ func TestOverviewExplainsAttackAndOffersActions(t *testing.T) {
 	page.holds("of policy <a href=\"/policies/default\">").holds(`href="/blocks/new?pattern=ip%3A203.0.113.0%2F24&amp;reason=`)
 	page.holds("61 of its 256 addresses offended in 11 min, each at least ").holds("of the checks of the range were refused, reports over a limit included.").
 		holds("Rules that refuse most")
+	page.holds(`href="/offenders?policy=default&amp;rule=`)
 	page.holds(`href="/?last=24h"`).holds("Zoom in</a>").holds(`name="id"`)
 	v.get("/v1/attack").is(http.StatusOK).holds(`"active":true`).holds(`"pattern":"ip:203.0.113.0/24"`).holds(`"keys":61`).holds(`"policy":"default"`).
 		holds(`"rule":"`).holds(`"blocked":false`)
@@ -300,6 +301,8 @@ func TestLivePageShowsFilteredEventsNewestFirst(t *testing.T) {
 	}
 	v.get("/live?show=refused").is(http.StatusOK).holds("beta").lacks("alpha")
 	v.get("/live?pattern=token:alpha").is(http.StatusOK).holds("alpha").lacks(">beta<")
+	n.events.Publish(events.Event{Kind: events.Block, Entry: &audit.Record{Action: "block.add", Summary: "Added the block of gamma."}})
+	v.get("/live?show=changes").is(http.StatusOK).holds(">Change</td>").says("gamma").lacks("block.add").lacks("beta")
 	v.get("/live?show=nonsense").is(http.StatusUnprocessableEntity)
 }
 
@@ -329,7 +332,7 @@ func TestPolicyUsagePage(t *testing.T) {
 	v.get("/policies/default/usage").is(http.StatusOK).holds("This policy applied to no request")
 	n.fillMonitor(t)
 	v.get("/policies/default/usage").is(http.StatusOK).holds("How close keys came to each rule").holds("Top offenders").holds("203.0.113.2<").
-		holds("Busiest keys under").lacks("No key of this policy")
+		holds("Busiest keys under").lacks("No key of this policy").says(" UTC. Blocks refused ")
 	v.get("/policies/nothing/usage").is(http.StatusNotFound)
 	v.get("/policies/default").holds(`href="/policies/default/usage"`)
 	v.get("/policies").holds(`href="/policies/default/usage"`)
@@ -344,7 +347,7 @@ func TestReportsAreListedAndShown(t *testing.T) {
 	page := v.get("/reports").is(http.StatusOK).holds(reportedDay().Format("Mon 2 Jan 2006"))
 	id := regexp.MustCompile(`href="/reports/([0-9a-f-]{36})"`).FindStringSubmatch(page.body)
 	v.get("/reports/" + id[1]).is(http.StatusOK).holds("Top offenders").holds("203.0.113.2<").holds("202E")
-	v.get("/reports/today").is(http.StatusOK).holds("<h1>Today so far</h1>").holds("Top offenders").holds("/v1/reports/today?format=csv")
+	v.get("/reports/today").is(http.StatusOK).holds("<h1>Today so far</h1>").holds("Top offenders").holds(">Blocked</td>").lacks("a block<").holds("/v1/reports/today?format=csv")
 	v.get("/reports?kind=weekly").is(http.StatusOK).holds("There is no report yet.")
 	v.get("/reports?kind=yearly").is(http.StatusUnprocessableEntity)
 	v.get("/reports/nothing").is(http.StatusNotFound)

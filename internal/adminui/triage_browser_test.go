@@ -5,13 +5,16 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func TestOffendersPageTriage(t *testing.T) {
@@ -142,5 +145,106 @@ func TestFocusStaysWhenListIsReplaced(t *testing.T) {
 	if got := focus(); got != "Edit" {
 		t.Errorf("the focus is on %q after Cancel, want Edit", got)
 	}
+	b.consoleIsClean()
+}
+
+// Rows keep their places while somebody is about to press one, and the focus is not lost
+// with a row that goes.
+func TestRefreshHoldsRowsThatAreUsed(t *testing.T) {
+	n := newNode(t)
+	charge := func(host, checks int) {
+		for range checks {
+			n.ask(t, "ip:198.51.100."+strconv.Itoa(host))
+		}
+		n.flush(t)
+	}
+	charge(1, 40)
+	charge(2, 30)
+	charge(3, 20)
+	b := newBrowser(t, n)
+	b.logIn("olu")
+	b.show(1440, "/offenders?pattern=ip:198.51.100.0/24")
+	b.do(chromedp.EmulateViewport(1440, 400))
+	refresh := func() { b.do(chromedp.Evaluate[chromedp.Void](`htmx.trigger("#live", "refresh")`)) }
+	const order = `[...document.querySelectorAll("table.offenders tr[data-key]")].map(row => row.dataset.key.slice(-1)).join("")`
+	b.waitFor(order + ` === "123"`)
+	top := `document.querySelector("tr[data-key$='2']").getBoundingClientRect().top`
+	before := run(b, chromedp.Evaluate[float64](top))
+	b.do(chromedp.Func(pointAt(b, "tr[data-key$='2'] a.plain")))
+	charge(3, 60)
+	charge(4, 90)
+	n.pauseEscalation(t) // shown above the list
+	refresh()
+	b.waitFor(`document.querySelector("tr[data-key$='3'] .sorted").innerText > "70" && document.body.innerText.includes("it would block")`)
+	if got := run(b, chromedp.Evaluate[string](order)); got != "123" {
+		t.Errorf("the rows are in the order %s while the pointer is on one, want 123", got)
+	}
+	if after := run(b, chromedp.Evaluate[float64](top)); after != before {
+		t.Errorf("the row below the pointer moved from %v to %v", before, after)
+	}
+	b.do(chromedp.Func(pointAt(b, "h1")))
+	refresh()
+	b.waitFor(order + ` === "4312"`)
+
+	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("tr[data-key$='1'] input.row-box").click()`))
+	charge(1, 200)
+	refresh()
+	b.waitFor(`document.querySelector("tr[data-key$='1'] .sorted").innerText > "200"`)
+	if got := run(b, chromedp.Evaluate[string](order)); got != "4312" {
+		t.Errorf("the rows are in the order %s while a box is chosen, want 4312", got)
+	}
+
+	b.show(1440, "/offenders?state=open&pattern=ip:198.51.100.0/24")
+	b.waitFor(order + ` === "1432"`)
+	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("tr[data-key$='4'] a.plain").focus()`))
+	n.block(t, "ip:198.51.100.4", "", "maria", blocks.Manual, time.Hour)
+	refresh()
+	b.waitFor(order + ` === "132" && document.activeElement.closest("tr")?.dataset.key === "ip:198.51.100.3"`)
+	b.consoleIsClean()
+}
+
+func TestTypedReasonStaysWhenNoticeAboveGoes(t *testing.T) {
+	n := newNode(t)
+	b := newBrowser(t, n)
+	b.logIn("olu")
+	b.show(1440, "/key?key=ip:198.51.100.99")
+	b.says("Never seen.")
+	b.write("#reason", "seen at a partner")
+	n.send(t, "ip:198.51.100.99")
+	n.flush(t)
+	b.do(chromedp.Evaluate[chromedp.Void](`htmx.trigger("#live", "refresh")`))
+	b.waitFor(`!document.body.innerText.includes("Never seen.")`)
+	b.waitFor(`document.activeElement.value === "seen at a partner"`)
+	b.consoleIsClean()
+}
+
+// An overview that shows an outage must not say beside it that all services are OK.
+func TestRefreshUpdatesStatesAndCountsInFrame(t *testing.T) {
+	var isLost atomic.Bool
+	n := newNode(t, func(d *adminui.Deps) {
+		d.Ready = func(context.Context) wire.Readiness {
+			return wire.Readiness{Parts: []wire.Part{{Name: "log", OK: !isLost.Load()}}}
+		}
+	})
+	n.attack(t)
+	b := newBrowser(t, n)
+	b.logIn("olu")
+	b.show(1440, "/")
+	b.says("All services OK")
+	isLost.Store(true)
+	n.block(t, "ip:198.51.100.4", "", "maria", blocks.Manual, time.Hour)
+	count := strconv.Itoa(n.catalog.Blocks().Size(blocks.Block))
+	b.do(chromedp.Evaluate[chromedp.Void](`htmx.trigger("#live", "refresh")`))
+	b.waitFor(`document.querySelector(".side > .foot").innerText.includes("The timestamp log is unreachable")`)
+	b.saysNot("All services OK")
+	b.waitFor(`document.querySelector(".nav-link[href^='/blocks'] .nav-count").innerText === ` + strconv.Quote(count))
+	isLost.Store(false)
+	b.do(chromedp.Evaluate[chromedp.Void](`htmx.trigger("#live", "refresh")`))
+	b.waitFor(`document.querySelector(".side > .foot").innerText.includes("All services OK")`)
+	b.show(390, "/")
+	b.saysNot("Degraded")
+	isLost.Store(true)
+	b.do(chromedp.Evaluate[chromedp.Void](`htmx.trigger("#live", "refresh")`))
+	b.waitFor(`document.querySelector(".side-top").innerText.includes("Degraded")`)
 	b.consoleIsClean()
 }

@@ -334,15 +334,27 @@
     if (!part || part.dataset.refresh === undefined) return;
     event.detail.shouldSwap = false;
     if (event.detail.xhr.status !== 200 || isAsking(part)) return; // the old figures stay, and say how old they are
-    const fresh = new DOMParser().parseFromString(event.detail.xhr.responseText, "text/html").getElementById(part.id);
+    const answer = new DOMParser().parseFromString(event.detail.xhr.responseText, "text/html");
+    const fresh = answer.getElementById(part.id);
     if (!fresh) return;
+    for (const of of answer.querySelectorAll("[data-frame]")) { // counts and outages, beside the page
+      for (const old of document.querySelectorAll("[data-frame=" + of.dataset.frame + "]")) morph(old, document.importNode(of, true));
+    }
     times.show(fresh); // as the page has them, so that what is equal is left alone
     age.loaded = Date.now();
     // Another run of the node counts its events from 1: its answer holds all of them.
     if (newestRow(part) && part.dataset.run === fresh.dataset.run) { addRows(part, fresh); return; }
     const focused = document.activeElement;
+    const row = focused.closest("tbody > tr");
+    const place = row && { body: row.parentNode, at: row.sectionRowIndex };
+    const used = [...part.querySelectorAll("tbody > tr[data-key]")].find((r) => r.matches(":hover") && isHeld(r.parentNode));
+    const top = used && used.getBoundingClientRect().top;
     morph(part, document.importNode(fresh, true));
-    if (document.activeElement !== focused && focused.isConnected) focused.focus({ preventScroll: true }); // a row that moves loses it
+    if (used && used.isConnected) scrollBy(0, used.getBoundingClientRect().top - top); // what is above it may have grown
+    if (document.activeElement !== focused) { // a row that moves loses it, one that has gone leaves it to its successor
+      const next = focused.isConnected ? focused : place && place.body.rows[Math.min(place.at, place.body.rows.length - 1)]?.querySelector("a[href]");
+      if (next) next.focus({ preventScroll: true });
+    }
     setUp(part);
     for (const form of part.querySelectorAll("form")) if (form.querySelector("input.row-box")) countBoxes(form);
   });
@@ -351,6 +363,21 @@
   // newer one it would replace the change of somebody else unseen.
   const isTypedVersion = (form) => form.nodeName === "FORM" && form.querySelector("[name=expect]") !== null &&
     [...form.elements].some((field) => isField(field) && differs(field));
+
+  // The rows of a list stay where they are while somebody is about to press one:
+  // while boxes are chosen, and for as long after the pointer moved over them.
+  const heldFor = 10000;
+  let pointed = 0;
+  for (const kind of ["pointermove", "pointerdown"]) document.addEventListener(kind, () => { pointed = Date.now(); }, { passive: true });
+  const isHeld = (body) => body.nodeName === "TBODY" &&
+    (body.querySelector("input.row-box:checked") !== null || Date.now() - pointed < heldFor && body.matches(":hover"));
+
+  // What has no data-key is the same part of a page if it is of the same kind: a
+  // notice that comes or goes leaves what is typed into the form below it.
+  const hasKey = (node) => Boolean(node.dataset && node.dataset.key);
+  const isAlike = (a, b) => a.nodeName === b.nodeName && !hasKey(a) && !hasKey(b) &&
+    (a.nodeType !== Node.ELEMENT_NODE || a.getAttribute("id") === b.getAttribute("id") && a.classList[0] === b.classList[0]);
+  const findAlike = (from, node) => { while (from && !isAlike(from, node)) from = from.nextSibling; return from; };
 
   // morph makes one element like another and leaves what is equal alone. Rows
   // that have a data-key are found again wherever they stand.
@@ -367,13 +394,20 @@
     }
     const keyed = new Map();
     for (const child of old.children) if (child.dataset.key) keyed.set(child.dataset.key, child);
+    if (keyed.size > 0 && isHeld(old)) { // their figures change, and no row comes or goes
+      for (const child of fresh.children) if (keyed.has(child.dataset.key)) morph(keyed.get(child.dataset.key), child);
+      return;
+    }
     let at = old.firstChild;
     for (const child of [...fresh.childNodes]) {
       const same = child.dataset && keyed.get(child.dataset.key);
+      const comes = !same && at && !isAlike(at, child) && findAlike(child.nextSibling, at);
+      const goes = !same && !comes && at && !isAlike(at, child) ? findAlike(at, child) : null;
+      for (; goes && at !== goes && !hasKey(at);) { const next = at.nextSibling; at.remove(); at = next; }
       if (same) {
         if (same !== at) old.insertBefore(same, at); else at = at.nextSibling;
         morph(same, child);
-      } else if (at && !(at.dataset && at.dataset.key) && !(child.dataset && child.dataset.key)) {
+      } else if (at && !comes && !hasKey(at) && !hasKey(child)) {
         const next = at.nextSibling;
         morph(at, child);
         at = next;

@@ -66,10 +66,10 @@ func New(o Options) (*Site, error) {
 }
 
 // RenderLive sends a page that refreshes itself. To the refresh request it sends only the part
-// "live".
+// "live" and what of the frame changes.
 func (s *Site) RenderLive(c *httpserver.Call, name string, page any) error {
 	if IsHTMX(c.Ctx) && c.Get("HX-Target") == "live" {
-		return s.RenderPart(c, name, "live", page)
+		return s.RenderPart(c, name, "refreshed", page)
 	}
 	return s.Render(c, http.StatusOK, name, page)
 }

@@ -120,10 +120,10 @@ func decisionOf(kind, more string) (decisionView, error) {
 	return decisionView{kind, word, more}, nil
 }
 
-// refusedByText describes what refused: a rule, or a block.
+// refusedByText describes what refused: a rule, or a block, which other lists call "Blocked".
 func refusedByText(text string) string {
 	if _, err := rules.ParseRule(text); err != nil {
-		return "a block"
+		return "Blocked"
 	}
 	return format.RuleText(text)
 }
