@@ -30,7 +30,7 @@ func (s *status) nodesHealth(ctx context.Context) []adminui.Part {
 	}
 	var parts []adminui.Part
 	for _, n := range all {
-		p := adminui.Part{Name: "Node " + n.Name, Text: fmt.Sprintf("%.0f checks/s", n.PerSecond)}
+		p := adminui.Part{Name: "Node " + n.Name, Text: fmt.Sprintf("%.0f calls/s", n.PerSecond)}
 		if n.P99 > 0 {
 			p.Text += fmt.Sprintf(", 99%% under %.1f ms", float64(n.P99.Microseconds())/1000)
 		}
@@ -61,9 +61,9 @@ func (s *status) logHealth(ctx context.Context) adminui.Part {
 	if outage := s.gate.Outage(); outage.Open() {
 		var servers []string
 		for _, o := range outage.Servers {
-			servers = append(servers, fmt.Sprintf("%s since %s UTC", o.Server, o.Since.UTC().Format("15:04:05")))
+			servers = append(servers, fmt.Sprintf("%s %s since %s UTC", o.Server, redislog.Cause(outage.Reason), o.Since.UTC().Format("15:04:05")))
 		}
-		p.Trouble, p.Text = "unreachable", redislog.Cause(outage.Reason)+": "+strings.Join(servers, ", ")+". Each policy acts as it is set for an outage. Blocks still apply."
+		p.Trouble, p.Text = "unreachable", strings.Join(servers, ", ")+". Each policy acts as it is set for an outage. Blocks still apply."
 		return p
 	}
 	state := s.watch.state()

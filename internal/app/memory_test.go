@@ -74,7 +74,7 @@ func TestNodeReportsThatItForgetsKeys(t *testing.T) {
 		_, text := ask(admin, http.MethodGet, "/v1/nodes", "")
 		return strings.Contains(text, `"max_bytes":16777216,"forgetting":true,"forgotten_keys":`)
 	})
-	if parts := a.status.nodesHealth(t.Context()); len(parts) != 1 || parts[0].Trouble != "forgets keys" || !strings.Contains(parts[0].Text, " of 16 MiB, ") {
+	if parts := a.status.nodesHealth(t.Context()); len(parts) != 1 || parts[0].Trouble != "forgets keys" || !strings.Contains(parts[0].Text, " calls/s, ") || !strings.Contains(parts[0].Text, " of 16 MiB, ") {
 		t.Errorf("the overview has the nodes %+v", parts)
 	}
 	if _, text := ask(admin, http.MethodGet, "/metrics", ""); !strings.Contains(text, "stint_local_logs_max_bytes 1.6777216e+07") || strings.Contains(text, "stint_local_logs_forgotten_total 0\n") {

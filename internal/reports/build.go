@@ -1,8 +1,10 @@
 package reports
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stint-dev/stint/internal/offences"
@@ -149,15 +151,27 @@ func (b *Builder) rules(ctx context.Context, d *Document) error {
 	if err != nil {
 		return err
 	}
+	blocked := map[int64]int{} // the index in d.Rules, by policy
 	for _, r := range rows {
 		rule := Rule{Policy: b.policyName(r.Policy), Rule: r.RefusedBy, Kind: r.Kind.String(), Refused: r.Refused, Keys: r.Keys, Ratio: r.Ratio}
-		switch {
-		case r.Refused == 0:
+		if r.Refused == 0 {
 			d.Silent = append(d.Silent, rule)
-		case len(d.Rules) < topKeys:
-			d.Rules = append(d.Rules, rule)
+			continue
 		}
+		if r.Kind == offences.Blocked { // an escalation makes a block for each key, which would leave no room for rules
+			rule.Rule = ""
+			if i, known := blocked[r.Policy]; known {
+				d.Rules[i].Refused += rule.Refused
+				d.Rules[i].Keys += rule.Keys
+				d.Rules[i].Ratio += rule.Ratio
+				continue
+			}
+			blocked[r.Policy] = len(d.Rules)
+		}
+		d.Rules = append(d.Rules, rule)
 	}
+	slices.SortStableFunc(d.Rules, func(a, b Rule) int { return cmp.Compare(b.Refused, a.Refused) })
+	d.Rules = d.Rules[:min(len(d.Rules), topKeys)]
 	return nil
 }
 

@@ -86,10 +86,10 @@ type Blocks struct {
 	Expired   int64 `json:"expired"`
 }
 
-// Rule is what one rule or block refused.
+// Rule is what one rule refused, or all blocks of keys that a policy applies to.
 type Rule struct {
 	Policy  string  `json:"policy"`
-	Rule    string  `json:"rule"`
+	Rule    string  `json:"rule"` // "" for blocks
 	Kind    string  `json:"kind"`
 	Refused int64   `json:"refused"`
 	Keys    int64   `json:"keys"`

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/csv"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -164,6 +165,33 @@ func TestDailyReportCoversTheDayAndTheDayBefore(t *testing.T) {
 		}
 		if again, err := s.Reports.FindDocumentByID(t.Context(), d.ID); err != nil || again.ID != d.ID || again.Attention[0] != "written again" {
 			t.Errorf("FindDocumentByID after PutDocument: got %+v, %v", again, err)
+		}
+	})
+}
+
+func TestReportSumsBlocksOfPolicy(t *testing.T) {
+	storetest.OnBothURLs(t, func(t *testing.T, url string) {
+		s, builder, now := newBuilder(t, url)
+		minute := now.Add(-20 * time.Hour).Truncate(time.Minute).UnixMilli()
+		b := &offences.Batch{ID: "blocks"}
+		for i := range 30 {
+			key := "ip:192.0.2." + strconv.Itoa(i)
+			var mac [10]byte
+			copy(mac[:], key)
+			b.Offences = append(b.Offences, offences.Offence{Minute: minute, Policy: 1, Key: key, MAC: mac, Kind: offences.Blocked,
+				RefusedBy: "block-" + strconv.Itoa(i), Count: 100, First: offences.Refusal{At: minute + 1}, Last: offences.Refusal{At: minute + 2}})
+			b.Totals = append(b.Totals, offences.Totals{Minute: minute, Policy: 1, Counts: offences.Counts{Blocked: 100}})
+		}
+		if _, err := s.Offences.Flush(t.Context(), b, offences.Evaluation{Now: now}); err != nil {
+			t.Fatal(err)
+		}
+		d, err := builder.Build(t.Context(), reports.Daily, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(d.Rules) != 2 || d.Rules[0].Kind != "blocked" || d.Rules[0].Rule != "" || d.Rules[0].Refused != 3000 || d.Rules[0].Keys != 30 ||
+			d.Rules[1].Rule != "20/1m" || d.Rules[1].Refused != 17 {
+			t.Errorf("rules are %+v, want all blocks together before the rule 20/1m", d.Rules)
 		}
 	})
 }

@@ -32,6 +32,15 @@ func (p *usagePage) Refused() int64 {
 	return p.Totals.Limited
 }
 
+// Blocked returns the number of checks that blocks refused before the policy counted them. The
+// chart and the top offenders have them, too.
+func (p *usagePage) Blocked() int64 {
+	if p.IsShadow() {
+		return 0
+	}
+	return p.Totals.Blocked
+}
+
 // Checks returns the number of checks that the policy decided, or would have decided.
 func (p *usagePage) Checks() int64 {
 	if p.IsShadow() {
