@@ -12,9 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/stint-dev/stint/internal/admin/identities"
 	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/adminui/site"
+	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
@@ -133,6 +136,22 @@ func TestSearchFieldOpensKeysAndRefusals(t *testing.T) {
 		if to.Path != site.KeyPath || to.Query().Get(name) != value {
 			t.Errorf("searching %s redirects to %s, want %s", typed, to, want)
 		}
+	}
+	block := n.block(t, "ip:192.0.2.0/24", "", "maria", blocks.Manual, time.Hour)
+	n.send(t, "token:acme", "token:acme")
+	n.flush(t)
+	n.send(t, "solo")
+	for typed, want := range map[string]string{
+		block.ID: "/blocks?q=ip%3A192.0.2.0%2F24", "acme": "/offenders?search=acme", "token:acm": "/key?key=token%3Aacm", "solo": "/key?key=solo", uuid.NewString(): "/key?key=",
+	} {
+		if to := v.get("/go?q=" + typed).is(http.StatusSeeOther).header.Get("Location"); !strings.HasPrefix(to, want) {
+			t.Errorf("searching %s redirects to %s, want %s", typed, to, want)
+		}
+	}
+	_, err := n.store.Entries.End(t.Context(), audit.SystemActor("test"), blocks.Block, "", block.ID)
+	must(t, err)
+	if to := v.get("/go?q=" + block.ID).is(http.StatusSeeOther).header.Get("Location"); to != "/blocks?q=ip%3A192.0.2.0%2F24&state=ended" {
+		t.Errorf("searching the id of an ended block redirects to %s", to)
 	}
 	v.get("/go?q=" + url.QueryEscape("IP:1.2.3.4")).is(http.StatusUnprocessableEntity).holds("lower case")
 }

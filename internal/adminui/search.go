@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
@@ -121,8 +123,58 @@ func seenWords(seen offences.Seen) string {
 	return "seen: " + format.Number(seen.Allowed) + " allowed and " + format.Number(seen.Refused) + " refused in the last 7 days"
 }
 
-// goTo redirects from a typed or pasted text to its page: a refusal's id, a key, or an address
-// without its kind.
+// pageOfID returns the address of what an id names: a block, an exemption or a proposal; "" for
+// none. A refused client is sent the id of the block.
+func (h *searchHandler) pageOfID(ctx context.Context, id string) (string, error) {
+	if uuid.Validate(id) != nil {
+		return "", nil //nolint:nilerr // it is no id
+	}
+	for kind, path := range map[blocks.Kind]string{blocks.Block: "/blocks", blocks.Exemption: "/exemptions"} {
+		e, err := h.entries.ByID(ctx, kind, id)
+		if err == nil {
+			values := url.Values{"q": {e.Pattern.String()}}
+			if !e.ActiveAt(h.Now()) {
+				values.Set("state", "ended")
+			}
+			return path + "?" + values.Encode(), nil
+		}
+		if !fault.Is(err, fault.NotFound) {
+			return "", err
+		}
+	}
+	if h.detection == nil {
+		return "", nil
+	}
+	p, err := h.detection.Proposals.ByID(ctx, id)
+	switch {
+	case err == nil:
+		return "/proposals/" + p.ID, nil
+	case fault.Is(err, fault.NotFound):
+		return "", nil
+	}
+	return "", err
+}
+
+// isPartOfKeys reports whether a text without a kind is no key that was seen lately, but a part
+// of keys that offended in a time range.
+func (h *searchHandler) isPartOfKeys(ctx context.Context, key keys.Key, text string, in format.TimeRange) (bool, error) {
+	if h.detection == nil || strings.Contains(text, ":") || len(text) < minText {
+		return false, nil
+	}
+	pattern, err := h.ParsePattern(key.String())
+	if err != nil {
+		return false, nil //nolint:nilerr // the key has a page all the same
+	}
+	seen, err := h.detection.Seen(ctx, pattern, h.Now().Add(-seenLately), h.Now())
+	if err != nil || seen.Allowed+seen.Refused > 0 {
+		return false, err
+	}
+	found, err := h.detection.SearchOffenders(ctx, text, in.From, in.To, 1)
+	return len(found) > 0, err
+}
+
+// goTo redirects from a typed or pasted text to its page: an id, a policy, a key, an address
+// without its kind, or the offenders whose keys contain the text.
 func (h *searchHandler) goTo(c *httpserver.Call) error {
 	text := strings.TrimSpace(c.Query("q"))
 	if text == "" {
@@ -153,9 +205,23 @@ func (h *searchHandler) goTo(c *httpserver.Call) error {
 		}
 		return h.Redirect(c, site.WithRange("/offenders", kept, "pattern", pattern.String()))
 	}
+	page, err := h.pageOfID(c.Context(), text)
+	if err != nil {
+		return err
+	}
+	if page != "" {
+		return h.Redirect(c, page)
+	}
 	key, err := h.Catalog.Parser().Key(text)
 	if err != nil {
 		return fault.Field("q", "%s", err.Error())
+	}
+	isPart, err := h.isPartOfKeys(c.Context(), key, text, kept)
+	if err != nil {
+		return err
+	}
+	if isPart {
+		return h.Redirect(c, site.WithRange("/offenders", kept, "search", text))
 	}
 	return h.Redirect(c, site.WithRange(site.KeyPath, kept, "key", key.String()))
 }
