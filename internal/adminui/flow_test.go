@@ -3,6 +3,7 @@ package adminui_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,7 +13,9 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/identity"
 )
 
 // ask sends a check and returns the status.
@@ -211,4 +214,34 @@ func TestKeyboardShortcutsFocusSearchField(t *testing.T) {
 	b.consoleIsClean()
 	b.write("[data-goto]", "203.0.113.7\r")
 	b.waitFor(`location.pathname === "/key" && new URLSearchParams(location.search).get("key") === "ip:203.0.113.7"`)
+}
+
+// On a phone a form is below its list, so a link leads to it, and a refused one has the focus.
+func TestFormsBelowListsAreReachedAndSayTheirErrors(t *testing.T) {
+	n := newNode(t)
+	for i := range 20 {
+		_, err := n.store.Identities.AddUser(t.Context(), audit.SystemActor("test"), identity.User{Name: fmt.Sprintf("user-%02d", i), Role: identity.Viewer, PasswordHash: hashed()})
+		must(t, err)
+	}
+	b := newBrowser(t, n)
+	b.logIn("maria")
+	const isShown = `(box => box.top >= 0 && box.bottom <= innerHeight)(document.querySelector("#user-name").getBoundingClientRect())`
+	b.show(390, "/users")
+	b.waitFor("!" + isShown)
+	b.do(chromedp.Click(chromedp.CSS(`.head [href="#new-user"]`)))
+	b.waitFor(isShown)
+	b.write("#user-name", "new")
+	b.write("#user-password", "short")
+	b.do(chromedp.Click(chromedp.CSS("#new-user .button.main")))
+	b.waitFor(`document.activeElement.id === "user-password" && document.activeElement.matches("[aria-invalid=true]") &&
+		document.getElementById(document.activeElement.getAttribute("aria-describedby")).innerText.includes("10")`)
+	b.waitFor(isShown)
+	b.show(390, "/tokens")
+	b.do(chromedp.Click(chromedp.CSS(`.head [href="#new-token"]`)))
+	b.write("#token-name", "ci")
+	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("#new-token [name=scopes]").forEach(box => { box.checked = false })`))
+	b.do(chromedp.Click(chromedp.CSS("#new-token .button.main")))
+	b.waitFor(`document.activeElement.name === "scopes" && document.activeElement.closest("fieldset").hasAttribute("aria-describedby")`)
+	b.show(1440, "/tokens")
+	b.waitFor(`document.querySelector(".head [href='#new-token']").checkVisibility() === false`)
 }

@@ -293,3 +293,20 @@ func TestPolicyEditorShowsOptionsOfChosenAlgorithmOnly(t *testing.T) {
 	}
 	b.consoleIsClean()
 }
+
+// The editor is not as long as its list of many policies, which shows where one is.
+func TestPolicyListScrollsToItsPolicyAndCountsFromOne(t *testing.T) {
+	n := newNode(t)
+	for i := range 80 {
+		n.put(t, rules.Policy{Name: fmt.Sprintf("customer-%02d", i), Match: []keys.Pattern{pattern(t, fmt.Sprintf("token:%d-*", i))}}, "5/s")
+	}
+	b := newBrowser(t, n)
+	b.logIn("maria")
+	b.show(1440, "/policies/customer-70")
+	b.waitFor(`(box => box.top >= 0 && box.bottom <= innerHeight)(document.querySelector(".policy-list [aria-current]").getBoundingClientRect())`)
+	if height := run(b, chromedp.Evaluate[int]("document.documentElement.scrollHeight")); height > 2000 {
+		t.Errorf("the page is %d pixels high, want no more than its form", height)
+	}
+	b.waitFor(`document.querySelector("[name=limit]").ariaLabel === "Requests of rule 1" && document.querySelector("[name=match]").ariaLabel === "Pattern 1"`)
+	b.consoleIsClean()
+}

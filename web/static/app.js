@@ -460,7 +460,7 @@
   function ratio(part, whole) {
     if (part === 0 || part === whole) return part === 0 ? "0%" : "100%";
     const percent = 100 * part / whole;
-    return percent < 0.1 ? "<0.1%" : percent.toFixed(1) + "%";
+    return percent < 0.1 ? "<0.1%" : percent >= 99.95 ? ">99.9%" : percent.toFixed(1) + "%";
   }
 
   const minute = (ms) => new Date(ms).toISOString().slice(0, 16);
@@ -580,6 +580,17 @@
     if (count) count.textContent = left + " s"; // it is there where there is something to undo
   }
 
+  // Screen readers say the error of a field with the field.
+  let errors = 0;
+  function describeErrors(root) {
+    for (const error of root.querySelectorAll(".field-error:not([id])")) {
+      const field = error.parentElement.querySelector("[aria-invalid=true]") || error.closest("fieldset");
+      if (!field) continue;
+      error.id = "error-" + ++errors;
+      field.setAttribute("aria-describedby", [field.getAttribute("aria-describedby"), error.id].filter(Boolean).join(" "));
+    }
+  }
+
   function setUp(root) {
     for (const hidden of root.querySelectorAll("[data-show][hidden], [data-js][hidden], [data-age][hidden]")) hidden.hidden = false;
     // Browsers have no clipboard for pages that came without TLS from another machine.
@@ -587,15 +598,24 @@
     for (const plain of root.querySelectorAll("[data-nojs]")) plain.hidden = true;
     for (const toast of root.querySelectorAll("[data-toast]")) runToast(toast);
     for (const dialog of root.querySelectorAll("dialog[data-open]")) if (!dialog.open) dialog.showModal();
+    describeErrors(root);
     for (const field of root.querySelectorAll("[data-confirm]")) field.dispatchEvent(new Event("input", { bubbles: true }));
     showChanged(root);
     setUpChart();
   }
   setUp(document);
   showSingleKeys();
+  // A form that was refused may be far below a long list.
+  addEventListener("load", () => requestAnimationFrame(() => { // once autofocus has happened, which may be on another field
+    const refused = document.querySelector("main [aria-invalid=true], main fieldset[aria-describedby^=error-] input");
+    const at = document.activeElement;
+    if (refused && (at === document.body || at.autofocus)) refused.focus();
+  }));
   // On a phone the strip of pages scrolls to where one is.
   const here = document.querySelector(".nav [aria-current]");
   if (here) here.closest(".nav").scrollLeft = here.offsetLeft - innerWidth / 2 + here.offsetWidth / 2;
+  const policy = document.querySelector(".policy-list [aria-current]");
+  if (policy) policy.closest(".policy-list").scrollTop = policy.offsetTop - policy.closest(".policy-list").clientHeight / 2;
   document.addEventListener("DOMContentLoaded", refill); // once htmx listens to the fields
   followStream();
   document.addEventListener("htmx:load", (event) => setUp(event.detail.elt));

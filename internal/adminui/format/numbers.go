@@ -43,7 +43,7 @@ func significant(f float64) string {
 	return strconv.FormatFloat(f, 'f', 2, 64)
 }
 
-// Ratio formats a part of a whole: 79.2%.
+// Ratio formats a part of a whole: 79.2%. It says 0% and 100% only of none and of all.
 func Ratio(part, whole int64) string {
 	switch part {
 	case 0:
@@ -52,8 +52,11 @@ func Ratio(part, whole int64) string {
 		return "100%"
 	}
 	p := 100 * float64(part) / float64(whole)
-	if p > 0 && p < 0.1 {
+	switch {
+	case p > 0 && p < 0.1:
 		return "<0.1%"
+	case p >= 99.95 && p < 100:
+		return ">99.9%"
 	}
 	return strconv.FormatFloat(p, 'f', 1, 64) + "%"
 }

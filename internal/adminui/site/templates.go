@@ -60,7 +60,7 @@ func (s *Site) funcs() template.FuncMap {
 			whole, err := toInt64(n)
 			return format.Plural(whole, word), err
 		},
-		"dur": format.Duration, "rule": format.Rule, "rules": format.Rules, "ruletext": format.RuleText, "window": format.Window,
+		"inc": func(i int) int { return i + 1 }, "dur": format.Duration, "rule": format.Rule, "rules": format.Rules, "ruletext": format.RuleText, "window": format.Window,
 		"when":      func(t time.Time) format.TimeView { return format.When(t, s.Now()) },
 		"ago":       func(t time.Time) string { return format.When(t, s.Now()).Relative },
 		"fulltime":  format.DateMilli,
