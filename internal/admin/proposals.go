@@ -161,6 +161,11 @@ func (p *Proposals) evidence(ctx context.Context, pattern keys.Pattern, network 
 		return nil, activity, err
 	}
 	e.Refused, e.Checked = lately.Refused, lately.Allowed+lately.Refused
+	for i, k := range e.Offended {
+		if at := slices.IndexFunc(lately.Samples, func(s offences.SeenKey) bool { return s.Key == k.Key }); at >= 0 {
+			e.Offended[i].Allowed = lately.Samples[at].Allowed
+		}
+	}
 	activity.RefusedChecks, activity.Checks = e.Refused, e.Checked
 	activity.Refused = max(ranking.Keys, lately.Offenders)
 	switch isWhole := ranking.Keys <= int64(len(ranking.Rows)); {

@@ -31,6 +31,7 @@ func TestProposeSuggestsRangesAndBlocksNone(t *testing.T) {
 			n.limited(fmt.Sprintf("ip:198.51.100.%d", i), 50)
 		}
 		n.allowed("ip:203.0.113.200", 4)
+		n.allowed("ip:203.0.113.8", 3)
 		f.Clock.Advance(2 * time.Minute)
 		n.flush()
 		if _, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, blocks.Entry{Kind: blocks.Exemption, Pattern: keytest.Pattern(t, "ip:203.0.113.250")}); err != nil {
@@ -45,8 +46,8 @@ func TestProposeSuggestsRangesAndBlocksNone(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := p.Evidence
-		if p.Pattern.String() != "ip:203.0.113.0/24" || e.OffendedCount != 9 || e.Offences != 54 || e.SeenCount != 1 || e.Allowed != 4 || e.MinOffences != 2 || e.Refused != 54 || e.Checked != 58 ||
-			len(e.Exempt) != 1 || e.Exempt[0] != "ip:203.0.113.250" || e.Offended[0].Key != "ip:203.0.113.8" || e.Size != 256 {
+		if p.Pattern.String() != "ip:203.0.113.0/24" || e.OffendedCount != 9 || e.Offences != 54 || e.SeenCount != 1 || e.Allowed != 4 || e.MinOffences != 2 || e.Refused != 54 || e.Checked != 61 ||
+			len(e.Exempt) != 1 || e.Exempt[0] != "ip:203.0.113.250" || e.Offended[0] != (offences.SeenKey{Key: "ip:203.0.113.8", Allowed: 3, Refused: 10}) || e.Size != 256 {
 			t.Errorf("got %+v", p)
 		}
 		if made[1].Pattern.String() != "ip:2001:db8:7::/48" {
@@ -78,7 +79,7 @@ func TestProposeSuggestsRangesAndBlocksNone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c := impact.Counted; c.Keys != 10 || c.Offenders != 9 || c.Allowed != 4 || c.AllAllowed != 4 || c.AllKeys != 35 || !c.IsExact {
+		if c := impact.Counted; c.Keys != 10 || c.Offenders != 9 || c.Allowed != 7 || c.AllAllowed != 7 || c.AllKeys != 35 || !c.IsExact {
 			t.Errorf("got the impact %+v", c)
 		}
 	})
