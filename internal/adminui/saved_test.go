@@ -13,6 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/storetest"
 )
@@ -32,7 +33,12 @@ func (u *unlisted) Tokens(ctx context.Context) ([]*identity.Token, error) {
 
 func TestPagesReportChangeSavedButNotInEffect(t *testing.T) {
 	var store *unlisted
+	var isReady atomic.Bool
+	isReady.Store(true)
 	n := newNode(t, func(d *adminui.Deps) {
+		d.Ready = func(context.Context) wire.Readiness {
+			return wire.Readiness{Parts: []wire.Part{{Name: "log", OK: true}, {Name: "database", OK: isReady.Load()}}}
+		}
 		store = &unlisted{TokenStore: d.Tokens.Store}
 		d.Tokens.Store = store
 	})
@@ -47,7 +53,9 @@ func TestPagesReportChangeSavedButNotInEffect(t *testing.T) {
 	store.gone.Store(true)
 	maria.post("/tokens", url.Values{"name": {"cd"}, "scopes": {"check"}, "for": {"90d"}}).is(http.StatusOK).
 		holds("stint_check_").holds("The tokens cannot be read now")
-	maria.get("/tokens").is(http.StatusServiceUnavailable)
+	maria.get("/tokens").is(http.StatusServiceUnavailable).lacks("Checks go on")
+	isReady.Store(false)
+	maria.get("/tokens").is(http.StatusServiceUnavailable).holds("Checks go on")
 }
 
 func TestPagesReportChangeThatMayBeSaved(t *testing.T) {

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 type errorPage struct {
@@ -19,6 +21,8 @@ type errorPage struct {
 	Head      string
 	Text      string
 	RequestID string // of the log entry with details, "" for none
+	// ChecksGoOn means that only the pages need the database that is unreachable.
+	ChecksGoOn bool
 }
 
 // errorHeads are the headings of error pages: what did not happen.
@@ -63,6 +67,7 @@ func (s *Site) failed(c *httpserver.Call, err error) error {
 		page.RequestID = c.RequestID
 		s.Logger.Error("page failed", "request_id", c.RequestID, "method", c.Method(), "path", format.ClipLine(c.Path(), 200), "error", format.ClipLine(err.Error(), 500))
 	}
+	page.ChecksGoOn = page.Status == http.StatusServiceUnavailable && page.Nav != nil && s.checksGoOn(c)
 	page.Head = cmp.Or(page.Head, errorHeads[page.Status], "Failed")
 	page.Title = page.Head
 	if IsHTMX(c.Ctx) {
@@ -71,6 +76,15 @@ func (s *Site) failed(c *httpserver.Call, err error) error {
 		c.Set("HX-Reswap", "innerHTML")
 	}
 	return s.Render(c, page.Status, "error", page)
+}
+
+// checksGoOn reports whether the database is unreachable and nothing else that checks need.
+func (s *Site) checksGoOn(c *httpserver.Call) bool {
+	if s.Ready == nil {
+		return false
+	}
+	failing := slices.DeleteFunc(s.Ready(c.Context()).Parts, func(p wire.Part) bool { return p.OK })
+	return len(failing) == 1 && failing[0].Name == "database"
 }
 
 // Missing answers a browser that requests a path without a page. It needs no login, and
