@@ -337,8 +337,8 @@
     const answer = new DOMParser().parseFromString(event.detail.xhr.responseText, "text/html");
     const fresh = answer.getElementById(part.id);
     if (!fresh) return;
-    for (const of of answer.querySelectorAll("[data-frame]")) { // counts and outages, beside the page
-      for (const old of document.querySelectorAll("[data-frame=" + of.dataset.frame + "]")) morph(old, document.importNode(of, true));
+    for (const piece of answer.querySelectorAll("[data-frame]")) { // counts and outages, beside the page
+      for (const old of document.querySelectorAll("[data-frame=" + piece.dataset.frame + "]")) morph(old, document.importNode(piece, true));
     }
     times.show(fresh); // as the page has them, so that what is equal is left alone
     age.loaded = Date.now();
