@@ -142,11 +142,12 @@ func (t adder) addedHour(end int64) (completed int, err error) {
 	return 1, t.complete(daySpan, end-spanMS(daySpan))
 }
 
-// add adds the rows from <= start < to of one span to the row of a longer one that contains them.
-func (t adder) add(from int64, begin, end, span int64) error {
-	start := begin - begin%spanMS(span)
+// add adds the rows from <= start < to of a shorter span to those of a longer one, of which one
+// contains them all.
+func (t adder) add(shorter, from, to, longer int64) error {
+	start := from - from%spanMS(longer)
 	for _, statement := range []string{rollUpOffences, rollUpTraffic, rollUpKeyTraffic} {
-		if _, err := t.Exec(statement, span, start, from, begin, end); err != nil {
+		if _, err := t.Exec(statement, longer, start, shorter, from, to); err != nil {
 			return err
 		}
 	}
@@ -154,7 +155,7 @@ func (t adder) add(from int64, begin, end, span int64) error {
 		policy int64
 		sketch []byte
 	}
-	parts, err := db.Each(t.Tx, func(r db.Row) (p part, err error) { return p, r.Scan(&p.policy, &p.sketch) }, distinctWithin, from, begin, end)
+	parts, err := db.Each(t.Tx, func(r db.Row) (p part, err error) { return p, r.Scan(&p.policy, &p.sketch) }, distinctWithin, shorter, from, to)
 	if err != nil {
 		return err
 	}
@@ -165,7 +166,7 @@ func (t adder) add(from int64, begin, end, span int64) error {
 		}
 	}
 	for policy, sum := range sums {
-		if err := t.addDistinctTo(span, start, policy, sum); err != nil {
+		if err := t.addDistinctTo(longer, start, policy, sum); err != nil {
 			return err
 		}
 	}
