@@ -38,6 +38,16 @@ func PlanOfBlockEnds(s *Store, ctx context.Context) (plan []string, err error) {
 	return plan, err
 }
 
+// PlanOfDeletion returns how SQLite finds a part of the old rows of keys in a day.
+func PlanOfDeletion(s *Store, ctx context.Context) (plan []string, err error) {
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		plan, err = db.Each(t, func(r db.Row) (step string, err error) { return step, r.Scan(new(int), new(int), new(int), &step) },
+			"EXPLAIN QUERY PLAN "+deletePart("offences", "span = 3 AND ", countTables[0].after), 1, 7, []byte{0}, 0, "1/1s", "")
+		return err
+	})
+	return plan, err
+}
+
 // Memory counts the parts of a span that a store would read from memory, and those that it
 // would not.
 func Memory(s *Store, ctx context.Context, from, to time.Time) (cached, missing int, err error) {

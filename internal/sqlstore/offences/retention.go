@@ -2,7 +2,6 @@ package offences
 
 import (
 	"context"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -47,10 +46,10 @@ func (s *Store) DeleteOlder(ctx context.Context, now time.Time, keep offences.Re
 			return deleted, err
 		}
 	}
-	if _, err := deleteRows(ctx, s.db, "offence_days", dayKey, "start < $1", now.Add(-keep.Days).UnixMilli()); err != nil {
+	if _, err := deleteRows(ctx, s.db, "offence_days", "", dayKey, now.Add(-keep.Days).UnixMilli()); err != nil {
 		return deleted, err
 	}
-	if _, err := deleteRows(ctx, s.db, "trace", sampleKey, "start < $1", now.Add(-offences.SampleRetention).UnixMilli()); err != nil {
+	if _, err := deleteRows(ctx, s.db, "trace", "", sampleKey, now.Add(-offences.SampleRetention).UnixMilli()); err != nil {
 		return deleted, err
 	}
 	err = s.db.Write(ctx, func(t *db.Tx) error {
@@ -90,8 +89,9 @@ func deleteSpanBefore(ctx context.Context, d *db.DB, span, before int64) (delete
 	if err != nil || before <= 0 {
 		return 0, err
 	}
+	ofSpan := "span = " + strconv.FormatInt(span, 10) + " AND "
 	for _, table := range countTables {
-		n, err := deleteRows(ctx, d, table.name, table.after, "span = $1 AND start < $2", span, before)
+		n, err := deleteRows(ctx, d, table.name, ofSpan, table.after, before)
 		if table.name == "offences" {
 			deleted = n
 		}
@@ -102,12 +102,14 @@ func deleteSpanBefore(ctx context.Context, d *db.DB, span, before int64) (delete
 	return deleted, nil
 }
 
-// deleteRows deletes the rows of a table that match a condition, which order and the condition
-// find by an index. It deletes maxDeleted at a time, each time in a transaction of its own. It
-// returns the number of deleted rows, also after an error.
-func deleteRows(ctx context.Context, d *db.DB, table, order, condition string, args ...any) (deleted int64, err error) {
+// deleteRows deletes the rows of a table from before an instant, maxDeleted at a time, each time in
+// a transaction of its own. which is empty or a condition that ends with AND, and order the columns
+// of the primary key after those of which. It returns the number of deleted rows, also after an
+// error.
+func deleteRows(ctx context.Context, d *db.DB, table, which, order string, before int64) (deleted int64, err error) {
 	columns := strings.Count(order, ",") + 1
-	find := "SELECT " + order + " FROM " + table + " WHERE " + condition + " ORDER BY " + order + " LIMIT 1 OFFSET " + strconv.Itoa(maxDeleted)
+	find := "SELECT " + order + " FROM " + table + " WHERE " + which + "start < $1 ORDER BY " + order + " LIMIT 1 OFFSET " + strconv.Itoa(maxDeleted)
+	all, part := "DELETE FROM "+table+" WHERE "+which+"start < $1", deletePart(table, which, order)
 	for more := true; more; {
 		var n int64
 		err := d.Write(ctx, func(t *db.Tx) (err error) {
@@ -116,19 +118,14 @@ func deleteRows(ctx context.Context, d *db.DB, table, order, condition string, a
 			for i := range bound {
 				places[i] = &bound[i]
 			}
-			if more, err = t.One(find, args, places...); err != nil {
+			if more, err = t.One(find, []any{before}, places...); err != nil {
 				return err
 			}
-			statement, args := "DELETE FROM "+table+" WHERE "+condition, args
 			if more {
-				marks := make([]string, columns)
-				for i := range marks {
-					marks[i] = "$" + strconv.Itoa(len(args)+i+1)
-				}
-				statement += " AND (" + order + ") < (" + strings.Join(marks, ", ") + ")"
-				args = slices.Concat(args, bound)
+				n, err = t.Exec(part, bound...)
+			} else {
+				n, err = t.Exec(all, before)
 			}
-			n, err = t.Exec(statement, args...)
 			return err
 		})
 		if err != nil {
@@ -137,4 +134,15 @@ func deleteRows(ctx context.Context, d *db.DB, table, order, condition string, a
 		deleted += n
 	}
 	return deleted, nil
+}
+
+// deletePart returns the statement that deletes the rows below a bound, of which the columns of
+// order are the arguments. It names the bound alone: beside the instant, SQLite would read all old
+// rows each time.
+func deletePart(table, which, order string) string {
+	marks := make([]string, strings.Count(order, ",")+1)
+	for i := range marks {
+		marks[i] = "$" + strconv.Itoa(i+1)
+	}
+	return "DELETE FROM " + table + " WHERE " + which + "(" + order + ") < (" + strings.Join(marks, ", ") + ")"
 }

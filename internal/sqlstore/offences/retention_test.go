@@ -3,11 +3,13 @@ package offences_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	sqloffences "github.com/stint-dev/stint/internal/sqlstore/offences"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -68,4 +70,14 @@ func TestOldRowsAreDeletedInParts(t *testing.T) {
 			t.Errorf("left are %s", got)
 		}
 	})
+}
+
+// A part of a deletion that looks for the old rows by their time alone reads all of them, and a
+// million are deleted in 200 parts.
+func TestDeletionReadsOnlyItsPart(t *testing.T) {
+	f := storetest.OpenSQLite(t)
+	plan, err := sqloffences.PlanOfDeletion(f.Offences, t.Context())
+	if err != nil || len(plan) != 1 || !strings.Contains(plan[0], "(start,policy_id,mac,kind,refused_by,source)<(?,?,?,?,?,?)") {
+		t.Errorf("the plan is %q, %v; want a search by the whole bound", plan, err)
+	}
 }
