@@ -112,6 +112,13 @@ func redisAnswers(addr string, pid int) bool {
 }
 
 func redisProgram() (string, error) {
+	if named := os.Getenv(RedisServerVariable); named != "" {
+		program, err := exec.LookPath(named)
+		if err != nil {
+			return "", fmt.Errorf("%s names no program: %w", RedisServerVariable, err)
+		}
+		return program, nil
+	}
 	for _, name := range []string{"redis-server", "valkey-server"} {
 		if program, err := exec.LookPath(name); err == nil {
 			return program, nil

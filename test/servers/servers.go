@@ -1,6 +1,7 @@
 // Package servers starts the real servers that tests run against: private
 // redis-server and Postgres processes on free ports of 127.0.0.1, which end
-// with the test, or at the latest with the test binary. Where
+// with the test, or at the latest with the test binary. STINT_TEST_REDIS_SERVER
+// names another program than redis-server, such as valkey-server. Where
 // STINT_TEST_REDIS_URL or STINT_TEST_DATABASE_URL name a server, it is used
 // instead, by a prefix or a database of each test's own. A missing program
 // fails the test with one line that says what to install; no test is skipped.
@@ -15,10 +16,12 @@ import (
 	"testing"
 )
 
-// The environment variables that name servers to use instead of private ones.
+// The environment variables that name servers to use instead of private ones, and the program
+// of private servers of Redis.
 const (
 	RedisURLVariable    = "STINT_TEST_REDIS_URL"
 	DatabaseURLVariable = "STINT_TEST_DATABASE_URL"
+	RedisServerVariable = "STINT_TEST_REDIS_SERVER"
 )
 
 // atExit holds what Main does after the last test.

@@ -177,6 +177,9 @@ func configError(err error, t target) *ConfigError {
 		return wrong("%s runs in protected mode and refuses other machines; give it a password or bind it to the right address", asked)
 	case redis.IsPermissionError(err), says("NOPERM"), says("ACL failure"), says("can't run this command"):
 		return wrong("the user of the URL has too few rights (%s); docs/REDIS.md names all that are needed", oneLine(text))
+	case says("DB index is out of range") && t.kind == standalone: // also in a Cluster of Valkey 9
+		return wrong("Redis has no database of that number (%s); correct the path of the URL, or write %s without one if the server belongs to a Cluster",
+			oneLine(text), target{kind: cluster}.scheme(t.tls))
 	case says("DB index is out of range"), says("invalid DB index"):
 		return wrong("Redis has no database of that number (%s); correct the path of the URL", oneLine(text))
 	case says("SELECT is not allowed in cluster mode"):
