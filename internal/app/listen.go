@@ -161,10 +161,10 @@ func newCertificate(name string, files TLSFiles) (*certificate, error) {
 
 // read reads the files. Its error is one line.
 func (c *certificate) read(files TLSFiles) (*pair, error) {
-	cert, err := readRegular(files.Cert)
+	cert, err := wholefile.ReadRegular(files.Cert, wholefile.MaxText)
 	var key []byte
 	if err == nil {
-		key, err = readRegular(files.Key)
+		key, err = wholefile.ReadRegular(files.Key, wholefile.MaxText)
 	}
 	loaded := &pair{text: slices.Concat(cert, []byte{0}, key)}
 	if err == nil {
@@ -174,18 +174,6 @@ func (c *certificate) read(files TLSFiles) (*pair, error) {
 		return nil, fmt.Errorf("the certificate of --%s: %s", c.name, oneLine(err))
 	}
 	return loaded, nil
-}
-
-// readRegular reads a regular file. Reading a pipe may last for ever.
-func readRegular(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	}
-	return wholefile.Read(path, wholefile.MaxText)
 }
 
 // warn logs that clients will reject the certificate at this time. It is used anyway: a new one

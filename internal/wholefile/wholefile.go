@@ -22,6 +22,18 @@ func Read(path string, limit int) ([]byte, error) {
 	return ReadFrom(file, path, limit)
 }
 
+// ReadRegular is Read for a regular file only: reading a pipe may last for ever.
+func ReadRegular(path string, limit int) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	return Read(path, limit)
+}
+
 // ReadFrom is Read for a reader. It returns errors of the reader unchanged; others contain name.
 func ReadFrom(from io.Reader, name string, limit int) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(from, int64(limit)+1))

@@ -36,3 +36,18 @@ func TestReadRefusesAFolder(t *testing.T) {
 		t.Errorf("got %q", text)
 	}
 }
+
+func TestReadRegularRefusesWhatIsNoFile(t *testing.T) {
+	for _, path := range []string{t.TempDir(), "/dev/zero"} {
+		if _, err := wholefile.ReadRegular(path, 10); err == nil || err.Error() != path+" is not a regular file" {
+			t.Errorf("%s: got %v", path, err)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(path, []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := wholefile.ReadRegular(path, 10); err != nil || string(text) != "text" {
+		t.Errorf("got %q, %v", text, err)
+	}
+}

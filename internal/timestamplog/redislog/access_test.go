@@ -1,20 +1,9 @@
 package redislog_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
-	"net"
 	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -156,57 +145,4 @@ func tryReservations(t *testing.T, log *redislog.Log, clock *logtest.Clock, p *r
 	if held, err := log.Reset(t.Context(), reservation.LogID); err != nil || !held {
 		t.Errorf("under %s Reset: %v, %v", p.Algorithm, held, err)
 	}
-}
-
-// overTLS returns the address of a TLS endpoint for a server, with a certificate that nobody has
-// signed.
-func overTLS(t *testing.T, args ...string) string {
-	t.Helper()
-	cert, key := selfSigned(t, t.TempDir())
-	args = append(args, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert)
-	server := servers.DedicatedRedis(t, args...)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	tls := l.Addr().String()
-	l.Close()
-	_, port, err := net.SplitHostPort(tls)
-	must(t, err)
-	admin := redis.NewClient(&redis.Options{Addr: server.Addr})
-	defer admin.Close()
-	must(t, admin.ConfigSet(t.Context(), "tls-port", port).Err())
-	return tls
-}
-
-func TestConnectUsesTLSAndVerifiesTheCertificate(t *testing.T) {
-	tls := overTLS(t, "--tls-auth-clients", "no")
-	p := policy(t, 1, "2/1h")
-	trusting := openURL(t, "rediss://"+tls+"/0?dial_timeout=20s&skip_verify=true")
-	if r := ask(t.Context(), trusting, p, address, 1); r.Err != nil || !r.Allowed {
-		t.Errorf("over TLS: %+v", r)
-	}
-	strict := openURL(t, "rediss://"+tls+"/0?dial_timeout=20s")
-	r := ask(t.Context(), strict, p, address, 1)
-	wantOutage(t, r.Err)
-	if !strings.Contains(r.Err.Error(), "certificate") {
-		t.Errorf("a certificate that nobody vouches for: %v", r.Err)
-	}
-}
-
-// selfSigned writes a certificate for 127.0.0.1 and its key.
-func selfSigned(t *testing.T, dir string) (certFile, keyFile string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "127.0.0.1"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-	}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	must(t, err)
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	must(t, err)
-	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	must(t, os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), 0o600))
-	must(t, os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
-	return certFile, keyFile
 }

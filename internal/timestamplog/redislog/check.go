@@ -3,6 +3,7 @@ package redislog
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"strconv"
@@ -193,9 +194,13 @@ func configError(err error, t target) *ConfigError {
 	case says("unknown command"), says("unknown subcommand"):
 		return wrong("the server is not Redis 7 or newer, nor Valkey (%s)", oneLine(text))
 	case errors.As(err, &certificate):
-		return wrong("its certificate cannot be verified (%s)", oneLine(certificate.Err.Error()))
+		hint := ""
+		if t.files.root == "" && errors.As(err, new(x509.UnknownAuthorityError)) {
+			hint = "; name the certificate of its authority in the URL, ?sslrootcert=FILE"
+		}
+		return wrong("its certificate cannot be verified (%s)%s", oneLine(certificate.Err.Error()), hint)
 	case says(tlsAlert):
-		return refusesTLS(text)
+		return t.refusesTLS(text)
 	case errors.As(err, new(tls.RecordHeaderError)):
 		return wrong("it speaks no TLS; write %s, or name its TLS port", t.scheme(false))
 	case says("redis: can't parse"), says("redis: invalid reply"), says("redis: unexpected"), says(errReplySize.Error()):

@@ -41,7 +41,7 @@ func TestCheckRejectsMistakesInTheURLAndTheServer(t *testing.T) {
 	server, locked, member := servers.DedicatedRedis(t), servers.DedicatedRedis(t), clusterOfOne(t)
 	must(t, connect(t, locked).ConfigSet(t.Context(), "requirepass", "x").Err())
 	watching := servers.Sentinels(t, "m", server)[0]
-	withTLS, wantsCertificate := overTLS(t, "--tls-auth-clients", "no"), overTLS(t)
+	withTLS, wantsCertificate := overTLS(t, "--tls-auth-clients", "no").address, overTLS(t).address
 	for name, test := range map[string]struct{ url, want string }{
 		"no password":                       {"redis://" + locked.Addr, "requires a password"},
 		"a wrong password":                  {"redis://:secret@" + locked.Addr, "user or the password"},
@@ -75,7 +75,7 @@ func TestCheckRejectsMistakesInTheURLAndTheServer(t *testing.T) {
 
 // The alert arrives after the handshake, and often after the connection was reset.
 func TestCheckReportsAMissingClientCertificateEachTime(t *testing.T) {
-	url := "rediss://" + overTLS(t) + "?skip_verify=true"
+	url := "rediss://" + overTLS(t).address + "?skip_verify=true"
 	for range 20 {
 		_, err := check(t, url, redislog.CheckOptions{})
 		wantConfigError(t, err, "set tls-auth-clients to no")

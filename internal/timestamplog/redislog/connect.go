@@ -1,8 +1,10 @@
 package redislog
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
+	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -28,23 +30,36 @@ const dialTimeout = time.Second
 //
 // With TLS, the last two are rediss+sentinel:// and rediss+cluster://. The user and password in
 // a Sentinel URL are the Sentinels'; Redis's own are the options username and
-// password. Further options are those of go-redis. An error never repeats
-// parts of the URL, since they may contain a password.
+// password. With TLS, the options sslrootcert, sslcert and sslkey name files, which are read for
+// each connection, so that new ones need no restart. Further options are those of go-redis. Of
+// the URL, an error repeats at most the name of such a file: the rest may contain a password.
 func Connect(rawURL string) (redis.UniversalClient, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		return nil, errURL
 	}
+	files, u, err := cutTLSFiles(u)
+	if err != nil {
+		return nil, err
+	}
 	scheme, kind, _ := strings.Cut(u.Scheme, "+")
+	if files != (tlsFiles{}) {
+		if scheme != "rediss" {
+			return nil, errFilesWithoutTLS
+		}
+		if _, err := files.configure(&tls.Config{MinVersion: tls.VersionTLS12}); err != nil {
+			return nil, err
+		}
+	}
 	switch {
 	case (scheme == "redis" || scheme == "rediss") && kind == "":
-		return connectStandalone(rawURL, u)
+		return connectStandalone(u.String(), u, files)
 	case scheme == "unix" && kind == "":
-		return connectStandalone(rawURL, nil)
+		return connectStandalone(rawURL, nil, files)
 	case (scheme == "redis" || scheme == "rediss") && kind == "sentinel":
-		return connectSentinel(plain(u, scheme))
+		return connectSentinel(plain(u, scheme), files)
 	case (scheme == "redis" || scheme == "rediss") && kind == "cluster":
-		return connectCluster(plain(u, scheme))
+		return connectCluster(plain(u, scheme), files)
 	}
 	return nil, errURL
 }
@@ -75,7 +90,7 @@ func checkDatabase(u *url.URL) error {
 	return nil
 }
 
-func connectStandalone(rawURL string, u *url.URL) (redis.UniversalClient, error) {
+func connectStandalone(rawURL string, u *url.URL, files tlsFiles) (redis.UniversalClient, error) {
 	if u != nil {
 		if err := checkDatabase(u); err != nil {
 			return nil, err
@@ -88,11 +103,11 @@ func connectStandalone(rawURL string, u *url.URL) (redis.UniversalClient, error)
 	o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
 	o.DialTimeout = orDefault(o.DialTimeout)
 	o.MaintNotificationsConfig = noMaintenance()
-	o.Dialer = dialer(o.DialTimeout, o.TLSConfig)
+	o.Dialer = dialer(o.DialTimeout, o.TLSConfig, files)
 	return redis.NewClient(o), nil
 }
 
-func connectSentinel(u *url.URL) (redis.UniversalClient, error) {
+func connectSentinel(u *url.URL, files tlsFiles) (redis.UniversalClient, error) {
 	if err := checkDatabase(u); err != nil {
 		return nil, err
 	}
@@ -110,11 +125,11 @@ func connectSentinel(u *url.URL) (redis.UniversalClient, error) {
 	o.DialTimeout = orDefault(o.DialTimeout)
 	// Only the primary decides limits.
 	o.ReplicaOnly, o.RouteByLatency, o.RouteRandomly = false, false, false
-	o.Dialer = dialer(o.DialTimeout, o.TLSConfig)
+	o.Dialer = dialer(o.DialTimeout, o.TLSConfig, files)
 	return redis.NewFailoverClient(o), nil
 }
 
-func connectCluster(u *url.URL) (redis.UniversalClient, error) {
+func connectCluster(u *url.URL, files tlsFiles) (redis.UniversalClient, error) {
 	if strings.Trim(u.Path, "/") != "" {
 		return nil, errCluster
 	}
@@ -126,14 +141,28 @@ func connectCluster(u *url.URL) (redis.UniversalClient, error) {
 	o.DialTimeout = orDefault(o.DialTimeout)
 	o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false
 	o.MaintNotificationsConfig = noMaintenance()
-	o.Dialer = dialer(o.DialTimeout, o.TLSConfig)
+	o.Dialer = dialer(o.DialTimeout, o.TLSConfig, files)
 	return redis.NewClusterClient(o), nil
 }
 
-// dialer returns the dialer of go-redis with two changes: package socket reads and writes
-// connections without TLS, and replies are bounded.
-func dialer(timeout time.Duration, secured *tls.Config) dialFunc {
-	return bounded(socket.Dialer(redis.NewDialer(&redis.Options{DialTimeout: timeout, TLSConfig: secured})))
+// dialer returns the dialer of go-redis with three changes: package socket reads and writes
+// connections without TLS, replies are bounded, and a connection with TLS uses what the files
+// contain when it is made.
+func dialer(timeout time.Duration, secured *tls.Config, files tlsFiles) dialFunc {
+	dial := func(config *tls.Config) dialFunc {
+		return redis.NewDialer(&redis.Options{DialTimeout: timeout, TLSConfig: config})
+	}
+	connect := dial(secured)
+	if files != (tlsFiles{}) {
+		connect = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			config, err := files.configure(secured)
+			if err != nil {
+				return nil, err
+			}
+			return dial(config)(ctx, network, addr)
+		}
+	}
+	return bounded(socket.Dialer(connect))
 }
 
 func orDefault(timeout time.Duration) time.Duration {

@@ -22,6 +22,7 @@ const (
 type target struct {
 	kind  kind
 	tls   bool
+	files tlsFiles
 	addrs []string // host:port; those of the Sentinels, if any; none for a Unix socket
 }
 
@@ -36,6 +37,9 @@ func targetOf(rawURL string) target {
 	}
 	scheme, suffix, _ := strings.Cut(u.Scheme, "+")
 	t := target{kind: standalone, tls: scheme == "rediss"}
+	if t.files, _, err = cutTLSFiles(u); err != nil {
+		return target{}
+	}
 	if scheme == "unix" {
 		return t
 	}
@@ -78,8 +82,8 @@ func (t target) mismatch(ctx context.Context) *ConfigError {
 		case !t.tls && speaksTLS(ctx, addr):
 			return &ConfigError{"it speaks TLS; write " + t.scheme(true)}
 		case t.tls:
-			if alert := alertOf(ctx, addr); alert != "" {
-				return refusesTLS(alert)
+			if alert := t.alertOf(ctx, addr); alert != "" {
+				return t.refusesTLS(alert)
 			}
 		}
 	}
@@ -110,10 +114,13 @@ func speaksPlainly(ctx context.Context, addr string) bool {
 const tlsAlert = "remote error: tls: "
 
 // refusesTLS returns the error for a server that ended a connection with an alert.
-func refusesTLS(alert string) *ConfigError {
+func (t target) refusesTLS(alert string) *ConfigError {
 	hint := ""
-	if strings.Contains(alert, "certificate required") {
-		hint = "; Stint has no certificate of its own, so set tls-auth-clients to no"
+	switch {
+	case strings.Contains(alert, "certificate required"):
+		hint = "; name Stint's certificate in the URL, ?sslcert=FILE&sslkey=FILE, or set tls-auth-clients to no"
+	case t.files.cert != "" && strings.Contains(alert, "certificate"):
+		hint = "; Redis must accept the certificate of sslcert, by an authority of its tls-ca-cert-file"
 	}
 	return &ConfigError{"it refuses the TLS connection (" + oneLine(alert) + ")" + hint}
 }
@@ -121,10 +128,14 @@ func refusesTLS(alert string) *ConfigError {
 // alertOf returns the alert with which a server ends a connection on which nothing is sent, ""
 // for none. Since TLS 1.3 a client that sends at once may find the connection reset before it has
 // read the alert that its certificate is missing.
-func alertOf(ctx context.Context, addr string) string {
+func (t target) alertOf(ctx context.Context, addr string) string {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
-	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}}
+	config, err := t.files.configure(&tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12})
+	if err != nil {
+		return ""
+	}
+	dialer := tls.Dialer{Config: config}
 	conn, err := dialer.DialContext(ctx, "tcp", addr)
 	if err == nil {
 		defer conn.Close()
