@@ -3,6 +3,7 @@ package redislog
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"net"
 	"net/url"
@@ -145,24 +146,43 @@ func connectCluster(u *url.URL, files tlsFiles) (redis.UniversalClient, error) {
 	return redis.NewClusterClient(o), nil
 }
 
-// dialer returns the dialer of go-redis with three changes: package socket reads and writes
-// connections without TLS, replies are bounded, and a connection with TLS uses what the files
-// contain when it is made.
+// dialer returns the dialer of go-redis with two changes: package socket reads and writes
+// connections without TLS, and replies are bounded. secured is nil for no TLS.
 func dialer(timeout time.Duration, secured *tls.Config, files tlsFiles) dialFunc {
 	dial := func(config *tls.Config) dialFunc {
 		return redis.NewDialer(&redis.Options{DialTimeout: timeout, TLSConfig: config})
 	}
 	connect := dial(secured)
-	if files != (tlsFiles{}) {
+	if secured != nil {
 		connect = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			config, err := files.configure(secured)
-			if err != nil {
-				return nil, err
-			}
-			return dial(config)(ctx, network, addr)
+			return dialTLS(ctx, dial, secured, files, network, addr)
 		}
 	}
 	return bounded(socket.Dialer(connect))
+}
+
+// dialTLS connects with what the files contain now. The certificate must be for the host of addr
+// or for that of the URL: Sentinels and a Cluster name further servers, each of which may have a
+// certificate of its own, or an address for which there is none.
+func dialTLS(ctx context.Context, dial func(*tls.Config) dialFunc, secured *tls.Config, files tlsFiles, network, addr string) (net.Conn, error) {
+	config, err := files.configure(secured)
+	if err != nil {
+		return nil, err
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil || host == "" || host == config.ServerName {
+		return dial(config)(ctx, network, addr)
+	}
+	first, second := config.Clone(), config
+	first.ServerName = host
+	if net.ParseIP(host) != nil { // of most servers, no certificate names the address
+		first, second = second, first
+	}
+	conn, err := dial(first)(ctx, network, addr)
+	if errors.As(err, new(x509.HostnameError)) {
+		return dial(second)(ctx, network, addr)
+	}
+	return conn, err
 }
 
 func orDefault(timeout time.Duration) time.Duration {

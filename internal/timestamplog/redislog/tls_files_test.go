@@ -44,6 +44,17 @@ func overTLS(t *testing.T, args ...string) tlsEndpoint {
 	return e
 }
 
+// clusterOverTLS starts a Cluster of one server with an endpoint for TLS.
+func clusterOverTLS(t *testing.T, args ...string) tlsEndpoint {
+	t.Helper()
+	e := overTLS(t, append(args, "--cluster-enabled", "yes", "--tls-cluster", "yes")...)
+	must(t, e.admin.ClusterAddSlotsRange(t.Context(), 0, 16383).Err())
+	servers.Await(t, "the Cluster has all slots", func() bool {
+		return strings.Contains(e.admin.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
+	})
+	return e
+}
+
 func TestConnectUsesTLSAndVerifiesTheCertificate(t *testing.T) {
 	tls := overTLS(t, "--tls-auth-clients", "no").address
 	p := policy(t, 1, "2/1h")
@@ -88,14 +99,28 @@ func TestURLNamesTheAuthorityAndACertificateOfItsOwn(t *testing.T) {
 		})
 	}
 	t.Run("in a Cluster", func(t *testing.T) {
-		server := overTLS(t, "--tls-ca-cert-file", ownCert, "--cluster-enabled", "yes", "--tls-cluster", "yes")
-		must(t, server.admin.ClusterAddSlotsRange(t.Context(), 0, 16383).Err())
-		servers.Await(t, "the Cluster has all slots", func() bool {
-			return strings.Contains(server.admin.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
-		})
+		server := clusterOverTLS(t, "--tls-ca-cert-file", ownCert)
 		_, err := check(t, withFiles("rediss+cluster://"+server.address, server.cert, ownCert, ownKey), redislog.CheckOptions{})
 		must(t, err)
 	})
+}
+
+// Each server of a Cluster may have a certificate for its own name only.
+func TestCertificateMayBeForTheServersOwnNameOrForThatOfTheURL(t *testing.T) {
+	cert, key := selfSigned(t, t.TempDir(), "localhost")
+	server := clusterOverTLS(t, "--tls-auth-clients", "no", "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert,
+		"--cluster-announce-hostname", "localhost", "--cluster-preferred-endpoint-type", "hostname")
+	_, port, err := net.SplitHostPort(server.address)
+	must(t, err)
+	for _, url := range []string{ // nothing listens on port 1
+		"rediss+cluster://127.0.0.1:1?addr=localhost:" + port,
+		"rediss+cluster://localhost:1?addr=" + server.address,
+	} {
+		_, err := check(t, url+"&sslrootcert="+cert, redislog.CheckOptions{})
+		must(t, err)
+	}
+	_, err = check(t, "rediss+cluster://"+server.address+"?sslrootcert="+cert, redislog.CheckOptions{})
+	wantConfigError(t, err, "certificate cannot be verified")
 }
 
 func TestNewConnectionsUseNewFiles(t *testing.T) {
@@ -156,14 +181,17 @@ func TestURLWithUnfitFilesIsRejected(t *testing.T) {
 	client.Close()
 }
 
-// selfSigned writes a certificate for 127.0.0.1 and its key.
-func selfSigned(t *testing.T, dir string) (certFile, keyFile string) {
+// selfSigned writes a certificate for 127.0.0.1, or for the names given, and its key.
+func selfSigned(t *testing.T, dir string, names ...string) (certFile, keyFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "127.0.0.1"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	if len(names) > 0 {
+		template.DNSNames, template.IPAddresses = names, nil
 	}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	must(t, err)
