@@ -45,7 +45,7 @@ func TestRequestedHostIsNotTheClient(t *testing.T) {
 }
 
 func TestIsAssetRejectsDisguisedPaths(t *testing.T) {
-	for _, target := range []string{"/wp-login.php/x.css", "/phpmyadmin/index.PHP/a.js", "/.env/.js", "/.git/config;.css", "/.git/a.png", "/cgi-bin/x.cgi/a.ico", "/cgi-bin/status.sh/x.css", "/shell.phtml/x.css", "/login.action/x.js", "/a;b.css", "/.css"} {
+	for _, target := range []string{"/wp-login.php/x.css", "/phpmyadmin/index.PHP/a.js", "/.env/.js", "/.git/config;.css", "/.git/a.png", "/cgi-bin/x.cgi/a.ico", "/cgi-bin/status.sh/x.css", "/shell.phtml/x.css", "/login.action/x.js", "/a;b.css", "/x.css;.php", "/x.css;jsessionid=1", "/x%3B.css", "/.css"} {
 		if isAsset(target) {
 			t.Errorf("isAsset(%s) is true, want false", target)
 		}

@@ -98,6 +98,10 @@ var assets = map[string]bool{
 
 // isAsset reports whether a browser may ask for a target without its user.
 func isAsset(target string) bool {
+	spelled, _, _ := strings.Cut(strings.ToLower(target), "?")
+	if strings.Contains(spelled, ";") || strings.Contains(spelled, "%3b") {
+		return false // programs that know no parameters of segments read another extension
+	}
 	p := strings.ToLower(conditions.NormalizePath(target))
 	return p == "/robots.txt" || assets[path.Ext(p)] && !isDisguised(p)
 }
@@ -109,8 +113,8 @@ var scripts = map[string]bool{
 	".py": true, ".rb": true, ".sh": true,
 }
 
-// isDisguised reports whether a path with the extension of an asset leads to something else:
-// through a script or a hidden file, or behind a parameter of its last segment.
+// isDisguised reports whether a path with the extension of an asset leads to something else,
+// through a script or a hidden file.
 func isDisguised(p string) bool {
 	folder, last := path.Split(p)
 	for segment := range strings.SplitSeq(folder, "/") {
@@ -118,5 +122,5 @@ func isDisguised(p string) bool {
 			return true
 		}
 	}
-	return strings.Contains(last, ";") || strings.HasPrefix(last, ".")
+	return strings.HasPrefix(last, ".")
 }

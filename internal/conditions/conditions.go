@@ -73,10 +73,9 @@ func (w When) Meets(r *Request) bool {
 	return true
 }
 
-// isMetBy reports whether the pattern matches an attribute of r, or the other reading of its
-// path.
+// isMetBy reports whether the pattern matches an attribute of r, or another reading of its path.
 func (p Pattern) isMetBy(r *Request, a Attribute) bool {
-	return r.values[a] != "" && p.matches(r.values[a]) || a == Path && r.otherPath != "" && p.matches(r.otherPath)
+	return r.values[a] != "" && p.matches(r.values[a]) || a == Path && slices.ContainsFunc(r.otherPaths, p.matches)
 }
 
 // Texts returns the patterns of an attribute.

@@ -53,8 +53,10 @@ func (x *Index) Find(r *Request, found func(i int)) {
 		if value := r.values[a]; value != "" {
 			m.match(value, matched)
 		}
-		if Attribute(a) == Path && r.otherPath != "" { //nolint:gosec // at most three
-			m.match(r.otherPath, matched)
+		if Attribute(a) == Path { //nolint:gosec // at most three
+			for _, other := range r.otherPaths {
+				m.match(other, matched)
+			}
 		}
 		any := uint64(0)
 		for i := range met {

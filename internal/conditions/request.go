@@ -10,19 +10,20 @@ import (
 // conditions. It is immutable. An attribute that was not sent is "", and no condition matches it.
 type Request struct {
 	values [attributeCount]string
-	// otherPath is the path as read by programs that do not decode %2F to a slash, "" if that is
-	// the same. Either path may meet a condition.
-	otherPath string
-	scope     string
+	// otherPaths are the path as read by programs that do not decode %2F to a slash, or that know
+	// no parameters of segments, without what is the same. Any of them may meet a condition.
+	otherPaths []string
+	scope      string
 	// said are the further values by name, nil for none. The map must not be changed.
 	said map[string]string
 }
 
 // NewRequest returns a request with normalized attributes:
 //
-//   - the path without scheme, host, query and fragment, with each valid escape decoded once,
-//     "//", "." and ".." resolved, beginning with /. Programs differ in whether %2F is a slash,
-//     so both readings are kept, and either may meet a condition;
+//   - the path without scheme, host, query, fragment and the parameters of segments (";" and what
+//     follows, which Tomcat and Spring for example do not route by), with each valid escape decoded
+//     once, "//", "." and ".." resolved, beginning with /. Programs differ in whether %2F is a slash
+//     and ";" begins a parameter, so the other readings are kept, and any may meet a condition;
 //   - method and agent in lower case;
 //   - the host in lower case, without port and final dot.
 //
@@ -34,12 +35,14 @@ func NewRequest(path, method, agent, host string) *Request {
 	}
 	r := &Request{values: [attributeCount]string{Method: lower(method), Agent: lower(agent), Host: normalizeHost(host)}}
 	if path != "" {
-		r.values[Path], r.otherPath = readPath(path)
+		r.values[Path], r.otherPaths = readPath(path)
 	}
 	for a := range r.values {
 		r.values[a] = cut(r.values[a], maxLength[a])
 	}
-	r.otherPath = cut(r.otherPath, MaxPath)
+	for i := range r.otherPaths {
+		r.otherPaths[i] = cut(r.otherPaths[i], MaxPath)
+	}
 	return r
 }
 
@@ -139,11 +142,11 @@ func NormalizePath(target string) string {
 	return path
 }
 
-// readPath returns the normalized path of a request target, and the path as read by programs that
-// do not decode %2F to a slash, "" if that is the same.
-func readPath(target string) (path, other string) {
+// readPath returns the normalized path of a request target, and the different paths as which other
+// programs read it.
+func readPath(target string) (path string, others []string) {
 	if isNormalPath(target) {
-		return target, ""
+		return target, nil
 	}
 	if at := strings.IndexAny(target, "?#"); at >= 0 {
 		target = target[:at]
@@ -152,15 +155,41 @@ func readPath(target string) (path, other string) {
 		_, path, _ := strings.Cut(rest, "/")
 		target = "/" + path
 	}
-	decoded, hasSlash := decode(target, false)
-	path = "/" + strings.Join(resolve(strings.Split(decoded, "/")), "/")
-	if hasSlash {
-		decoded, _ = decode(target, true)
-		if other = "/" + strings.Join(resolve(strings.Split(decoded, "/")), "/"); other == path {
-			other = ""
+	add := func(other string) {
+		if other != path && !slices.Contains(others, other) {
+			others = append(others, other)
 		}
 	}
-	return path, other
+	decoded, hasSlash := decode(target, false)
+	path = resolve(withoutParameters(decoded))
+	add(resolve(decoded))
+	if hasSlash {
+		decoded, _ = decode(target, true)
+		add(resolve(withoutParameters(decoded)))
+		add(resolve(decoded))
+	}
+	return path, others
+}
+
+// withoutParameters removes the parameters of each segment of a path.
+func withoutParameters(path string) string {
+	if strings.IndexByte(path, ';') < 0 {
+		return path
+	}
+	kept := make([]byte, 0, len(path))
+	isParameter := false
+	for i := range len(path) {
+		switch path[i] {
+		case ';':
+			isParameter = true
+		case '/':
+			isParameter = false
+		}
+		if !isParameter {
+			kept = append(kept, path[i])
+		}
+	}
+	return string(kept)
 }
 
 // decode decodes each valid percent escape once. Like lenient programs, it keeps invalid escapes
@@ -205,9 +234,10 @@ func digit(c byte) int {
 	return -1
 }
 
-// resolve removes empty segments and ".", and resolves "..". The last segment may be empty, for a
-// path that ends in a slash.
-func resolve(segments []string) []string {
+// resolve removes empty segments and ".", and resolves "..". It keeps a final slash. The result
+// begins with a slash.
+func resolve(path string) string {
+	segments := strings.Split(path, "/")
 	kept := segments[:0]
 	for i, s := range segments {
 		isLast := i == len(segments)-1
@@ -223,7 +253,7 @@ func resolve(segments []string) []string {
 			kept = append(kept, "")
 		}
 	}
-	return kept
+	return "/" + strings.Join(kept, "/")
 }
 
 // isNormalPath reports whether NormalizePath would change nothing. It may return false for a path
@@ -234,7 +264,7 @@ func isNormalPath(p string) bool {
 	}
 	for i := range len(p) {
 		switch p[i] {
-		case '%', '?', '#':
+		case '%', '?', '#', ';':
 			return false
 		case '/':
 			if i+1 < len(p) && (p[i+1] == '/' || p[i+1] == '.' && (i+2 == len(p) || p[i+2] == '/' || p[i+2] == '.')) {

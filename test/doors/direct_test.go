@@ -48,7 +48,7 @@ func TestForwardByMakesKeysOfRequestParts(t *testing.T) {
 		{"&by=plain-header:X-User", []string{"X-User: alice"}, "header:x-user:alice"},
 		{"&by=plain-header:X-User", []string{"X-User: " + long}, "header:x-user:sha256-" + hashed(long)},
 		{"&by=host", []string{"X-Forwarded-Host: WWW.Example.org:8443"}, "host:www.example.org"},
-		{"&by=path", []string{"X-Forwarded-Uri: //a/./%6cogin/../login?x=1"}, "path:/a/login"},
+		{"&by=path", []string{"X-Forwarded-Uri: //a/./%6cogin/..;p/login;s=1?x=1"}, "path:/a/login"},
 		{"&by=path:X-Original-Uri", []string{"X-Original-Uri: /b", "X-Forwarded-Uri: /c"}, "path:/b"},
 		{"&by=path&path=/d/e?policy=other&by=host", nil, "path:/d/e"},
 		{"&by=method", []string{"X-Forwarded-Method: POST"}, "method:POST"},
