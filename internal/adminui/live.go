@@ -180,7 +180,7 @@ func viewEvent(e events.Event) liveEvent {
 	case gate.Limited:
 		v.More = "by " + format.RuleText(e.Rule)
 	case gate.Allowed:
-		if e.Shadow == gate.Limited {
+		if e.Shadow != "" && e.Shadow != gate.Allowed {
 			v.More = "; " + e.ShadowPolicy + " would refuse"
 		}
 	}

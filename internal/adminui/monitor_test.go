@@ -14,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/events"
+	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/reports"
@@ -304,6 +305,8 @@ func TestLivePageShowsFilteredEventsNewestFirst(t *testing.T) {
 	n.events.Publish(events.Event{Kind: events.Block, Entry: &audit.Record{Action: "block.add", Summary: "Added the block of gamma."}})
 	v.get("/live?show=changes").is(http.StatusOK).holds(">Change</td>").says("gamma").lacks("block.add").lacks("beta")
 	v.get("/live?show=nonsense").is(http.StatusUnprocessableEntity)
+	n.events.Publish(events.Event{Kind: events.Decision, Outcome: gate.Allowed, Shadow: gate.Unavailable, ShadowPolicy: "trial"})
+	v.get("/live?show=allowed").is(http.StatusOK).says("trial would refuse")
 }
 
 var streamAttribute = regexp.MustCompile(`data-stream="([^"]+)"`)

@@ -97,6 +97,14 @@ func TestOutageFollowsOnFailureOfEachPolicy(t *testing.T) {
 	}
 }
 
+func TestShadowPolicyThatDeniesInAnOutageWouldRefuse(t *testing.T) {
+	n, log := newRemoteNode(t, policy(t, 1, "local", "*", "9/m"), policy(t, 2, "trial", "*", "9/m", mode(rules.Shadow), onFailure(rules.FailDeny)))
+	log.down.Store(true)
+	if d := n.check(t, "token:a"); d.Outcome != Allowed || d.Shadow == nil || d.Shadow.Outcome != Unavailable || !d.Shadow.ID.IsZero() {
+		t.Errorf("%s, shadow %+v", d.Outcome, d.Shadow)
+	}
+}
+
 // awaitRecovery waits until the gate uses the log again without intervention.
 func awaitRecovery(t *testing.T, n *node) {
 	t.Helper()

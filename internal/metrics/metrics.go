@@ -44,9 +44,9 @@ type Metrics struct {
 // counters are those of one policy.
 type counters struct {
 	decisionCounters
-	shadowAllowed, shadowLimited prometheus.Counter
-	reservations                 prometheus.Counter
-	charged, full                prometheus.Counter // reports
+	shadowAllowed, shadowLimited, shadowUnavailable prometheus.Counter
+	reservations                                    prometheus.Counter
+	charged, full                                   prometheus.Counter // reports
 }
 
 // decisionCounters count what one policy decides about checks.
@@ -178,9 +178,12 @@ func (m *Metrics) Record(d *gate.Decision) {
 	if d.Shadow == nil {
 		return
 	}
-	if c := m.of(d.Shadow.Policy.Name); d.Shadow.Outcome == gate.Allowed {
+	switch c := m.of(d.Shadow.Policy.Name); d.Shadow.Outcome {
+	case gate.Allowed:
 		c.shadowAllowed.Inc()
-	} else {
+	case gate.Unavailable:
+		c.shadowUnavailable.Inc()
+	default:
 		c.shadowLimited.Inc()
 	}
 }
@@ -271,10 +274,11 @@ func (m *Metrics) makeAdditional(policy string) *decisionCounters {
 
 func (m *Metrics) makeCounters(policy string) *counters {
 	return &counters{
-		decisionCounters: m.makeDecisionCounters(policy, "false"),
-		shadowAllowed:    m.shadow.WithLabelValues(policy, string(gate.Allowed)),
-		shadowLimited:    m.shadow.WithLabelValues(policy, string(gate.Limited)),
-		reservations:     m.reservations.WithLabelValues(policy),
-		charged:          m.reports.WithLabelValues(policy, string(gate.Charged)), full: m.reports.WithLabelValues(policy, string(gate.Full)),
+		decisionCounters:  m.makeDecisionCounters(policy, "false"),
+		shadowAllowed:     m.shadow.WithLabelValues(policy, string(gate.Allowed)),
+		shadowLimited:     m.shadow.WithLabelValues(policy, string(gate.Limited)),
+		shadowUnavailable: m.shadow.WithLabelValues(policy, string(gate.Unavailable)),
+		reservations:      m.reservations.WithLabelValues(policy),
+		charged:           m.reports.WithLabelValues(policy, string(gate.Charged)), full: m.reports.WithLabelValues(policy, string(gate.Full)),
 	}
 }

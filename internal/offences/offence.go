@@ -77,7 +77,8 @@ const Other = "other"
 // Counts are exact numbers of checks. CostAllowed is the total cost of the allowed checks.
 type Counts struct {
 	Allowed, Limited, Blocked, Unavailable int64
-	// The decisions of a shadow policy.
+	// The decisions of a shadow policy. ShadowLimited includes checks that it would have refused
+	// because of an outage.
 	ShadowAllowed, ShadowLimited int64
 	CostAllowed                  int64
 	// Untracked is the part of Allowed that belongs to keys without a row of their own.

@@ -287,11 +287,14 @@ func (s *shard) countShadow(hash uint64, key string, d *gate.Decision) {
 	at := d.Shadow.At.UnixMilli()
 	in := s.minute(offences.MinuteOf(at)).policy(d.Shadow.Policy.ID)
 	counts := &in.counts
-	if d.Shadow.Outcome != gate.Limited {
+	if d.Shadow.Outcome == gate.Allowed {
 		counts.ShadowAllowed++
 		return
 	}
 	counts.ShadowLimited++
+	if d.Shadow.Outcome == gate.Unavailable { // for the outage, which is no offence of the key
+		return
+	}
 	k := offenceKey{in: in, key: key, kind: offences.Shadow}
 	k.rule, _ = d.Shadow.DecidingRule()
 	s.countOffence(hash, k, d.Check.Source, at, unixMilli(d.Shadow.Boundary), unixMilli(d.Shadow.RetryAt), d.Check.Meta)

@@ -317,6 +317,24 @@ func TestUndecidedChecksAreNotTrafficOfTheirKeys(t *testing.T) {
 	}
 }
 
+// TestShadowPolicyThatDeniesInAnOutageWouldHaveRefused: the check is counted as refused, but the
+// key did nothing that an escalation should see.
+func TestShadowPolicyThatDeniesInAnOutageWouldHaveRefused(t *testing.T) {
+	r := testRecorder(Options{})
+	d := allowed(key(t, "ip:203.0.113.7"), noon)
+	d.Shadow = &gate.Shadow{Outcome: gate.Unavailable, Policy: shadowPolicy, Answer: gate.Answer{At: noon, Rule: -1}}
+	r.Record(d)
+	b := drained(r)
+	for _, c := range b.Totals {
+		if c.Policy == 8 && (c.ShadowLimited != 1 || c.ShadowAllowed != 0 || c.Checks() != 0) {
+			t.Errorf("the totals of the shadow policy are %+v", c.Counts)
+		}
+	}
+	if len(b.Totals) != 2 || len(b.Offences) > 0 {
+		t.Errorf("totals %+v, offences %+v", b.Totals, b.Offences)
+	}
+}
+
 func TestAllowedChecksAreInRowsOrUntracked(t *testing.T) {
 	r := testRecorder(Options{TrafficKeys: 32, MaxKeys: 640})
 	for i := range 5000 {

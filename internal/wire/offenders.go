@@ -200,7 +200,7 @@ type TrafficPoint struct {
 	Limited     int64 `json:"limited"`
 	Blocked     int64 `json:"blocked"`
 	Unavailable int64 `json:"unavailable"` // the number of checks that were refused under an outage
-	// ShadowLimited is what shadow policies would have refused.
+	// ShadowLimited is what shadow policies would have refused, by their rules or under an outage.
 	ShadowLimited int64 `json:"shadow_limited"`
 	// KeysEstimate is the number of distinct keys, an estimate whose standard
 	// error is KeysError of it.

@@ -42,7 +42,7 @@ type PolicyUsage struct {
 	To            Time   `json:"to"`             // exclusive
 	Allowed       int64  `json:"allowed"`        // checks that it allowed; of a policy with conditions, an outcome or distinct values they are counted under the policy of the key
 	Limited       int64  `json:"limited"`        // checks that its rules refused
-	ShadowLimited int64  `json:"shadow_limited"` // what it would have refused in shadow mode
+	ShadowLimited int64  `json:"shadow_limited"` // what it would have refused in shadow mode, by its rules or under an outage
 	Keys          int64  `json:"keys"`           // estimated, of which it decided
 	// LastAt is when it last decided a check, of a policy with conditions, an outcome or
 	// distinct values when it last refused one; null if it did not. It is the start of a part of the time range: a
