@@ -124,8 +124,25 @@ func (l *rotatedLog) resume(saved *logState, savedAt time.Time) error {
 func (l *rotatedLog) logLost(files []*fileState) {
 	for _, file := range files {
 		if file.HeadLength > 0 && (l.current == nil || l.current.id != file.ID) {
-			l.logf("The lines of %q after byte %d of its former file are lost: no rotated file has the same beginning.", l.path, file.Offset)
+			from, unanswered := file.notAnswered()
+			l.logf("The lines that were written to the former file of %q after byte %d%s are lost: no rotated file has the same beginning.", l.path, from, unanswered)
 		}
+	}
+}
+
+// notAnswered returns the offset behind which no line of a file was answered, and names those
+// before it that were not, to be put behind it in a sentence.
+func (f *fileState) notAnswered() (from int64, before string) {
+	if f.ListedTo <= f.Offset {
+		return f.Offset, ""
+	}
+	switch n := len(f.Pending); n {
+	case 0:
+		return f.ListedTo, ""
+	case 1:
+		return f.ListedTo, fmt.Sprintf(" and the one at byte %d", f.Pending[0].Start)
+	default:
+		return f.ListedTo, fmt.Sprintf(" and %d from byte %d on", n, f.Pending[0].Start)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -118,6 +119,58 @@ func TestPartlyAnsweredRoundIsContinued(t *testing.T) {
 }
 
 // Lines are uncertain since they were first sent, even if later lines are sent repeatedly.
+// refusingOne answers all checks but those of one key, to which the server is not ready.
+type refusingOne struct {
+	logfollow.Server
+	key   string
+	asked atomic.Bool
+}
+
+func (s *refusingOne) Batch(ctx context.Context, checks []client.Check) ([]client.BatchItem, error) {
+	items, err := s.Server.Batch(ctx, checks)
+	for i := range items {
+		if checks[i].Key == s.key {
+			items[i] = client.BatchItem{Err: &client.Problem{Status: http.StatusServiceUnavailable, Code: "unavailable"}}
+			s.asked.Store(true)
+		}
+	}
+	return items, err
+}
+
+// What is logged as lost are the lines that had no answer, and not all of their round.
+func TestAnsweredLinesAreNotCalledLost(t *testing.T) {
+	for unanswered, lost := range map[int]string{0: "", 1: " and the one at byte %d", 2: " and 2 from byte %d on"} {
+		t.Run(fmt.Sprintf("%d of a round", unanswered), func(t *testing.T) {
+			s := newSite(t)
+			server := &refusingOne{Server: s.options.Server, key: "ip:198.51.100.9"}
+			s.options.Server = server
+			s.follow()
+			answered := s.more(3)
+			text := answered
+			for i := range unanswered {
+				text += lineOf("198.51.100.9", time.Now(), i)
+			}
+			text += s.more(2)
+			s.append(s.path, text)
+			s.await("the lines are sent", func() bool { return server.asked.Load() || unanswered == 0 })
+			s.awaitCharges()
+			s.leave()
+			if err := os.Remove(s.path); err != nil {
+				t.Fatal(err)
+			}
+			s.write(1)
+			server.key = ""
+			if _, err := s.once(); err != nil {
+				t.Fatal(err)
+			}
+			if lost != "" {
+				lost = fmt.Sprintf(lost, len(answered))
+			}
+			s.awaitLog(fmt.Sprintf("former file of %q after byte %d%s are lost: no rotated file", s.path, len(text), lost))
+		})
+	}
+}
+
 func TestTimeOfTheFirstSendIsKept(t *testing.T) {
 	s := newSite(t)
 	// The answers are lost, so that all were charged.
