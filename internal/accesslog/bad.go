@@ -20,6 +20,8 @@ type Counts struct {
 	Records int64     `json:"records"`
 	Bad     int64     `json:"bad_lines"`
 	First   []BadLine `json:"first_bad"` // the first bad lines
+	// Warnings say what was ignored beside bad lines, each in one line that is safe to print.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 func (t *Counts) addBad(limit int, line BadLine) {

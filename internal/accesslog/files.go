@@ -139,6 +139,7 @@ func (f *Files) Counts() Counts {
 	sum.Lines += part.Lines
 	sum.Records += part.Records
 	sum.Bad += part.Bad
+	sum.Warnings = slices.Concat(sum.Warnings, part.Warnings)
 	rest := max(f.reader.maxBad-len(sum.First), 0)
 	sum.First = append(sum.First[:len(sum.First):len(sum.First)], part.First[:min(rest, len(part.First))]...)
 	return sum

@@ -13,9 +13,10 @@ import (
 
 // lines splits a log, plain or gzip, into lines of bounded length.
 type lines struct {
-	in   *bufio.Reader
-	read int64  // lines so far
-	long []byte // a line longer than the buffer, whose memory is used again
+	in     *bufio.Reader
+	packed *Unpacker // nil for a plain log
+	read   int64     // lines so far
+	long   []byte    // a line longer than the buffer, whose memory is used again
 }
 
 // bufferSize is what is read at once. Nearly every line is shorter.
@@ -30,17 +31,14 @@ var (
 )
 
 func newLines(r io.Reader) (*lines, error) {
-	plain := bufio.NewReaderSize(r, bufferSize)
-	head, err := plain.Peek(len(gzipMagic))
-	if err != nil && !errors.Is(err, io.EOF) {
+	packed, plain, err := newUnpacker(r)
+	switch {
+	case errors.Is(err, gzip.ErrHeader), errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, &InputError{err}
+	case err != nil:
 		return nil, err
-	}
-	if bytes.Equal(head, gzipMagic) {
-		unpacked, err := gzip.NewReader(plain)
-		if err != nil {
-			return nil, &InputError{fmt.Errorf("unpack gzip: %w", err)}
-		}
-		plain = bufio.NewReaderSize(unpacked, bufferSize)
+	case packed != nil:
+		plain = bufio.NewReaderSize(packed, bufferSize)
 	}
 	if err := skipZeros(plain); err != nil {
 		return nil, err
@@ -50,7 +48,7 @@ func newLines(r io.Reader) (*lines, error) {
 			return nil, err
 		}
 	}
-	return &lines{in: plain}, nil
+	return &lines{in: plain, packed: packed}, nil
 }
 
 // skipZeros skips the NUL bytes at the beginning: a server that does not append writes behind

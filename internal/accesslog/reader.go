@@ -120,4 +120,10 @@ func (r *Reader) wrap(err error) error {
 func (r *Reader) Format() Format { return r.format }
 
 // Counts returns the counts so far.
-func (r *Reader) Counts() Counts { return r.counts }
+func (r *Reader) Counts() Counts {
+	counts := r.counts
+	if packed := r.lines.packed; packed != nil && packed.Ignored() > 0 {
+		counts.Warnings = []string{r.wrap(errors.New(IgnoredText(packed.Ignored()))).Error()}
+	}
+	return counts
+}

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -266,6 +268,37 @@ func TestGzipIsDetectedByItsFirstBytes(t *testing.T) {
 	}
 	if records := drain(t, reader); len(records) != 2 {
 		t.Errorf("read %d records of two gzip members, want 2", len(records))
+	}
+}
+
+// gzip(1) skips trailing zeros too, and warns of other data behind the last member.
+func TestDataBehindTheEndOfGzipLosesNoLine(t *testing.T) {
+	one, zeros := pack(t, common+"\n"), make([]byte, 100_000)
+	folder := t.TempDir()
+	var paths []string
+	for i, log := range [][]byte{
+		slices.Concat(one, zeros),
+		slices.Concat(one, zeros, one),
+		slices.Concat(one, []byte("garbage\n")),
+		slices.Concat(one, zeros, []byte{0x1f}),
+	} {
+		paths = append(paths, filepath.Join(folder, fmt.Sprintf("%d\n.gz", i)))
+		if err := os.WriteFile(paths[i], log, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := accesslog.OpenFiles(paths, accesslog.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer files.Close()
+	records := drain(t, files)
+	counts, want := files.Counts(), []string{
+		fmt.Sprintf("%q: what follows the gzip data, from byte %d on, is no gzip data and was ignored", paths[2], len(one)),
+		fmt.Sprintf("%q: what follows the gzip data, from byte %d on, is no gzip data and was ignored", paths[3], len(one)+len(zeros)),
+	}
+	if len(records) != 5 || counts.Lines != 5 || counts.Bad != 0 || !slices.Equal(counts.Warnings, want) {
+		t.Errorf("%d records of 5; %+v, want the warnings %q", len(records), counts, want)
 	}
 }
 

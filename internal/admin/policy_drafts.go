@@ -144,8 +144,11 @@ type TriedKey struct {
 
 func (k TriedKey) change() int64 { return max(k.Refused-k.RefusedNow, k.RefusedNow-k.Refused) }
 
-// TriedLog counts the lines of a log.
-type TriedLog struct{ Lines, Invalid int64 }
+// TriedLog counts the lines of a log. Warnings are those of accesslog.Counts.
+type TriedLog struct {
+	Lines, Invalid int64
+	Warnings       []string
+}
 
 // CanTry reports whether the node records traffic that Try can use.
 func (p *Policies) CanTry() bool { return p.Traffic != nil }
@@ -203,7 +206,7 @@ func (p *Policies) Backtest(ctx context.Context, draft *rules.Policy, name strin
 		return nil, err
 	}
 	counts := reader.Counts()
-	trial.Log = &TriedLog{Lines: counts.Lines, Invalid: counts.Bad}
+	trial.Log = &TriedLog{Lines: counts.Lines, Invalid: counts.Bad, Warnings: counts.Warnings}
 	return trial, nil
 }
 

@@ -257,6 +257,10 @@ func (f *follower) collect(now time.Time) (isFull bool) {
 		l := f.logs[(f.first+i)%len(f.logs)]
 		for _, t := range l.tails() {
 			n, err := f.collectFrom(l, t)
+			if t.packed != nil && t.packed.Ignored() > 0 {
+				f.o.Logf("Warning: %q: %s.", t.name, accesslog.IgnoredText(t.packed.Ignored()))
+				t.packed = nil
+			}
 			if n > 0 {
 				t.retiredAt, f.isDirty = now, true
 			}

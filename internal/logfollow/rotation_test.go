@@ -182,6 +182,16 @@ func TestLogRotatedBetweenTwoRunsIsRead(t *testing.T) {
 			s.copy(s.path+".2", s.path+".4")
 			s.gzip(s.path + ".4")
 		},
+		"compressed and filled up with zeros": func(s *site) {
+			s.rename(s.path, s.path+".1")
+			s.gzip(s.path + ".1")
+			s.append(s.path+".1.gz", strings.Repeat("\x00", 5000))
+		},
+		"compressed, with other data behind its end": func(s *site) {
+			s.rename(s.path, s.path+".1")
+			s.gzip(s.path + ".1")
+			s.append(s.path+".1.gz", "garbage")
+		},
 		"not at all": func(*site) {},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -202,6 +212,9 @@ func TestLogRotatedBetweenTwoRunsIsRead(t *testing.T) {
 			s.awaitCharges()
 			if summary.Replayed > 0 || s.charged("198.51.100.1") > 0 {
 				t.Errorf("lines were sent twice: %s", summary)
+			}
+			if warns := strings.Contains(s.logged.String(), "was ignored"); warns != strings.HasSuffix(name, "behind its end") {
+				t.Errorf("whether it warns of other data: got %t", warns)
 			}
 			if again, err := s.once(); err != nil || again.Lines > 0 {
 				t.Errorf("the second Run: got %v, %s, want no lines", err, again)

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/klauspost/compress/gzip"
-
 	"github.com/stint-dev/stint/internal/accesslog"
 )
 
@@ -45,7 +43,8 @@ type tail struct {
 	head     []byte // its beginning, at most headLength bytes
 	id       string // a part of the idempotency keys of its lines
 	parser   *accesslog.LineParser
-	unpacked io.Reader // of a compressed file, nil for a plain one
+	unpacked io.Reader           // of a compressed file, nil for a plain one
+	packed   *accesslog.Unpacker // its source, until it was reported that a part of the file is ignored
 
 	buffer     []byte
 	start, end int   // of the unread part of buffer
@@ -115,9 +114,9 @@ func (t *tail) unpack() error {
 		}
 		return err
 	}
-	in, err := gzip.NewReader(bufio.NewReaderSize(io.NewSectionReader(t.file, 0, 1<<62), readSize))
+	in, err := accesslog.NewUnpacker(io.NewSectionReader(t.file, 0, 1<<62))
 	if err != nil {
-		return fmt.Errorf("unpack gzip: %w", err)
+		return err
 	}
 	buffered := bufio.NewReaderSize(in, headBytes)
 	for {
@@ -136,7 +135,7 @@ func (t *tail) unpack() error {
 		}
 	}
 	t.head = bytes.Clone(t.head)
-	t.unpacked, t.isFinal = buffered, true
+	t.unpacked, t.packed, t.isFinal = buffered, in, true
 	return nil
 }
 
@@ -226,7 +225,7 @@ func (t *tail) firstBytes(size int) (text []byte, err error) {
 			return t.head, nil // deleted since: its first lines must do
 		}
 		defer again.Close()
-		in, err := gzip.NewReader(again)
+		in, err := accesslog.NewUnpacker(again)
 		if err != nil {
 			return nil, err
 		}

@@ -75,4 +75,6 @@ type TriedLog struct {
 	Lines int64 `json:"lines"`
 	// Invalid is how many of them contain no readable request.
 	Invalid int64 `json:"invalid"`
+	// Warnings say what else of the log was ignored, omitted without any.
+	Warnings []string `json:"warnings,omitempty"`
 }

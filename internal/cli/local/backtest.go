@@ -146,6 +146,7 @@ func runBacktest(ctx context.Context, con *console.Console, paths []string, f *b
 	if err != nil {
 		return usageOfLog(err)
 	}
+	con.Warn(report.Input.Warnings)
 	if err := wantRequests(report.Input.Counts); err != nil {
 		return err
 	}

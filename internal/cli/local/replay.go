@@ -88,6 +88,7 @@ func runReplay(ctx context.Context, con *console.Console, paths []string, f *rep
 		return usageOfLog(err)
 	}
 	defer func() { err = errors.Join(err, sorted.Close()) }()
+	con.Warn(files.Counts().Warnings)
 	if err := wantRequests(files.Counts()); err != nil {
 		return err
 	}
