@@ -83,6 +83,48 @@ func TestBackupScriptShowsNoPasswordToOtherUsers(t *testing.T) {
 	}
 }
 
+func TestBackupScriptReadsRedisFromASocket(t *testing.T) {
+	socket, err := os.MkdirTemp("", "socket") // the path of a socket is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(socket) })
+	socket = filepath.Join(socket, "a redis.sock")
+	cache, database := servers.DedicatedRedis(t, "--unixsocket", socket), servers.Postgres(t)
+	client := redis.NewClient(&redis.Options{Addr: cache.Addr})
+	defer client.Close()
+	if err := client.Do(t.Context(), "ACL", "SETUSER", "back-up", "on", ">p@ss", "-@all", "+sync", "+replconf").Err(); err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	script, _ := backupScript(t, folder, "unix://back-up:p%40ss@"+strings.ReplaceAll(socket, " ", "%20")+"?db=3", database.URL)
+	output, err := script.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	if text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(output)), "redis.rdb")); err != nil || !strings.HasPrefix(string(text), "REDIS") {
+		t.Errorf("the snapshot is %.20q, %v", text, err)
+	}
+}
+
+func TestBackupScriptSaysWhatItCannotReach(t *testing.T) {
+	for url, want := range map[string]string{
+		"redis+sentinel://s1?master_name=m": "sentinel get-master-addr-by-name",
+		"rediss+cluster://c1?addr=c2":       "for each primary",
+		"http://redis":                      "must begin with redis://, rediss:// or unix://",
+	} {
+		folder := t.TempDir()
+		script, arguments := backupScript(t, folder, url, "postgres://db/stint")
+		output, _ := script.CombinedOutput()
+		if code := script.ProcessState.ExitCode(); code != 2 || !strings.Contains(string(output), want) || strings.Count(string(output), "\n") != 1 {
+			t.Errorf("%s: exit code %d, %s", url, code, output)
+		}
+		if _, err := os.Stat(arguments); err == nil || len(entriesOf(t, folder)) > 0 {
+			t.Errorf("%s: a backup was begun", url)
+		}
+	}
+}
+
 func TestBackupScriptLeavesNothingWhenItIsStopped(t *testing.T) {
 	cache, database := servers.DedicatedRedis(t), servers.Postgres(t)
 	connection, err := pgx.Connect(t.Context(), database.URL)
