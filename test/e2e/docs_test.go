@@ -7,8 +7,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stint-dev/stint/test/servers"
 )
@@ -78,6 +80,42 @@ func TestEveryDocumentedCommandWorksAsWritten(t *testing.T) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// TestFirstCommandsOfTheReadmeEndInARefusal: a newcomer sees who is refused, why, and when to
+// ask again.
+func TestFirstCommandsOfTheReadmeEndInARefusal(t *testing.T) {
+	n := launch(t, nil, onFreePorts...)
+	n.awaitRunning()
+	n.token = regexp.MustCompile(`stint_admin_\w+`).FindString(n.out.String())
+	all := blocksOf(t, "../../README.md")
+	first := slices.IndexFunc(all, func(b fenced) bool { return b.language == "sh" && strings.Contains(b.text, "/v1/check") })
+	printed := n.shell(t, strings.ReplaceAll(all[first].text, "http://127.0.0.1:8080", n.check))
+	lines := strings.Split(strings.TrimSpace(printed), "\n")
+	refusal := regexp.MustCompile(`"decision":"limited".*"key":"ip:203\.0\.113\.7".*"retry_after_ms":[1-9].*"rule":"1/1s"`)
+	if last := lines[len(lines)-1]; !strings.Contains(lines[0], `"decision":"allowed"`) || !refusal.MatchString(last) {
+		t.Errorf("the first commands end in %s", last)
+	}
+	offender := regexp.MustCompile(`(?m)^ip:203\.0\.113\.7 .* 1/1s `)
+	n.awaitOutput(t, "go run ./cmd/admin offenders", offender)
+	next := slices.IndexFunc(all, func(b fenced) bool { return strings.Contains(b.text, "cmd/admin offenders") })
+	if printed := n.shell(t, all[next].text); !strings.Contains(printed, "Blocked until") || !strings.Contains(printed, ": scraping (ip:192.0.2.0/24, block ") {
+		t.Errorf("the next commands print %s", printed)
+	}
+}
+
+// awaitOutput repeats a command until its output matches.
+func (n *node) awaitOutput(t *testing.T, command string, want *regexp.Regexp) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		printed := n.shell(t, command)
+		if want.MatchString(printed) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s prints %s", command, printed)
 		}
 	}
 }
