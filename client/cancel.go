@@ -8,14 +8,14 @@ import (
 
 // Cancel cancels a reservation by its handle and reports whether that freed room for
 // other requests. It does not if the reserved time has passed or the reservation was
-// cancelled before. The error is a *Problem with status 404 if the handle is unknown, an
+// cancelled before, also by an attempt of the same call whose answer was lost. The error is a *Problem with status 404 if the handle is unknown, an
 // *OutageError regardless of WithOutage, or the error of ctx.
 func (c *Client) Cancel(ctx context.Context, handle string) (bool, error) {
 	var given wireCancelled
 	_, err := c.ask(ctx, call{method: http.MethodDelete, path: pathReservations + url.PathEscape(handle)}, &given)
-	if err == nil && given.Freed {
-		c.memory.forgetAll() // what was refused because of this reservation may be allowed now
-	}
+	// What was refused because of this reservation may be allowed now. That is so too if it was
+	// freed by an attempt whose answer was lost.
+	c.memory.forgetAll()
 	return given.Freed, err
 }
 

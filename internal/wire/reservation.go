@@ -26,8 +26,8 @@ type Reservation struct {
 // Cancelled is the answer to cancelling a reservation.
 type Cancelled struct {
 	// Freed says that other requests may come earlier now: false where its time
-	// has come, it was cancelled before, or others were reserved behind it in
-	// a way that its algorithm cannot undo.
+	// has come, it was cancelled before, as by a request whose answer was lost, or others were
+	// reserved behind it in a way that its algorithm cannot undo.
 	Freed bool `json:"freed"`
 }
 
