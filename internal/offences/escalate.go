@@ -67,7 +67,7 @@ func Escalate(l EscalationPolicy, candidates []Candidate, limit SafetyLimit, now
 	var reached []int
 	for i, c := range candidates {
 		s := c.State
-		s.Offend(&l, c.First, c.Last)
+		s.Offend(&l, c.First, c.Last, now.UnixMilli())
 		if c.From > l.WindowStart(c.Newest(now.UnixMilli())) { // a permanent block may still be ended
 			s.CountsFrom = max(s.CountsFrom, min(c.From, MinuteOf(now.UnixMilli())+MinuteMillis))
 		}

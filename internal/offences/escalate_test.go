@@ -97,6 +97,8 @@ func TestEscalate(t *testing.T) {
 		{"up to the maximum duration", escalated, unlimited, candidate(10, State{Level: 9, Last: at}), 10, 30 * time.Minute, []EscalationEventKind{EscalationBlocked}},
 		{"after two decay periods", escalated, unlimited, candidate(10, State{Level: 3, Last: at - 125*minutes}), 2, 20 * time.Minute, []EscalationEventKind{EscalationBlocked}},
 		{"quiet since its block ended", escalated, unlimited, candidate(1, State{Level: 3, Ended: at - 61*minutes}), 2, 0, nil},
+		{"of a clock that is ahead", escalated, unlimited, Candidate{State: State{Key: "k:x", Level: 3, Last: at - 1}, First: at + 90*minutes, Last: at + 99*minutes}, 3, 0, nil},
+		{"after an offence of a clock that was ahead", escalated, unlimited, candidate(1, State{Level: 3, Last: at + 99*minutes}), 3, 0, nil},
 		{"a shadow policy", shadow, unlimited, candidate(10, State{}), 1, 0, []EscalationEventKind{EscalationWouldBlock}},
 		{"the last that the limit allows", escalated, SafetyLimit{Blocked: 9, New: 1, Allowed: 10}, candidate(10, State{}), 1, 10 * time.Minute, []EscalationEventKind{EscalationBlocked}},
 		{"one more than the limit allows", escalated, SafetyLimit{Blocked: 10, New: 1, Allowed: 10}, candidate(10, State{}), 0, 0, []EscalationEventKind{EscalationPaused}},
@@ -170,7 +172,7 @@ func TestEscalateKeepsItsInvariants(t *testing.T) {
 		for i, s := range r.States {
 			c := given[i]
 			quiet := c.State
-			quiet.Offend(&l, c.First, c.Last)
+			quiet.Offend(&l, c.First, c.Last, at)
 			if c.From > l.WindowStart(c.Newest(at)) {
 				quiet.CountsFrom = min(c.From, MinuteOf(at)+MinuteMillis)
 			}

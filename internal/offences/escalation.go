@@ -119,10 +119,12 @@ func (s *State) Decay(l *EscalationPolicy, now int64) {
 	s.Level = int(max(0, int64(s.Level)-spells))
 }
 
-// Offend records offences between first and last.
-func (s *State) Offend(l *EscalationPolicy, first, last int64) {
-	s.Decay(l, first)
-	s.Last = max(s.Last, last)
+// Offend records offences between first and last. None is taken as later than now, or a clock
+// that was ahead would delay decay.
+func (s *State) Offend(l *EscalationPolicy, first, last, now int64) {
+	s.Last = min(s.Last, now)
+	s.Decay(l, min(first, now))
+	s.Last = max(s.Last, min(last, now))
 }
 
 // Escalate raises the level at now and returns the end of the block for that level.

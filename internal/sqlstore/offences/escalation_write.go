@@ -189,7 +189,7 @@ func (w *escalationWriter) saveBlocks() error {
 		default:
 			c := w.byID[id].Candidate
 			*s = c.State
-			s.Offend(&w.byID[id].escalation, c.First, c.Last)
+			s.Offend(&w.byID[id].escalation, c.First, c.Last, db.ToMS(w.Now))
 		}
 	}
 	kept := w.events[:0]
