@@ -286,6 +286,19 @@ func TestEnvoyExternalAuthorization(t *testing.T) {
 	if a := check(trapped); a.GetStatus().GetCode() != 0 {
 		t.Errorf("a request for another path: got %v", a)
 	}
+	// What a policy can never allow is refused, since Envoy may let a request pass after an error.
+	e.node.Do(t, http.MethodPut, "/v1/policies/headers", `{"match":["header:*"],"rules":["3/1d"]}`, http.StatusCreated)
+	e.node.Do(t, http.MethodPut, "/v1/policies/uploads", `{"match":["*"],"rules":["1/1s"],"when":{"path":["/upload"]}}`, http.StatusCreated)
+	for by, address := range map[string]string{"ip": "198.51.100.11", "ip,header:X-Api-Key": "198.51.100.12"} {
+		costly := httpCheck(address, map[string]string{"cost": "2", "by": by}, map[string]string{"x-api-key": "key"})
+		if a := check(costly); a.GetStatus().GetCode() != 0 {
+			t.Errorf("by %s: a request of cost 2: got %v", by, a)
+		}
+		costly.Attributes.Request.Http.Path = "/upload"
+		if a := check(costly); a.GetDeniedResponse().GetStatus().GetCode() != 429 {
+			t.Errorf("by %s: a request of cost 2 under a condition with limit 1: got %v", by, a)
+		}
+	}
 	for name, q := range map[string]*authv3.CheckRequest{
 		"no address":        httpCheck("", nil, nil),
 		"an unknown policy": httpCheck("198.51.100.7", map[string]string{"policy": "nobody"}, nil),

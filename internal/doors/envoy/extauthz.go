@@ -50,18 +50,14 @@ func (s *Server) Check(ctx context.Context, q *authv3.CheckRequest) (*authv3.Che
 	for i := range checks {
 		checks[i].Meta = meta
 	}
-	var d gate.Decision
-	if len(checks) == 1 {
-		d, err = s.o.Gate.Check(ctx, checks[0])
-	} else {
-		var all gate.Combined
-		if all, err = s.o.Gate.DecideAllOrApart(ctx, checks); err == nil {
-			d = ratelimit.Summary(&all)
-		}
-	}
+	all, err := decideAlike(ctx, s.o.Gate, checks)
 	if err != nil {
 		return nil, err
 	}
+	if len(checks) == 1 {
+		return s.answer(&all.Decisions[0])
+	}
+	d := ratelimit.Summary(&all)
 	return s.answer(&d)
 }
 

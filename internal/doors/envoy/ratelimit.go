@@ -163,9 +163,9 @@ func (s *Server) decide(ctx context.Context, checks []gate.Check) (gate.Combined
 		charges[i].ChargeAlways = always
 	}
 	if len(asks) == 0 || len(charges) == 0 {
-		return s.decideAlike(ctx, append(asks, charges...))
+		return decideAlike(ctx, s.o.Limits, append(asks, charges...))
 	}
-	first, err := s.decideAlike(ctx, asks)
+	first, err := decideAlike(ctx, s.o.Limits, asks)
 	if err != nil {
 		return first, err
 	}
@@ -174,7 +174,7 @@ func (s *Server) decide(ctx context.Context, checks []gate.Check) (gate.Combined
 			charges[i].Peek = true
 		}
 	}
-	second, err := s.decideAlike(ctx, charges)
+	second, err := decideAlike(ctx, s.o.Limits, charges)
 	if err != nil {
 		return second, err
 	}
@@ -196,24 +196,24 @@ func (s *Server) decide(ctx context.Context, checks []gate.Check) (gate.Combined
 }
 
 // decideAlike is decide for checks that all charge or all only peek. A cost above every rule's
-// limit counts as over the limit, not as an error: on an error, Envoy allows the request.
-func (s *Server) decideAlike(ctx context.Context, checks []gate.Check) (gate.Combined, error) {
-	all, err := s.ask(ctx, checks)
+// limit counts as over the limit, not as an error: on an error, Envoy may allow the request.
+func decideAlike(ctx context.Context, g *gate.Gate, checks []gate.Check) (gate.Combined, error) {
+	all, err := ask(ctx, g, checks)
 	var mistake *fault.Error
 	if errors.As(err, &mistake) && (mistake.Field == "cost" || strings.HasSuffix(mistake.Field, ".cost")) {
 		for i := range checks {
 			checks[i].Peek, checks[i].ChargeAlways = true, true // accepts any cost, and charges nothing
 		}
-		return s.ask(ctx, checks)
+		return ask(ctx, g, checks)
 	}
 	return all, err
 }
 
-func (s *Server) ask(ctx context.Context, checks []gate.Check) (gate.Combined, error) {
+func ask(ctx context.Context, g *gate.Gate, checks []gate.Check) (gate.Combined, error) {
 	if len(checks) > 1 {
-		return s.o.Limits.DecideAllOrApart(ctx, checks)
+		return g.DecideAllOrApart(ctx, checks)
 	}
-	d, err := s.o.Limits.Check(ctx, checks[0])
+	d, err := g.Check(ctx, checks[0])
 	return *combinedOf(d), err
 }
 
