@@ -1,8 +1,10 @@
 package api
 
 import (
+	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -60,6 +62,16 @@ func TestPolicyDraftIsBacktestedOnTrafficAndLog(t *testing.T) {
 	trial = read[wire.PolicyTrial](t, n.must(n.as(administer, post, backtest, trialForm(draftOf1, oneLine+"\x1b[31mno request\n"+strings.Repeat(oneLine, 2)), formBody), http.StatusOK))
 	if trial.Requests != 3 || trial.Refused != 2 || trial.RefusedNow != 2 || trial.Log == nil || trial.Log.Lines != 4 || trial.Log.Invalid != 1 {
 		t.Errorf("got %+v, %+v", trial, trial.Log)
+	}
+	var packed strings.Builder
+	w := gzip.NewWriter(&packed)
+	if _, err := w.Write([]byte(oneLine)); err != nil || w.Close() != nil {
+		t.Fatal(err)
+	}
+	other := fmt.Sprintf("from byte %d on, is no gzip data and was ignored", packed.Len())
+	withOther := read[wire.PolicyTrial](t, n.must(n.as(administer, post, backtest, trialForm(draftOf1, packed.String()+"garbage"), formBody), http.StatusOK))
+	if w := withOther.Log.Warnings; withOther.Requests != 1 || len(w) != 1 || !strings.Contains(w[0], other) {
+		t.Errorf("got %+v, %+v", withOther, withOther.Log)
 	}
 	n.must(n.as(reader, get, "/v1/policies/draft", ""), http.StatusNotFound)
 	if trial.Trap != nil {
