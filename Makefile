@@ -71,6 +71,10 @@ redis := ./internal/algorithms ./internal/app ./internal/gate ./internal/timesta
 test-redis: setup ## Run the tests on another program than redis-server: make test-redis REDIS_SERVER=valkey-server
 	STINT_TEST_REDIS_SERVER="$(REDIS_SERVER)" $(GO) test -trimpath $(undebugged) -vet=off -count 1 -p 1 -timeout 30m $(redis)
 
+.PHONY: test-kubernetes
+test-kubernetes: ## Build the API server of Kubernetes, which takes ten minutes the first time, and install the Helm chart into it
+	GO="$(GO)" bash scripts/test-kubernetes.sh
+
 .PHONY: test-openid
 test-openid: ## Build dex, which takes a minute the first time, and log in to a node with it
 	$(GO) mod verify -C tools/dex

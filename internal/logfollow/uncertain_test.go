@@ -118,7 +118,6 @@ func TestPartlyAnsweredRoundIsContinued(t *testing.T) {
 	}
 }
 
-// Lines are uncertain since they were first sent, even if later lines are sent repeatedly.
 // refusingOne answers all checks but those of one key, to which the server is not ready.
 type refusingOne struct {
 	logfollow.Server
@@ -171,6 +170,7 @@ func TestAnsweredLinesAreNotCalledLost(t *testing.T) {
 	}
 }
 
+// Lines are uncertain since they were first sent, even if later lines are sent repeatedly.
 func TestTimeOfTheFirstSendIsKept(t *testing.T) {
 	s := newSite(t)
 	// The answers are lost, so that all were charged.
