@@ -27,6 +27,7 @@ import (
 	"github.com/stint-dev/stint/internal/geoip"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/jobs"
+	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/machine"
 	"github.com/stint-dev/stint/internal/metrics"
 	"github.com/stint-dev/stint/internal/openid"
@@ -197,7 +198,7 @@ func buildGeo(a *App) error {
 		Database: files, Log: a.log, Notify: func(ctx context.Context, trouble bool, subject, text string) {
 			a.notifier.geo(ctx, trouble, subject, text)
 		},
-		Patterns: func() int { return a.catalog.Blocks().Origins() + a.catalog.Selector().Origins() },
+		Patterns: func() keys.OriginCount { return a.catalog.Blocks().Origins().Plus(a.catalog.Selector().Origins()) },
 	}
 	a.stopGeo = a.geo.Select()
 	if a.settings.ReverseDNS {

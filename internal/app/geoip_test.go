@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -126,6 +128,35 @@ func TestNodeWithoutGeoIPFilesWarnsOfOriginPatterns(t *testing.T) {
 	if strings.Contains(n.do("GET", "/v1/keys?key=ip:198.51.100.9", "", 200), "origin") {
 		t.Error("a key has an origin without GeoIP files")
 	}
+}
+
+// A file that a program for updates removes leaves blocks that refuse nobody, which people must learn.
+func TestNodeWarnsOfOriginPatternsThatItsFilesDoNotKnow(t *testing.T) {
+	dir := geofiles.Dir(t, geofiles.Rows...)
+	var logs servers.Output
+	n := &geoNode{startLogged(t, &logs, "--geoip-dir", dir), t}
+	n.do("POST", "/v1/blocks", `{"pattern":"asn:64501","reason":"stuffing","expires_in":"1h"}`, 201)
+	n.geo.Follow(t.Context())
+	n.contains(n.do("GET", "/readyz", "", 200), `"name":"geoip","ok":true`)
+	if err := os.Remove(filepath.Join(dir, "asn.mmdb")); err != nil {
+		t.Fatal(err)
+	}
+	n.geo.Follow(t.Context())
+	if got := n.decisions("ip:198.51.100.9"); got != "allowed" {
+		t.Errorf("without the file: got %s, want allowed", got)
+	}
+	n.contains(n.do("GET", "/readyz", "", 200), `"name":"geoip","ok":false`, "know no autonomous systems", `"ready":true`)
+	if !strings.Contains(logs.String(), "know no autonomous systems, so that those of asn: match no address") {
+		t.Errorf("the log does not warn: %s", logs.String())
+	}
+	geofiles.Write(t, dir, "asn.mmdb", geofiles.Bytes(t, geofiles.GeoLiteASN, geofiles.Rows...))
+	if err := os.Remove(filepath.Join(dir, "country.mmdb")); err != nil {
+		t.Fatal(err)
+	}
+	n.geo.Follow(t.Context())
+	n.contains(n.do("GET", "/readyz", "", 200), `"name":"geoip","ok":true`)
+	n.do("POST", "/v1/blocks", `{"pattern":"country:NL","reason":"stuffing","expires_in":"1h","confirm":"country:NL"}`, 201)
+	n.contains(n.do("GET", "/readyz", "", 200), `"name":"geoip","ok":false`, "know no countries")
 }
 
 func TestStartRejectsUnusableGeoIPFiles(t *testing.T) {

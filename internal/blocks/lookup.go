@@ -94,9 +94,9 @@ func (s *Set) Overlapping(kind Kind, p keys.Pattern, now time.Time, limit int) [
 	return found
 }
 
-// Origins returns how many patterns of active and recently expired entries select addresses by
+// Origins counts the patterns of active and recently expired entries that select addresses by
 // their origin.
-func (s *Set) Origins() int { return s.index.Origins() }
+func (s *Set) Origins() keys.OriginCount { return s.index.Origins() }
 
 // CountBySource returns the number of active blocks, including those with a scope, by source. Its
 // cost grows only with the number of blocks that have expired since the last Sweep.

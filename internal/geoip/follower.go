@@ -15,14 +15,14 @@ import (
 type Follower struct {
 	Database *Database // nil without a directory
 	// Patterns counts the active patterns that need the files.
-	Patterns func() int
+	Patterns func() keys.OriginCount
 	Log      *slog.Logger
 	// Notify informs people that something is wrong, or right again.
 	Notify func(ctx context.Context, trouble bool, subject, text string)
 
 	reading  sync.Mutex // held while files are read
 	failed   atomic.Bool
-	unserved bool // people know that patterns select nothing
+	unserved string // the problem that people know of, "" for none
 }
 
 // Failed reports whether the files could not be read again.
@@ -32,12 +32,13 @@ func (f *Follower) Failed() bool { return f.failed.Load() }
 func (f *Follower) Follow(ctx context.Context) {
 	f.Reload(ctx)
 	problem := f.Problem()
-	if (problem != "") == f.unserved {
+	if problem == f.unserved {
 		return
 	}
-	f.unserved = problem != ""
-	if f.unserved {
-		f.Log.Error("patterns of asn: or country: are active, but "+problem, "patterns", f.Patterns())
+	f.unserved = problem
+	if problem != "" {
+		count := f.Patterns()
+		f.Log.Error("patterns of asn: or country: are active, but "+problem, "patterns", count.ASNs+count.Countries)
 		f.Notify(ctx, true, "Patterns of asn: or country: match no address", "They are active, but "+problem+".")
 		return
 	}
@@ -48,8 +49,19 @@ func (f *Follower) Follow(ctx context.Context) {
 // Problem says why active patterns of origins select nothing, "" if there are none or they
 // do select.
 func (f *Follower) Problem() string {
-	if f.Database == nil && f.Patterns() > 0 {
+	count := f.Patterns()
+	if count == (keys.OriginCount{}) {
+		return ""
+	}
+	if f.Database == nil {
 		return "this node has no --geoip-dir, so that they match no address"
+	}
+	t := f.Database.loaded.Load()
+	switch {
+	case count.ASNs > 0 && !t.hasASN:
+		return "the files of this node know no autonomous systems, so that those of asn: match no address"
+	case count.Countries > 0 && !t.hasCountry:
+		return "the files of this node know no countries, so that those of country: match no address"
 	}
 	return ""
 }

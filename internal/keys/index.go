@@ -104,11 +104,11 @@ func (x *Index[V]) Len() int {
 	return n
 }
 
-// Origins returns the number of patterns that select addresses by their origin.
-func (x *Index[V]) Origins() int {
+// Origins counts the patterns that select addresses by their origin.
+func (x *Index[V]) Origins() OriginCount {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	return x.origins.size()
+	return OriginCount{len(x.origins.asns), len(x.origins.countries)}
 }
 
 // Best returns the most specific pattern that selects k. The order is: exact, longer network,

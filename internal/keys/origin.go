@@ -162,6 +162,14 @@ func (o Origin) Selects(other Origin) bool {
 	return o.ASN != 0 && o.ASN == other.ASN || o.Country != (Country{}) && o.Country == other.Country
 }
 
+// OriginCount counts patterns by what they need to know of an address.
+type OriginCount struct{ ASNs, Countries int }
+
+// Plus returns the sum of both.
+func (c OriginCount) Plus(d OriginCount) OriginCount {
+	return OriginCount{c.ASNs + d.ASNs, c.Countries + d.Countries}
+}
+
 // origins stores entries by the origins of their patterns.
 type origins[V any] struct {
 	asns      map[uint32]*entry[V]

@@ -129,13 +129,18 @@ func (s *Selector) Making(k keys.Key) []*Policy {
 	return all
 }
 
-// Origins returns the number of patterns that select addresses by their origin, in policies that
-// are not off.
-func (s *Selector) Origins() (n int) {
+// Origins counts the patterns that select addresses by their origin, in policies that are not
+// off.
+func (s *Selector) Origins() (n keys.OriginCount) {
 	for _, p := range s.byName {
 		for _, m := range p.Match {
-			if _, is := m.Origin(); is && p.Mode != Off {
-				n++
+			o, is := m.Origin()
+			switch {
+			case !is || p.Mode == Off:
+			case o.ASN != 0:
+				n.ASNs++
+			default:
+				n.Countries++
 			}
 		}
 	}
