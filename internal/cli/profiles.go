@@ -188,7 +188,8 @@ func newKeyImport(con *console.Console) *cobra.Command {
 		Long: `Set the plans, labels and notes of up to a million keys from a file, - for standard input:
 all or nothing, or with --skip-bad only the valid rows. A file is CSV with named columns
 (key, plan, labels separated by spaces, note), or JSON. What a row leaves out is removed
-from its key. Other keys, and limits of keys, stay as they are. A key may be in one row only.
+from its key. Other keys, and limits of keys, stay as they are; rows of an export that have
+only a limit are left out. A key may be in one row only.
 
 --dry-run changes nothing and prints how many keys are new, replaced and unchanged, the
 first of them, and the invalid rows. Plans that no policy applies to are named.`,

@@ -42,14 +42,14 @@ type Row struct {
 	*profiles.Profile
 }
 
-// Read yields the rows of a file as it comes, normalized. A *rowfile.RowError is about one
-// row, which is left out; any other error ends the rows: a *rowfile.FileError, or what the
-// reader failed with.
+// Read yields the rows of a file as it comes, normalized. It leaves out the rows of an export
+// that have only a limit. A *rowfile.RowError is about one row, which is left out; any other
+// error ends the rows: a *rowfile.FileError, or what the reader failed with.
 func Read(from io.Reader, format Format, parser keys.Parser) iter.Seq2[Row, error] {
-	return rowfile.Read(from, format, rowfile.Schema[Row]{
+	rows := rowfile.Read(from, format, rowfile.Schema[Row]{
 		Columns: columns, Usual: "key, plan, labels and note", Header: "key,plan,labels,note",
 		FromCSV: func(line int, cell func(int) string) (Row, error) {
-			return (&row{Key: cell(0), Plan: cell(1), Labels: SplitLabels(cell(2)), Note: cell(3)}).parse(line, parser)
+			return (&row{Key: cell(0), Plan: cell(1), Labels: SplitLabels(cell(2)), Note: cell(3), Limit: cell(4)}).parse(line, parser)
 		},
 		FromJSON: func(line int, value jsontext.Value) (Row, error) {
 			r, err := rowfile.Unmarshal[row](line, value, "key", `{"key":"token:abc","plan":"gold","labels":["region=eu"]}`)
@@ -59,6 +59,13 @@ func Read(from io.Reader, format Format, parser keys.Parser) iter.Seq2[Row, erro
 			return r.parse(line, parser)
 		},
 	})
+	return func(yield func(Row, error) bool) {
+		for row, err := range rows {
+			if (err != nil || row.Profile != nil) && !yield(row, err) {
+				return
+			}
+		}
+	}
 }
 
 // row is a profile as a file holds it.
@@ -73,7 +80,8 @@ type row struct {
 	LimitReason    string `json:"limit_reason,omitzero"`
 }
 
-// parse reads the row. The error is a *rowfile.RowError.
+// parse reads the row. Its Profile is nil if the row has only a limit. The error is a
+// *rowfile.RowError.
 func (r *row) parse(line int, parser keys.Parser) (Row, error) {
 	k, err := parser.Key(r.Key)
 	if err != nil {
@@ -84,6 +92,9 @@ func (r *row) parse(line int, parser keys.Parser) (Row, error) {
 		return Row{}, &rowfile.RowError{Line: line, Problem: err.Error()}
 	}
 	if p.IsZero() {
+		if r.Limit != "" {
+			return Row{}, nil
+		}
 		return Row{}, &rowfile.RowError{Line: line, Problem: "it has neither a plan nor labels nor a note"}
 	}
 	return Row{line, p}, nil
@@ -111,10 +122,15 @@ func NewWriter(to io.Writer, format Format) *Writer {
 	return w
 }
 
-// Write adds a profile, with its limit if it holds at now.
+// Write adds a profile, with its limit if it holds at now. It leaves out a profile that had only
+// a limit, which has expired.
 func (w *Writer) Write(p *profiles.Profile, now time.Time) error {
 	r := row{Key: p.Key, Plan: p.Plan, Labels: p.Labels, Note: p.Note}
-	if l := p.LimitAt(now); l != nil {
+	l := p.LimitAt(now)
+	if l == nil && p.Plan == "" && len(p.Labels) == 0 && p.Note == "" {
+		return nil
+	}
+	if l != nil {
 		r.Limit, r.LimitReason = l.Rules.String(), l.Reason
 		if !l.Expires.IsZero() {
 			r.LimitExpiresAt = l.Expires.UTC().Format(time.RFC3339)

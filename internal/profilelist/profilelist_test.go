@@ -9,6 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/profilelist"
 	"github.com/stint-dev/stint/internal/profiles"
+	"github.com/stint-dev/stint/internal/rules"
 )
 
 // read returns the rows and errors of a file, one on each line.
@@ -65,6 +66,8 @@ func TestWrittenProfilesAreReadBack(t *testing.T) {
 	all := []*profiles.Profile{
 		{Key: `=cmd|"x"`, Plan: "gold", Labels: []string{"a", "b"}, Note: "+1,\n\"2\""},
 		{Key: "token:x", Plan: "free", Limit: &profiles.Limit{Reason: "r", Expires: now.Add(time.Hour)}},
+		{Key: "token:y", Limit: &profiles.Limit{Rules: rules.Stack{{Limit: 5, Window: time.Second}}, Reason: "r", Expires: now.Add(time.Hour)}},
+		{Key: "token:z", Limit: &profiles.Limit{Rules: rules.Stack{{Limit: 5, Window: time.Second}}, Reason: "r", Expires: now.Add(-time.Hour)}},
 	}
 	for _, format := range []profilelist.Format{profilelist.CSV, profilelist.JSON} {
 		var file bytes.Buffer
