@@ -57,11 +57,19 @@ type fields struct {
 	pattern, reason, expiresAt, expiresIn, scope string
 
 	endedAt string // not "" for a block that has ended
+	kind    string // of an export; "" for a block
 }
 
 // row reads the fields of one row. The error is a *rowfile.RowError.
 func (d *Defaults) row(line int, f fields) (Row, error) {
 	wrong := func(problem string) (Row, error) { return Row{}, &rowfile.RowError{Line: line, Problem: problem} }
+	switch blocks.Kind(f.kind) {
+	case "", blocks.Block:
+	case blocks.Exemption:
+		return wrong("it is an exemption; an import adds blocks only, so leave it out")
+	default:
+		return wrong(fmt.Sprintf("the kind is %q; leave it out, or write block", rowfile.Clip(f.kind)))
+	}
 	pattern, err := d.Parser.Pattern(f.pattern)
 	if err != nil {
 		return wrong(err.Error())

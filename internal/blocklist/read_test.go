@@ -66,6 +66,8 @@ func TestReadReturnsRowsWithTheirLines(t *testing.T) {
 			[]string{"2 token:a has ended"}},
 		"JSON of what has ended":           {blocklist.JSON, `[{"pattern":"token:a","expires_at":"2020-01-01T12:00:00Z","ended_at":"2019-01-01T12:00:00Z"},{"pattern":"token:b","ended_at":"yes"}]`, []string{"1 token:a has ended", `line 1: ended_at is "yes"; leave it out`}},
 		"JSON with the fields of an entry": {blocklist.JSON, `{"pattern":"token:a","level":2,"ended_at":null,"ended_by":null}`, []string{"1 token:a (imported) permanent"}},
+		"CSV with kinds":                   {blocklist.CSV, "pattern,kind\ntoken:a,block\ntoken:b,exemption\ntoken:c,\ntoken:d,x\n", []string{"2 token:a (imported) permanent", "line 3: it is an exemption; an import adds blocks", "4 token:c (imported) permanent", `line 5: the kind is "x"`}},
+		"JSON with kinds":                  {blocklist.JSON, `[{"pattern":"token:a","kind":"block"},{"pattern":"token:b","kind":"exemption","ended_at":"2019-01-01T12:00:00Z"}]`, []string{"1 token:a (imported) permanent", "line 1: it is an exemption"}},
 		"JSON lines":                       {blocklist.JSON, "{\"pattern\":\"token:a\"}\n{\"pattern\":\"token:b\"}\n", []string{"1 token:a (imported) permanent", "2 token:b (imported) permanent"}},
 		"an empty JSON":                    {blocklist.JSON, "", nil},
 		"an empty list":                    {blocklist.JSON, "[]", nil},
@@ -190,6 +192,31 @@ func TestWrittenEntriesAreReadBack(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestExportedExemptionsAreNoBlocks ensures that moving exemptions to another installation by an
+// export and an import does not block those who are exempt.
+func TestExportedExemptionsAreNoBlocks(t *testing.T) {
+	p, err := keys.Parser{}.Pattern("ip:203.0.113.7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, format := range []blocklist.Format{blocklist.CSV, blocklist.JSON} {
+		var file bytes.Buffer
+		w := blocklist.NewWriter(&file, format)
+		for range 2 {
+			if err := w.Write(&blocks.Entry{Kind: blocks.Exemption, Pattern: p, Reason: "ours"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		got, err := read(file.String(), format, defaults)
+		if err != nil || len(got) != 2 || !strings.Contains(got[0], "it is an exemption") || !strings.Contains(got[1], "it is an exemption") {
+			t.Errorf("%s: read back %q, %v from %s", format, got, err, file.String())
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package blocklist
 import (
 	"encoding/csv"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -44,25 +45,35 @@ type exportedBlock struct {
 	EndedAt   string `json:"ended_at,omitzero"`
 	EndedBy   string `json:"ended_by,omitzero"`
 	ID        string `json:"id"`
+	Kind      string `json:"kind,omitzero"` // only of an exemption
 }
 
-// Write adds a block. Blocks that have ended or that have a scope are left out of a plain
-// list, whose readers would refuse every check.
+// Write adds an entry of the same kind as those before. CSV and JSON say of exemptions what they
+// are, so that no import blocks them. Entries that have ended or that have a scope, and exemptions,
+// are left out of a plain list, whose readers would refuse every check.
 func (w *Writer) Write(b *blocks.Entry) error {
-	if w.format == Plain && (b.Scope != "" || !b.Ended.IsZero()) {
+	isExemption := b.Kind == blocks.Exemption
+	if w.format == Plain && (b.Scope != "" || !b.Ended.IsZero() || isExemption) {
 		return nil
 	}
-	row := exportedBlock{b.Pattern.String(), b.Reason, instant(b.Expires), string(b.Source), b.Author, instant(b.Created), b.Scope, instant(b.Ended), b.EndedBy, b.ID}
+	row := exportedBlock{b.Pattern.String(), b.Reason, instant(b.Expires), string(b.Source), b.Author, instant(b.Created), b.Scope, instant(b.Ended), b.EndedBy, b.ID, ""}
+	if isExemption {
+		row.Kind = string(b.Kind)
+	}
 	first := !w.any
 	w.any = true
 	switch w.format {
 	case CSV:
+		header, cells := exported, []string{escape.CSV(row.Pattern), escape.CSV(row.Reason), row.ExpiresAt, row.Source, escape.CSV(row.Author), row.CreatedAt, row.Scope, row.EndedAt, escape.CSV(row.EndedBy), row.ID}
+		if isExemption {
+			header, cells = append(slices.Clone(header), "kind"), append(cells, row.Kind)
+		}
 		if first {
-			if err := w.table.Write(exported); err != nil {
+			if err := w.table.Write(header); err != nil {
 				return err
 			}
 		}
-		return w.table.Write([]string{escape.CSV(row.Pattern), escape.CSV(row.Reason), row.ExpiresAt, row.Source, escape.CSV(row.Author), row.CreatedAt, row.Scope, row.EndedAt, escape.CSV(row.EndedBy), row.ID})
+		return w.table.Write(cells)
 	case JSON:
 		before := ",\n"
 		if first {
