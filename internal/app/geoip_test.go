@@ -135,7 +135,7 @@ func TestNodeWarnsOfOriginPatternsThatItsFilesDoNotKnow(t *testing.T) {
 	dir := geofiles.Dir(t, geofiles.Rows...)
 	var logs servers.Output
 	n := &geoNode{startLogged(t, &logs, "--geoip-dir", dir), t}
-	n.do("POST", "/v1/blocks", `{"pattern":"asn:64501","reason":"stuffing","expires_in":"1h"}`, 201)
+	n.do("POST", "/v1/blocks", `{"pattern":"asn:64501","scope":"login","reason":"stuffing","expires_in":"1h"}`, 201)
 	n.geo.Follow(t.Context())
 	n.contains(n.do("GET", "/readyz", "", 200), `"name":"geoip","ok":true`)
 	if err := os.Remove(filepath.Join(dir, "asn.mmdb")); err != nil {

@@ -94,9 +94,15 @@ func (s *Set) Overlapping(kind Kind, p keys.Pattern, now time.Time, limit int) [
 	return found
 }
 
-// Origins counts the patterns of active and recently expired entries that select addresses by
-// their origin.
-func (s *Set) Origins() keys.OriginCount { return s.index.Origins() }
+// Origins counts the patterns of active and recently expired entries, including those with a
+// scope, that select addresses by their origin.
+func (s *Set) Origins() keys.OriginCount {
+	n := s.index.Origins()
+	for _, scoped := range s.Scopes() {
+		n = n.Plus(scoped.index.Origins())
+	}
+	return n
+}
 
 // CountBySource returns the number of active blocks, including those with a scope, by source. Its
 // cost grows only with the number of blocks that have expired since the last Sweep.

@@ -11,8 +11,9 @@ import (
 )
 
 // Set is a node's copy of the active entries, matched in memory. It is safe for concurrent use.
-// Only MatchIn and the methods with Scope in their names find blocks with a scope: code that
-// enforces blocks without knowing scopes, such as firewalls and bouncers, never gets them.
+// Only MatchIn, the counts and the methods with Scope in their names find blocks with a scope:
+// code that enforces blocks without knowing scopes, such as firewalls and bouncers, never gets
+// them.
 type Set struct {
 	index *keys.Index[slot]
 
