@@ -101,8 +101,12 @@ func (r *Result) escalate(l *EscalationPolicy, s *State, offences int64, now tim
 	length := l.BlockAfter(s.Level)
 	until := time.UnixMilli(s.Escalate(l, now.UnixMilli())).UTC()
 	s.CountsFrom = MinuteOf(now.UnixMilli())
-	detail := fmt.Sprintf("%d offences within %s under policy %s: level %d, %s.",
+	detail := fmt.Sprintf("%d offences within %s under policy %s: level %d, %s",
 		offences, rules.FormatWindow(l.Window), l.Name, s.Level, rules.FormatWindow(length))
+	if l.Scope != "" {
+		detail += ", in the scope " + l.Scope + " only"
+	}
+	detail += "."
 	r.Events = append(r.Events, EscalationEvent{At: now, Policy: l.Policy, Name: l.Name, Key: s.Key, Kind: l.EventKind(), Level: s.Level,
 		Offences: offences, Length: length, Detail: detail})
 	if !l.Shadow {

@@ -125,6 +125,21 @@ func kinds(all []EscalationEvent) (kinds []EscalationEventKind) {
 	return kinds
 }
 
+// The reason of a block is all that a notification and a list of escalations say of it.
+func TestEscalateNamesTheScopeOfABlock(t *testing.T) {
+	l := escalated
+	for scope, want := range map[string]string{
+		"":      "12 offences within 5m under policy default: level 1, 10m.",
+		"login": "12 offences within 5m under policy default: level 1, 10m, in the scope login only.",
+	} {
+		l.Scope = scope
+		r := Escalate(l, []Candidate{{State: State{Key: "token:a"}, Offences: 12}}, unlimited, time.UnixMilli(1_790_000_000_000))
+		if len(r.Blocks) != 1 || r.Blocks[0].Reason != want || r.Events[0].Detail != want {
+			t.Errorf("scope %q: got %+v, want %q", scope, r, want)
+		}
+	}
+}
+
 // TestEscalateKeepsItsInvariants tries random policies, states and
 // limits.
 func TestEscalateKeepsItsInvariants(t *testing.T) {
