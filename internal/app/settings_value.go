@@ -65,6 +65,21 @@ func hook(field *string) value {
 	return v
 }
 
+// plainHook is a hook that is no secret, so that it cannot contain one: pages show it. advice
+// follows what the error says.
+func plainHook(field *string, advice string) value {
+	v := hook(field)
+	check := v.set
+	v.set = func(s string) error {
+		u, err := url.Parse(s)
+		if err == nil && (u.User != nil || strings.ContainsAny(s, "?#")) {
+			return errors.New("must be a URL without user, query and fragment" + advice)
+		}
+		return check(s)
+	}
+	return v
+}
+
 func oneOf(field *string, allowed ...string) value {
 	v := text(field)
 	v.set = func(s string) error {

@@ -1,6 +1,9 @@
 package tracing
 
 import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"testing"
 	"time"
@@ -66,6 +69,26 @@ func TestSamplerLimitsTracesThatCallersRequest(t *testing.T) {
 		if got := s.ShouldSample(sdktrace.SamplingParameters{Name: name, ParentContext: t.Context()}).Decision; got != want {
 			t.Errorf("ShouldSample(%s): got %v", name, got)
 		}
+	}
+}
+
+// The endpoint has no credentials, so that operators need another place for them.
+func TestSpansAreSentWithTheHeadersOfTheEnvironment(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "Authorization=Bearer%20abc")
+	got := make(chan string, 1)
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header.Get("Authorization") }))
+	defer collector.Close()
+	tracer, err := New(t.Context(), Options{Endpoint: collector.URL + "/v1/traces", Ratio: 1, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, job := tracer.Job(t.Context(), "a")
+	job.End(nil)
+	if err := tracer.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if header := <-got; header != "Bearer abc" {
+		t.Errorf("the collector got the header %q", header)
 	}
 }
 
