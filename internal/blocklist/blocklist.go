@@ -30,8 +30,8 @@ type Row struct {
 	Scope   string // of the checks that it refuses, "" for all
 	Reason  string
 	Expires time.Time // zero: permanent
-	// HasEnded says that the file calls the block ended: it must not become active. Only
-	// Line and Pattern are set then.
+	// HasEnded says that the file calls the block ended, or that it has expired since it was
+	// exported: it must not become active. Only Line and Pattern are set then.
 	HasEnded bool
 }
 
@@ -58,6 +58,7 @@ type fields struct {
 
 	endedAt string // not "" for a block that has ended
 	kind    string // of an export; "" for a block
+	id      string // of an export; "" for a row that somebody wrote
 }
 
 // row reads the fields of one row. The error is a *rowfile.RowError.
@@ -112,6 +113,9 @@ func (d *Defaults) row(line int, f fields) (Row, error) {
 		return wrong("expires_at is after the year 9999 in UTC; leave it out for permanent")
 	}
 	if !row.Expires.IsZero() && !row.Expires.After(d.Now) {
+		if f.id != "" { // it was active when it was exported
+			return Row{Line: line, Pattern: pattern, HasEnded: true}, nil
+		}
 		return wrong("it ended already, at " + row.Expires.UTC().Format(time.RFC3339))
 	}
 	return row, nil

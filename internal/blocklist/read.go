@@ -23,24 +23,24 @@ func Read(from io.Reader, format Format, d Defaults) iter.Seq2[Row, error] {
 	return rowfile.Read(from, format, rowfile.Schema[Row]{
 		Columns: columns, Usual: "pattern, reason, expires_at, expires_in and scope", Header: "pattern,reason,expires_at",
 		FromCSV: func(line int, cell func(int) string) (Row, error) {
-			return d.row(line, fields{cell(0), cell(1), cell(2), cell(3), cell(4), cell(5), cell(6)})
+			return d.row(line, fields{cell(0), cell(1), cell(2), cell(3), cell(4), cell(5), cell(6), cell(7)})
 		},
 		FromJSON: func(line int, value jsontext.Value) (Row, error) {
 			r, err := rowfile.Unmarshal[jsonRow](line, value, "block", `{"pattern":"ip:203.0.113.7","reason":"scraping"}`)
 			if err != nil {
 				return Row{}, err
 			}
-			return d.row(line, fields{r.Pattern, r.Reason, r.ExpiresAt, r.ExpiresIn, r.Scope, r.EndedAt, r.Kind})
+			return d.row(line, fields{r.Pattern, r.Reason, r.ExpiresAt, r.ExpiresIn, r.Scope, r.EndedAt, r.Kind, strings.TrimPrefix(string(r.ID), "null")})
 		},
 	})
 }
 
 // columns are those that an export has. The reader takes them in any order and
-// looks at the first seven.
-var columns = []string{"pattern", "reason", "expires_at", "expires_in", "scope", "ended_at", "kind",
-	"id", "author", "source", "policy", "level", "active", "created_at", "ended_by", "revision"}
+// looks at the first eight.
+var columns = []string{"pattern", "reason", "expires_at", "expires_in", "scope", "ended_at", "kind", "id",
+	"author", "source", "policy", "level", "active", "created_at", "ended_by", "revision"}
 
-// jsonRow is a block as JSON. The fields behind the first seven are those of an
+// jsonRow is a block as JSON. The fields behind the first eight are those of an
 // export, which an import takes and leaves.
 type jsonRow struct {
 	Pattern   string         `json:"pattern"`
@@ -50,7 +50,7 @@ type jsonRow struct {
 	Scope     string         `json:"scope"`
 	EndedAt   string         `json:"ended_at"`
 	Kind      string         `json:"kind"`
-	ID        jsontext.Value `json:"id"`
+	ID        jsontext.Value `json:"id"` // of any type: others than ours have ids too
 	Author    jsontext.Value `json:"author"`
 	Source    jsontext.Value `json:"source"`
 	Policy    jsontext.Value `json:"policy"`

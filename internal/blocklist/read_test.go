@@ -73,6 +73,8 @@ func TestReadReturnsRowsWithTheirLines(t *testing.T) {
 		"an empty list":                    {blocklist.JSON, "[]", nil},
 		"a row after the last year":        {blocklist.CSV, "pattern,expires_at\ntoken:a,9999-12-31T23:59:59-05:00\n", []string{"line 2: expires_at is after the year 9999 in UTC; leave it out for permanent"}},
 		"an ended row":                     {blocklist.JSON, `[{"pattern":"token:a","expires_at":"2026-01-01T12:00:00Z"}]`, []string{"line 1: it ended already, at 2026-01-01T12:00:00Z"}},
+		"CSV of an older export":           {blocklist.CSV, "pattern,expires_at,id\ntoken:a,2026-01-01T12:00:00Z,1\ntoken:b,2026-01-01T12:00:01Z,2\n", []string{"2 token:a has ended", "3 token:b (imported) 1s"}},
+		"JSON of an older export":          {blocklist.JSON, `[{"pattern":"token:a","expires_at":"2026-01-01T12:00:00Z","id":"1"},{"pattern":"token:b","expires_at":"2026-01-01T12:00:00Z","id":null}]`, []string{"1 token:a has ended", "line 1: it ended already"}},
 		"two ends":                         {blocklist.JSON, `[{"pattern":"token:a","expires_at":"2026-01-01T12:00:00Z","expires_in":"1h"}]`, []string{"line 1: expires_at and expires_in cannot be combined; write one of them"}},
 		"a bad end":                        {blocklist.JSON, `[{"pattern":"token:a","expires_in":"soon"}]`, []string{`line 1: expires_in: the duration "soon" has no number where one is due; write for example 24h, 7d or 1h30m`}},
 		"a list of a feed":                 {blocklist.Plain, "; Spamhaus\n# list\n\n1.10.16.0/20 ; SBL256894\n203.0.113.7\n2001:db8::1\n  token:a\t# why # so\n", []string{"4 ip:1.10.16.0/20 (SBL256894) permanent", "5 ip:203.0.113.7 (imported) permanent", "6 ip:2001:db8::/64 (imported) permanent", "7 token:a (why # so) permanent"}},
