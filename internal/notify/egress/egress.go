@@ -122,8 +122,14 @@ func (c *Client) Do(request *http.Request) (*http.Response, error) {
 	if quotes(err) {
 		return nil, errNoAnswer
 	}
+	var dialled *net.OpError // says more: which address, and what failed
+	if late, is := errors.AsType[net.Error](err); is && late.Timeout() && !errors.As(err, &dialled) {
+		return nil, errSilent
+	}
 	return nil, err
 }
+
+var errSilent = errors.New("the receiver did not answer in time")
 
 var errNoAnswer = errors.New("the receiver closed the connection, or what it answered is not HTTP")
 

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stint-dev/stint/internal/notify"
 )
@@ -124,5 +125,18 @@ func TestPostErrorSaysWhyTheReceiverIsUnreachable(t *testing.T) {
 		if err := New(Options{AllowPrivate: true}).Post(t.Context(), url, "text/plain", nil, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", url, err, want)
 		}
+	}
+}
+
+func TestPostErrorSaysThatTheReceiverIsSilent(t *testing.T) {
+	end := make(chan struct{})
+	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-end }))
+	defer receiver.Close()
+	defer close(end)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	err := New(Options{AllowPrivate: true}).Post(ctx, receiver.URL, "text/plain", nil, nil)
+	if err == nil || err.Error() != "the receiver did not answer in time" || notify.IsPermanent(err) {
+		t.Errorf("got %v", err)
 	}
 }
