@@ -218,6 +218,9 @@ func (s *Channels) AddChannel(ctx context.Context, by audit.Actor, c notify.Conf
 		if _, err := t.Exec(insertChannel, args...); err != nil {
 			return err
 		}
+		if err := end(t, c.Name, "the channel was added later"); err != nil {
+			return err
+		}
 		return changed(t, "channel.add", c.Name, fmt.Sprintf("Created the notification channel %q, which sends to %s.", c.Name, c.Host), nil, snapshotOf(&c))
 	})
 	return c, err
@@ -263,6 +266,9 @@ func (s *Channels) ChangeChannel(ctx context.Context, by audit.Actor, name strin
 			}
 		case !before.Enabled && after.Enabled:
 			summary = fmt.Sprintf("Enabled the notification channel %q.", name)
+			if err := end(t, name, "the channel was disabled"); err != nil {
+				return err
+			}
 		}
 		if secrets != stored.Secrets {
 			summary += " Its URL or signing key was replaced."
@@ -299,6 +305,8 @@ func (s *Channels) DeleteChannel(ctx context.Context, by audit.Actor, name strin
 	})
 }
 
+// end ends the pending deliveries of a channel. When it is disabled or deleted, nodes that do not
+// know that yet may still add some: it also ends them when it is enabled, or added again.
 func end(t *db.Tx, channel, problem string) error {
 	_, err := t.Exec(endDeliveries, channel, db.ToMS(t.Now), problem)
 	return err

@@ -78,6 +78,62 @@ func TestChannelSecretsAreStoredSealed(t *testing.T) {
 	})
 }
 
+// A node that does not know yet that a channel was disabled or deleted still adds notifications
+// for it. They must not be sent weeks later, over a channel that may belong to somebody else.
+func TestChannelSendsNothingFromBeforeItWasAddedOrEnabled(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, s *storetest.Fixture) {
+		ctx, by := t.Context(), storetest.Operator
+		c := notify.Config{Name: "phone", Type: notify.Ntfy, Host: "host", Secrets: notify.Secrets{URL: "ntfy://host/topic"}}
+		late := func() {
+			t.Helper()
+			if err := s.Outbox.AddNotifications(ctx, []notify.Notification{{Kind: notify.Outage, At: s.LocalNow()}}, []string{"phone", "mail"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		waiting := func(channel string) int {
+			t.Helper()
+			due, err := s.Outbox.Due(ctx, channel, s.LocalNow())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(due)
+		}
+		disable := func(is bool) {
+			t.Helper()
+			if _, err := s.Channels.ChangeChannel(ctx, by, "phone", etag.Any, func(c *notify.Config) error { c.Disabled = is; return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		add := func() {
+			t.Helper()
+			if _, err := s.Channels.AddChannel(ctx, by, c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		late()
+		add()
+		if n := waiting("phone"); n != 0 {
+			t.Errorf("a new channel sends %d earlier notifications", n)
+		}
+		disable(true)
+		late()
+		disable(false)
+		if n := waiting("phone"); n != 0 {
+			t.Errorf("an enabled channel sends %d notifications from before", n)
+		}
+		late()
+		if _, err := s.Channels.ChangeChannel(ctx, by, "phone", etag.Any, func(c *notify.Config) error { c.UrgentOnly = true; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if n := waiting("phone"); n != 1 {
+			t.Errorf("after another change %d notifications wait, want 1", n)
+		}
+		if n := waiting("mail"); n != 3 {
+			t.Errorf("%d notifications wait for the other channel, want 3", n)
+		}
+	})
+}
+
 func TestDamagedChannelSecretsBreakOnlyThatChannel(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, s *storetest.Fixture) {
 		for _, name := range []string{"desk", "phone"} {
