@@ -73,6 +73,8 @@ func TestReadReturnsRowsWithTheirLines(t *testing.T) {
 		"an empty list":                    {blocklist.JSON, "[]", nil},
 		"a row after the last year":        {blocklist.CSV, "pattern,expires_at\ntoken:a,9999-12-31T23:59:59-05:00\n", []string{"line 2: expires_at is after the year 9999 in UTC; leave it out for permanent"}},
 		"an ended row":                     {blocklist.JSON, `[{"pattern":"token:a","expires_at":"2026-01-01T12:00:00Z"}]`, []string{"line 1: it ended already, at 2026-01-01T12:00:00Z"}},
+		"CSV with an open quote":           {blocklist.CSV, "pattern,reason\ntoken:a,\"x\ntoken:b,y\ntoken:c,z\n", []string{"line 2: it is not valid CSV: extraneous or missing \" in quoted-field; its quote is open to line 4, and no row up to there was read"}},
+		"CSV with a stray quote":           {blocklist.CSV, "pattern,reason\ntoken:a,x\"\ntoken:b,y\n", []string{"line 2: it is not valid CSV: bare \" in non-quoted-field", "3 token:b (y) permanent"}},
 		"CSV of an older export":           {blocklist.CSV, "pattern,expires_at,id\ntoken:a,2026-01-01T12:00:00Z,1\ntoken:b,2026-01-01T12:00:01Z,2\n", []string{"2 token:a has ended", "3 token:b (imported) 1s"}},
 		"JSON of an older export":          {blocklist.JSON, `[{"pattern":"token:a","expires_at":"2026-01-01T12:00:00Z","id":"1"},{"pattern":"token:b","expires_at":"2026-01-01T12:00:00Z","id":null}]`, []string{"1 token:a has ended", "line 1: it ended already"}},
 		"two ends":                         {blocklist.JSON, `[{"pattern":"token:a","expires_at":"2026-01-01T12:00:00Z","expires_in":"1h"}]`, []string{"line 1: expires_at and expires_in cannot be combined; write one of them"}},

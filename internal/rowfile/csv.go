@@ -44,7 +44,7 @@ func readCSV[T any](from *Reader, s *Schema[T], yield func(T, error) bool) {
 		case errors.Is(err, io.EOF):
 			return
 		case errors.As(err, &syntax):
-			if !yield(none, &RowError{syntax.StartLine, "it is not valid CSV: " + strings.TrimPrefix(syntax.Err.Error(), "csv: ")}) {
+			if !yield(none, badRow(syntax)) {
 				return
 			}
 			continue
@@ -63,6 +63,16 @@ func readCSV[T any](from *Reader, s *Schema[T], yield func(T, error) bool) {
 			return
 		}
 	}
+}
+
+// badRow returns the error for a row that is not valid CSV. An open quote takes the rows behind it
+// along, which nobody would miss if only the first was named.
+func badRow(syntax *csv.ParseError) *RowError {
+	problem := "it is not valid CSV: " + strings.TrimPrefix(syntax.Err.Error(), "csv: ")
+	if syntax.Line > syntax.StartLine {
+		problem += "; its quote is open to line " + strconv.Itoa(syntax.Line) + ", and no row up to there was read"
+	}
+	return &RowError{syntax.StartLine, problem}
 }
 
 // separator guesses between the comma and the semicolon of some spreadsheets from the
