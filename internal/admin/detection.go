@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/stint-dev/stint/internal/blocks"
@@ -111,6 +112,12 @@ func withDetails(ctx context.Context, d *Detection, q offences.Query, ranking of
 		if k, err := offences.ParseKey(row.Key); err == nil {
 			verdict := d.View.Blocks().Match(k, now)
 			row.Block, row.Exemption = verdict.Block, verdict.Exemption
+			if row.Exemption == nil {
+				for _, scoped := range d.View.Blocks().SelectingScoped(k, now) {
+					row.BlockedScopes = append(row.BlockedScopes, scoped.Scope)
+				}
+				row.BlockedScopes = slices.Compact(row.BlockedScopes)
+			}
 			member := d.View.Profiles().Find(k)
 			row.Plan, row.OwnLimit = d.View.Subject(k).Plan, member.LimitAt(now)
 		}

@@ -142,6 +142,12 @@ func stateOf(r *offences.Offender, now time.Time) stateView {
 			v.Text += ", by " + blockedBy(r.Block.Pattern)
 		}
 		return v
+	case len(r.BlockedScopes) > 0:
+		verb := " is blocked"
+		if len(r.BlockedScopes) > 1 {
+			verb = " are blocked"
+		}
+		return stateView{Text: "Only " + strings.Join(r.BlockedScopes, " and ") + verb}
 	case r.Kind == offences.Shadow:
 		return stateView{Kind: "shadow", Text: "not refused"}
 	case l == nil:

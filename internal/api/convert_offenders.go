@@ -27,6 +27,7 @@ func fromOffender(r *offences.Offender, name func(int64) string, now time.Time) 
 		Policy: wire.NullString(name(r.Policy)), Decision: r.Kind.String(), RefusedBy: r.RefusedBy,
 		FirstAt: wire.At(r.First), LastAt: wire.At(r.Last), Escalation: fromEscalationStatus(r.Escalation), Trend: r.Trend,
 	}
+	o.BlockedScopes = r.BlockedScopes
 	o.Plan, o.OwnLimit = wire.NullString(r.Plan), fromOwnLimit(r.OwnLimit, true)
 	o.Block, o.Exemption = activeEntry(r.Block, name, now), activeEntry(r.Exemption, name, now)
 	return o

@@ -238,6 +238,8 @@ func offenderState(o wire.Offender) output.Cell {
 		return output.Words("exempt", "exempt")
 	case o.Block != nil:
 		return output.Words("blocked", "blocked")
+	case len(o.BlockedScopes) > 0:
+		return output.Words("only "+strings.Join(o.BlockedScopes, ", ")+" blocked", "blocked_in_scope")
 	default:
 		return output.Words("not blocked", "none")
 	}

@@ -23,6 +23,8 @@ type Offender struct {
 	// Block is active, or hidden by Exemption; nil for none.
 	Block     *blocks.Entry
 	Exemption *blocks.Entry
+	// BlockedScopes are the scopes of active blocks of the key, sorted; nil if it is exempt.
+	BlockedScopes []string
 	// Plan is the key's plan, "" for none. OwnLimit is the key's own active limit, nil for none.
 	Plan     string
 	OwnLimit *profiles.Limit

@@ -24,10 +24,12 @@ type Offender struct {
 	FirstAt   Time       `json:"first_at"`
 	LastAt    Time       `json:"last_at"`
 	// Block is active now; an Exemption hides it.
-	Block     *Entry     `json:"block"`
-	Exemption *Entry     `json:"exemption"`
-	Plan      NullString `json:"plan"`      // the key's plan, null for none
-	OwnLimit  *OwnLimit  `json:"own_limit"` // the key's own limit that is active now, null for none
+	Block     *Entry `json:"block"`
+	Exemption *Entry `json:"exemption"`
+	// BlockedScopes are the scopes in which a block refuses the key; omitted if there are none.
+	BlockedScopes []string   `json:"blocked_scopes,omitzero"`
+	Plan          NullString `json:"plan"`      // the key's plan, null for none
+	OwnLimit      *OwnLimit  `json:"own_limit"` // the key's own limit that is active now, null for none
 	// Escalation is the key's status under the policy that refused most, or under another that
 	// counts the key; null without one.
 	Escalation *EscalationStatus `json:"escalation"`
@@ -342,6 +344,7 @@ var OffenderColumns = []OffenderColumn{
 		return strings.Join(o.OwnLimit.Rules, " ")
 	}},
 	{"escalation_next_block", func(o *Offender) string { return o.Escalation.DescribeNext() }},
+	{"blocked_scopes", func(o *Offender) string { return strings.Join(o.BlockedScopes, " ") }},
 }
 
 // DescribeNext says how long the next block is and what leads to it, for example "1h at 3 of 5"; "" for
