@@ -35,6 +35,7 @@ type PolicyOptions struct {
 // PolicyReader reads policies; see rules.Store.
 type PolicyReader interface {
 	Policies(ctx context.Context) ([]*rules.Policy, error)
+	FindPolicies(ctx context.Context, f rules.PolicyFilter) (rules.PolicyPage, error)
 	FindPolicyByName(ctx context.Context, name string) (*rules.Policy, error)
 	PolicyVersions(ctx context.Context, name string) ([]*rules.Policy, error)
 }

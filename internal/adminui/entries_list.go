@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -23,16 +22,11 @@ type entriesPage struct {
 	Query   site.Query
 	Items   []*entryRow
 	Sources []sourceCount // blocks only
-	First   int           // number of the first item shown, from 1
-	Total   int
+	List    *site.List
 	Refused int64 // refused by all blocks in the last hour
 	Counted bool  // refused requests are counted
-	Next    string
-	Filters bool // any filter is set
+	Filters bool  // any filter is set
 }
-
-// Last returns the number of the last item shown.
-func (p *entriesPage) Last() int { return p.First + len(p.Items) - 1 }
 
 // Columns returns how many columns the table has.
 func (p *entriesPage) Columns() int {
@@ -75,7 +69,7 @@ func (h *entriesHandler) renderEntries(c *httpserver.Call, status int, s *kindTe
 	if err != nil {
 		return err
 	}
-	page := &entriesPage{Frame: h.NewFrame(c, s.Head, s.Path), kindTexts: s, First: 1}
+	page := &entriesPage{Frame: h.NewFrame(c, s.Head, s.Path), kindTexts: s}
 	if page.Toast, err = h.entriesToast(ctx, &page.Frame, s, q); err != nil {
 		return err
 	}
@@ -92,22 +86,17 @@ func (h *entriesHandler) renderEntries(c *httpserver.Call, status int, s *kindTe
 	if err != nil {
 		return err
 	}
-	items := found.Items
-	page.Total = found.Total
+	items, total := found.Items, found.Total
 	if f.Uncounted {
-		page.Total = page.Sources[chip].Count
+		total = page.Sources[chip].Count
 	}
 	if open != nil {
 		if items, err = h.addOpenEntry(ctx, items, s.Kind, open.ID); err != nil {
 			return err
 		}
 	}
-	if from, err := strconv.Atoi(q.Get("from")); err == nil && from > 0 && f.Cursor != "" {
-		page.First = from
-	}
-	if found.Next != "" {
-		page.Next = q.Path(s.Path, "cursor", found.Next, "from", strconv.Itoa(page.First+len(items)), "edit", "")
-	}
+	page.List = &site.List{Query: q, Base: s.Path}
+	page.List.SetRows(len(items), total, found.Next)
 	page.Filters = f.Search != "" || f.Author != "" || f.Source != "" || !f.Within.IsZero() || f.State != ""
 	var refused map[string]int64
 	if s.Blocks {

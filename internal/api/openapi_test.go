@@ -244,6 +244,7 @@ func TestOpenAPIMatchesEveryOperation(t *testing.T) {
 		d.do("putPolicy", put, "/v1/policies/trial", `{"match":["*"],"rules":[]}`, 428)
 		d.do("listAlgorithms", get, "/v1/algorithms", "", 200)
 		d.do("listPolicies", get, "/v1/policies", "", 200)
+		d.do("listPolicies", get, "/v1/policies?search=TRI&order=updated&limit=1", "", 200)
 		d.do("getPolicy", get, "/v1/policies/trial", "", 200)
 		d.do("getPolicy", get, "/v1/policies/nobody", "", 404)
 		d.do("listPolicyVersions", get, "/v1/policies/trial/versions", "", 200)

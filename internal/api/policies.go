@@ -50,7 +50,12 @@ func (h *policyHandler) routes() []route {
 
 var (
 	opListAlgorithms = &openapi.Operation{ID: "listAlgorithms", Tag: "policies", Summary: "List the algorithms that a policy may use.", Answers: ok("The algorithms, the default first.", wire.Page[wire.Algorithm]{})}
-	opListPolicies   = &openapi.Operation{ID: "listPolicies", Tag: "policies", Summary: "List the policies.", Answers: ok("The policies.", wire.Page[wire.Policy]{})}
+	opListPolicies   = &openapi.Operation{
+		ID: "listPolicies", Tag: "policies", Summary: "List the policies, all or a page.",
+		Query: routes.WholeList("Only policies whose name or pattern contains this text, case-insensitive.",
+			"name, also if omitted; mode: enforce, shadow, off; version: the most often changed first; updated: the last changed first.", rules.PolicyOrders),
+		Answers: ok("The policies.", wire.Page[wire.Policy]{}),
+	}
 	opGetPolicy      = &openapi.Operation{ID: "getPolicy", Tag: "policies", Summary: "Show a policy.", Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The policy.", Body: wire.Policy{}, Headers: []openapi.Header{openapi.ETag}}}}
 	opPolicyVersions = &openapi.Operation{ID: "listPolicyVersions", Tag: "policies", Summary: "List the versions of a policy, the newest first.", Answers: ok("The versions.", wire.Page[wire.Policy]{})}
 	opDiffPolicy     = &openapi.Operation{
@@ -94,14 +99,17 @@ func (h *policyHandler) listAlgorithms(c *httpserver.Call) error {
 }
 
 func (h *policyHandler) listPolicies(c *httpserver.Call) error {
-	if err := c.ParseQuery().Err(); err != nil {
-		return err
+	q := c.ParseQuery(routes.WholeListParams...)
+	var f rules.PolicyFilter
+	f.Search, f.Order, f.Limit, f.Cursor = routes.ReadWholeList(q, rules.PolicyOrders)
+	if q.Err() != nil {
+		return q.Err()
 	}
-	all, err := h.policies.Policies(c.Context())
+	page, err := h.policies.FindPolicies(c.Context(), f)
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, singlePage(all, fromPolicy))
+	return c.SendJSON(http.StatusOK, routes.WholeListPage(page.Items, page.Next, page.Total, fromPolicy))
 }
 
 // find returns the policy that the path names.

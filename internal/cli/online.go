@@ -138,7 +138,7 @@ func collect[T any](list func(context.Context, *client.Client) ([]T, error), nam
 
 var (
 	namesOfPolicies = collect(func(ctx context.Context, server *client.Client) ([]wire.Policy, error) {
-		return server.Policies.List(ctx)
+		return server.Policies.List(ctx, "")
 	},
 		func(p wire.Policy) string { return p.Name })
 	userNames = collect(func(ctx context.Context, server *client.Client) ([]wire.User, error) { return server.Users.List(ctx) },

@@ -30,19 +30,22 @@ policies in a file under version control, see 'apply' and 'export'.`,
 }
 
 func newPolicyList(con *console.Console) *cobra.Command {
-	return &cobra.Command{
+	var search string
+	c := &cobra.Command{
 		Use:     "list",
 		Short:   "List the policies",
-		Example: "admin policy list\nadmin policy list -o json",
+		Example: "admin policy list\nadmin policy list --search customer- -o json",
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			policies, err := server.Policies.List(c.Context())
+			policies, err := server.Policies.List(c.Context(), search)
 			if err != nil {
 				return err
 			}
 			return printItems(con, policies, policyColumns)
 		}),
 	}
+	c.Flags().StringVar(&search, "search", "", "only policies whose name or pattern contains this text")
+	return c
 }
 
 func newPolicyShow(con *console.Console) *cobra.Command {
@@ -154,7 +157,7 @@ admin policy set default --escalate 100/10m --block-for 1h --block-factor 2 --bl
 }
 
 func setPolicy(c *cobra.Command, con *console.Console, server *client.Client, name string, change *policyChange, yes bool) error {
-	policies, err := server.Policies.List(c.Context())
+	policies, err := server.Policies.List(c.Context(), "")
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,8 @@ import (
 type Store interface {
 	// Policies returns the policies that exist, by name, with their Retention.
 	Policies(ctx context.Context) ([]*Policy, error)
+	// FindPolicies returns a page of the policies that exist.
+	FindPolicies(ctx context.Context, f PolicyFilter) (PolicyPage, error)
 	// FindPolicyByName returns one policy.
 	FindPolicyByName(ctx context.Context, name string) (*Policy, error)
 	// PolicyVersions returns every version of a policy, the newest first.
@@ -28,6 +30,37 @@ type Store interface {
 	// only after all changes, so that two policies may swap patterns. It returns the policy after
 	// each change, nil after a deletion.
 	ApplyPolicies(ctx context.Context, by audit.Actor, changes []PolicyChange) ([]*Policy, error)
+}
+
+// PolicyOrder is the order of a list of policies.
+type PolicyOrder string
+
+// The orders. Policies that are equal in one are by name.
+const (
+	ByName    PolicyOrder = "name"
+	ByMode    PolicyOrder = "mode"    // enforce, shadow, off
+	ByVersion PolicyOrder = "version" // the most often changed first
+	ByUpdated PolicyOrder = "updated" // the last changed first
+)
+
+// PolicyOrders are the orders, the default first.
+var PolicyOrders = []PolicyOrder{ByName, ByMode, ByVersion, ByUpdated}
+
+// PolicyFilter selects policies for a list.
+type PolicyFilter struct {
+	// Search selects policies of which the name or a pattern contains this text, ignoring case.
+	Search string
+	Order  PolicyOrder // "" means ByName
+	Cursor string      // from the previous page, empty for the first
+	Limit  int         // 1 to 1000, 0 means all
+}
+
+// PolicyPage is one page of a list. Next is the cursor of the next page, empty on the last. Total
+// is the number of all policies that the filter selects.
+type PolicyPage struct {
+	Items []*Policy
+	Next  string
+	Total int
 }
 
 // PolicyChange is one of the changes of ApplyPolicies.

@@ -3,6 +3,7 @@ package policies
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/stint-dev/stint/internal/admin"
@@ -21,6 +22,7 @@ type policyPage struct {
 	site.Frame
 	Base         string        // target of its form
 	Policies     []policyRow   // list next to the form
+	Total        int           // all policies
 	Policy       *rules.Policy // the active version, nil for a new policy
 	Draft        *draft
 	Meaning      *meaning // nil if the draft's rules are invalid
@@ -131,11 +133,23 @@ func (h *Handler) renderPolicy(c *httpserver.Call, status int, p *rules.Policy, 
 			}
 		}
 	}
-	if page.Policies, err = h.policyRows(ctx, name); err != nil {
+	all, err := h.Policies.Policies(ctx)
+	if err != nil {
+		return err
+	}
+	page.Total = len(all)
+	if page.Policies, err = h.policyRows(ctx, around(all, name), name); err != nil {
 		return err
 	}
 	page.Toast = policyToast(c, p)
 	return h.Render(c, status, "policy", page)
+}
+
+// around returns the policies beside the one with a name, as many as a page of the list has.
+func around(all []*rules.Policy, name string) []*rules.Policy {
+	at := slices.IndexFunc(all, func(p *rules.Policy) bool { return p.Name == name })
+	from := max(0, min(at-site.RowsPerPage/2, len(all)-site.RowsPerPage))
+	return all[from:min(len(all), from+site.RowsPerPage)]
 }
 
 // readable returns the rules of a validated draft and how it counts them. It returns nil only

@@ -56,8 +56,15 @@ func (h *Handler) Routes() []httpserver.Route {
 
 type policiesPage struct {
 	site.Frame
+	List     *site.List
 	Policies []policyRow
 	Counted  bool
+}
+
+// policyOrders are the orders of the list, as their columns show them.
+var policyOrders = []site.Order{
+	{Value: string(rules.ByName)}, {Value: string(rules.ByMode)}, {Value: string(rules.ByVersion), Descending: true},
+	{Value: string(rules.ByUpdated), Descending: true},
 }
 
 type policyRow struct {
@@ -77,7 +84,20 @@ func (h *Handler) listPolicies(c *httpserver.Call) error {
 	ctx := c.Context()
 	page := policiesPage{Frame: h.NewFrame(c, "Policies", "/policies"), Counted: h.Detection != nil}
 	var err error
-	if page.Policies, err = h.policyRows(ctx, ""); err != nil {
+	if page.List, err = site.ReadList(c, "/policies", policyOrders); err != nil {
+		return err
+	}
+	var found rules.PolicyPage
+	err = page.List.Fill(func(cursor string) (int, int, string, error) {
+		found, err = h.Policies.FindPolicies(ctx, rules.PolicyFilter{
+			Search: page.List.Search(), Order: rules.PolicyOrder(page.List.Order()), Cursor: cursor, Limit: site.RowsPerPage,
+		})
+		return len(found.Items), found.Total, found.Next, err
+	})
+	if err != nil {
+		return err
+	}
+	if page.Policies, err = h.policyRows(ctx, found.Items, ""); err != nil {
 		return err
 	}
 	if err = h.addSparklines(ctx, page.Policies); err != nil {
@@ -113,11 +133,8 @@ func (h *Handler) addSparklines(ctx context.Context, rows []policyRow) error {
 	return nil
 }
 
-func (h *Handler) policyRows(ctx context.Context, current string) ([]policyRow, error) {
-	all, err := h.Policies.Policies(ctx)
-	if err != nil {
-		return nil, err
-	}
+// policyRows returns the rows of policies.
+func (h *Handler) policyRows(ctx context.Context, all []*rules.Policy, current string) ([]policyRow, error) {
 	refused := map[int64]int64{}
 	if h.Detection != nil {
 		report, err := h.Detection.Rules(ctx, h.Now().Add(-time.Hour), h.Now())

@@ -37,9 +37,9 @@ func (p Policies) PreviewPreset(ctx context.Context, name, last string) (*wire.P
 	return call[wire.PresetPreview](ctx, p.conn, r)
 }
 
-// List returns all policies.
-func (p Policies) List(ctx context.Context) ([]wire.Policy, error) {
-	return items[wire.Policy](ctx, p.conn, get(wire.PathPolicies))
+// List returns the policies whose name or pattern contains search, all for "".
+func (p Policies) List(ctx context.Context, search string) ([]wire.Policy, error) {
+	return items[wire.Policy](ctx, p.conn, get(wire.PathPolicies).with(param("search", search)))
 }
 
 // Get returns the current version of a policy.

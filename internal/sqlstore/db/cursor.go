@@ -1,7 +1,10 @@
 package db
 
 import (
+	"cmp"
 	"encoding/base64"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
@@ -48,4 +51,55 @@ func CutPage[T any](rows []T, limit int, cursorOf func(T) string) (page []T, nex
 		return rows, ""
 	}
 	return rows[:limit], cursorOf(rows[limit-1])
+}
+
+// Position is the place of a row in a list: lists are in ascending order of Rank, then of Text,
+// then of ID, which is unique in the list and has no spaces.
+type Position struct {
+	Rank int64
+	Text string
+	ID   string
+}
+
+func (p Position) compare(other Position) int {
+	return cmp.Or(cmp.Compare(p.Rank, other.Rank), strings.Compare(p.Text, other.Text), strings.Compare(p.ID, other.ID))
+}
+
+// PageOf sorts the rows of a list that is read as a whole, and returns the page of at most limit
+// rows after a cursor, "" for the first page, and the cursor of the next one. A limit of 0 means
+// all rows. order is the name of the order in which position places the rows.
+func PageOf[T any](rows []T, order, cursor string, limit int, position func(T) Position) (page []T, next string, err error) {
+	if limit < 0 || limit > MaxLimit {
+		return nil, "", fault.Field("limit", "must be 1 to %d", MaxLimit)
+	}
+	if cursor != "" {
+		values, err := ParseCursor(cursor, 4)
+		if err != nil {
+			return nil, "", err
+		}
+		rank, err := strconv.ParseInt(values[1], 10, 64)
+		if err != nil || values[0] != order {
+			return nil, "", fault.Field("cursor", BadCursor)
+		}
+		after := Position{Rank: rank, ID: values[2], Text: values[3]}
+		rows = slices.DeleteFunc(rows, func(row T) bool { return position(row).compare(after) <= 0 })
+	}
+	slices.SortFunc(rows, func(a, b T) int { return position(a).compare(position(b)) })
+	if limit == 0 {
+		return rows, "", nil
+	}
+	page, next = CutPage(rows, limit, func(last T) string {
+		at := position(last)
+		return Cursor(order, strconv.FormatInt(at.Rank, 10), at.ID, at.Text)
+	})
+	return page, next, nil
+}
+
+// Contains returns a function that reports whether a text contains search, ignoring case.
+func Contains(search string) (func(text string) bool, error) {
+	if err := CheckText("search", search); err != nil {
+		return nil, err
+	}
+	search = strings.ToLower(search)
+	return func(text string) bool { return strings.Contains(strings.ToLower(text), search) }, nil
 }

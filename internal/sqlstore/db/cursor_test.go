@@ -27,3 +27,36 @@ func TestParseCursorRejectsInvalidCursors(t *testing.T) {
 		}
 	}
 }
+
+type listed struct {
+	rank     int64
+	text, id string
+}
+
+func TestPageOfReadsEachRowOnceInOrder(t *testing.T) {
+	position := func(r listed) db.Position { return db.Position{Rank: r.rank, Text: r.text, ID: r.id} }
+	rapid.Check(t, func(t *rapid.T) {
+		rows := rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) listed {
+			return listed{rapid.Int64Range(-2, 2).Draw(t, "rank"), rapid.SampledFrom([]string{"", "a b", "a", "ü"}).Draw(t, "text"), rapid.StringMatching(`[a-z0-9.-]{1,2}`).Draw(t, "id")}
+		}), 0, 20, func(r listed) string { return r.id }).Draw(t, "rows")
+		want, next, err := db.PageOf(slices.Clone(rows), "o", "", 0, position)
+		if err != nil || next != "" || len(want) != len(rows) {
+			t.Fatalf("all: got %v, %q, %v", want, next, err)
+		}
+		limit, cursor := rapid.IntRange(1, 6).Draw(t, "limit"), ""
+		var got []listed
+		for {
+			page, next, err := db.PageOf(slices.Clone(rows), "o", cursor, limit, position)
+			if err != nil || len(page) > limit {
+				t.Fatalf("got %v, %v", page, err)
+			}
+			if got = append(got, page...); next == "" {
+				break
+			}
+			cursor = next
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	})
+}
