@@ -21,10 +21,10 @@ func TestOpenIDUserNamesDifferByMoreThanCase(t *testing.T) {
 		v := n.visitor(t)
 		v.get(v.callback("/login/oidc")).is(http.StatusOK)
 	}
-	users, err := n.store.Identities.Users(t.Context())
+	users, err := n.store.Identities.FindUsers(t.Context(), identity.UserFilter{})
 	must(t, err)
 	seen := map[string]bool{}
-	for _, u := range users {
+	for _, u := range users.Items {
 		if folded := strings.ToLower(u.Name); seen[folded] {
 			t.Errorf("two users have the name %q, ignoring case", u.Name)
 		} else {

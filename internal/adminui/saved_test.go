@@ -24,11 +24,11 @@ type unlisted struct {
 	gone atomic.Bool
 }
 
-func (u *unlisted) Tokens(ctx context.Context) ([]*identity.Token, error) {
+func (u *unlisted) FindTokens(ctx context.Context, f identity.TokenFilter) (page identity.Page[*identity.Token], err error) {
 	if u.gone.Load() {
-		return nil, fault.New(fault.Unavailable, "The database cannot be reached; nothing was changed.")
+		return page, fault.New(fault.Unavailable, "The database cannot be reached; nothing was changed.")
 	}
-	return u.TokenStore.Tokens(ctx)
+	return u.TokenStore.FindTokens(ctx, f)
 }
 
 func TestPagesReportChangeSavedButNotInEffect(t *testing.T) {

@@ -285,6 +285,7 @@ func TestOpenAPIMatchesEveryOperation(t *testing.T) {
 
 		token := read[wire.CreatedToken](t, d.do("addToken", post, "/v1/tokens", `{"name":"ci","scopes":["check","read"],"expires_in":"30d"}`, 201))
 		d.do("listTokens", get, "/v1/tokens", "", 200)
+		d.do("listTokens", get, "/v1/tokens?search=CI&state=active&order=expiry&limit=1", "", 200)
 		d.do("getToken", get, "/v1/tokens/"+token.ID, "", 200)
 		d.do("changeToken", patch, "/v1/tokens/"+token.ID, `{"name":"ci-prod"}`, 200)
 		d.do("rotateToken", post, "/v1/tokens/"+token.ID+"/rotate", `{"overlap":"1h"}`, 201)
@@ -292,6 +293,7 @@ func TestOpenAPIMatchesEveryOperation(t *testing.T) {
 
 		user := read[wire.User](t, d.do("addUser", post, "/v1/users", `{"name":"ada","role":"viewer","password":"correct horse"}`, 201))
 		d.do("listUsers", get, "/v1/users", "", 200)
+		d.do("listUsers", get, "/v1/users?search=AD&order=last_login&limit=1", "", 200)
 		d.do("getUser", get, "/v1/users/"+user.ID, "", 200)
 		d.do("changeUser", patch, "/v1/users/"+user.ID, `{"disabled":true}`, 200)
 		d.do("setPassword", put, "/v1/users/"+user.ID+"/password", `{"password":"battery staple"}`, 200)

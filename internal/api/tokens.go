@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/admin/identities"
 	"github.com/stint-dev/stint/internal/api/openapi"
+	"github.com/stint-dev/stint/internal/api/routes"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/wire"
@@ -32,7 +33,13 @@ func (h *tokenHandler) routes() []route {
 }
 
 var (
-	opListTokens  = &openapi.Operation{ID: "listTokens", Tag: "identities", Summary: "List the tokens, ended ones included.", Answers: ok("The tokens.", wire.Page[wire.Token]{})}
+	opListTokens = &openapi.Operation{
+		ID: "listTokens", Tag: "identities", Summary: "List the tokens, all or a page; ended ones are included.",
+		Query: append(routes.WholeList("Only tokens whose name or beginning of the secret contains this text, case-insensitive.",
+			"created, also if omitted: the oldest first; name; last_used: the last used first; expiry: what ends or ended soonest first.", identity.TokenOrders),
+			openapi.Param{Name: "state", Doc: "The state of the tokens; all if omitted.", Enum: tokenStates}),
+		Answers: ok("The tokens.", wire.Page[wire.Token]{}),
+	}
 	opAddToken    = &openapi.Operation{ID: "addToken", Tag: "identities", Summary: "Create a token; its secret is shown only once.", Body: wire.TokenRequest{}, Answers: []openapi.Answer{{Status: http.StatusCreated, Doc: "Created.", Body: wire.CreatedToken{}, Headers: location}}}
 	opGetToken    = &openapi.Operation{ID: "getToken", Tag: "identities", Summary: "Show a token.", Answers: ok("The token.", wire.Token{})}
 	opChangeToken = &openapi.Operation{ID: "changeToken", Tag: "identities", Summary: "Change a token's name or end.", Body: wire.TokenPatch{}, Answers: ok("The token.", wire.Token{})}
@@ -43,15 +50,21 @@ var (
 	opRevokeToken = &openapi.Operation{ID: "revokeToken", Tag: "identities", Summary: "Revoke a token on every node.", Answers: ok("The token.", wire.Token{})}
 )
 
+// tokenStates are the states by which tokens are listed.
+var tokenStates = []string{"active", "ended", "all"}
+
 func (h *tokenHandler) listTokens(c *httpserver.Call) error {
-	if err := c.ParseQuery().Err(); err != nil {
-		return err
+	q := c.ParseQuery(append([]string{"state"}, routes.WholeListParams...)...)
+	f := identity.TokenFilter{State: q.OneOf("state", tokenStates...)}
+	f.Search, f.Order, f.Limit, f.Cursor = routes.ReadWholeList(q, identity.TokenOrders)
+	if q.Err() != nil {
+		return q.Err()
 	}
-	all, err := h.tokens.List(c.Context())
+	page, err := h.tokens.Find(c.Context(), f)
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, singlePage(all, h.wireToken))
+	return c.SendJSON(http.StatusOK, routes.WholeListPage(page.Items, page.Next, page.Total, h.wireToken))
 }
 
 func (h *tokenHandler) getToken(c *httpserver.Call) error {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/admin/identities"
 	"github.com/stint-dev/stint/internal/api/openapi"
+	"github.com/stint-dev/stint/internal/api/routes"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/wire"
@@ -33,7 +34,12 @@ func (h *userHandler) routes() []route {
 }
 
 var (
-	opListUsers   = &openapi.Operation{ID: "listUsers", Tag: "identities", Summary: "List the users.", Answers: ok("The users.", wire.Page[wire.User]{})}
+	opListUsers = &openapi.Operation{
+		ID: "listUsers", Tag: "identities", Summary: "List the users, all or a page.",
+		Query: routes.WholeList("Only users whose name contains this text, case-insensitive.",
+			"name, also if omitted; role: admin, operator, viewer; last_login: the last login first; created: the newest first.", identity.UserOrders),
+		Answers: ok("The users.", wire.Page[wire.User]{}),
+	}
 	opAddUser     = &openapi.Operation{ID: "addUser", Tag: "identities", Summary: "Create a user.", Body: wire.UserRequest{}, Answers: []openapi.Answer{{Status: http.StatusCreated, Doc: "Created.", Body: wire.User{}, Headers: location}}}
 	opGetUser     = &openapi.Operation{ID: "getUser", Tag: "identities", Summary: "Show a user.", Answers: ok("The user.", wire.User{})}
 	opChangeUser  = &openapi.Operation{ID: "changeUser", Tag: "identities", Summary: "Change a user's role, or disable or enable the user.", Body: wire.UserPatch{}, Answers: ok("The user.", wire.User{})}
@@ -46,14 +52,17 @@ var (
 )
 
 func (h *userHandler) listUsers(c *httpserver.Call) error {
-	if err := c.ParseQuery().Err(); err != nil {
-		return err
+	q := c.ParseQuery(routes.WholeListParams...)
+	var f identity.UserFilter
+	f.Search, f.Order, f.Limit, f.Cursor = routes.ReadWholeList(q, identity.UserOrders)
+	if q.Err() != nil {
+		return q.Err()
 	}
-	all, err := h.users.List(c.Context())
+	page, err := h.users.Find(c.Context(), f)
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, singlePage(all, fromUser))
+	return c.SendJSON(http.StatusOK, routes.WholeListPage(page.Items, page.Next, page.Total, fromUser))
 }
 
 func (h *userHandler) getUser(c *httpserver.Call) error {

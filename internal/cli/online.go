@@ -141,10 +141,12 @@ var (
 		return server.Policies.List(ctx, "")
 	},
 		func(p wire.Policy) string { return p.Name })
-	userNames = collect(func(ctx context.Context, server *client.Client) ([]wire.User, error) { return server.Users.List(ctx) },
+	userNames = collect(func(ctx context.Context, server *client.Client) ([]wire.User, error) {
+		return server.Users.List(ctx, "")
+	},
 		func(u wire.User) string { return u.Name })
 	tokenNames = collect(func(ctx context.Context, server *client.Client) ([]wire.Token, error) {
-		all, err := server.Tokens.List(ctx)
+		all, err := server.Tokens.List(ctx, "")
 		return slices.DeleteFunc(all, func(t wire.Token) bool { return !t.Active }), err
 	}, func(t wire.Token) string { return t.Name })
 	jobNames = collect(func(ctx context.Context, server *client.Client) ([]wire.Job, error) { return server.Jobs.List(ctx) },

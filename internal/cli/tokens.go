@@ -52,13 +52,14 @@ operate also manages blocks, exemptions and resets, admin does everything except
 
 func newTokenList(con *console.Console) *cobra.Command {
 	var all bool
+	var search string
 	c := &cobra.Command{
 		Use:     "list",
 		Short:   "List the tokens",
-		Example: "admin token list\nadmin token list --all -o csv",
+		Example: "admin token list\nadmin token list --search edge-\nadmin token list --all -o csv",
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			tokens, err := server.Tokens.List(c.Context())
+			tokens, err := server.Tokens.List(c.Context(), search)
 			if err != nil {
 				return err
 			}
@@ -69,6 +70,7 @@ func newTokenList(con *console.Console) *cobra.Command {
 		}),
 	}
 	c.Flags().BoolVar(&all, "all", false, "include revoked and expired tokens")
+	c.Flags().StringVar(&search, "search", "", "only tokens whose name or beginning contains this text")
 	return c
 }
 
@@ -166,7 +168,7 @@ func tokenState(t wire.Token) output.Cell {
 
 // findToken finds a token by its id, or an active one by its name.
 func findToken(c *cobra.Command, server *client.Client, nameOrID string) (*wire.Token, error) {
-	tokens, err := server.Tokens.List(c.Context())
+	tokens, err := server.Tokens.List(c.Context(), "")
 	if err != nil {
 		return nil, err
 	}

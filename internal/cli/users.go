@@ -61,19 +61,22 @@ resets, admin also policies, tokens and users.
 }
 
 func newUserList(con *console.Console) *cobra.Command {
-	return &cobra.Command{
+	var search string
+	c := &cobra.Command{
 		Use:     "list",
 		Short:   "List the users",
-		Example: "admin user list\nadmin user list -o json",
+		Example: "admin user list\nadmin user list --search maria -o json",
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			users, err := server.Users.List(c.Context())
+			users, err := server.Users.List(c.Context(), search)
 			if err != nil {
 				return err
 			}
 			return printItems(con, users, userColumns)
 		}),
 	}
+	c.Flags().StringVar(&search, "search", "", "only users whose name contains this text")
+	return c
 }
 
 func newUserSetRole(con *console.Console) *cobra.Command {
@@ -196,7 +199,7 @@ var userColumns = []output.Column[wire.User]{
 }
 
 func findUser(c *cobra.Command, server *client.Client, name string) (*wire.User, error) {
-	users, err := server.Users.List(c.Context())
+	users, err := server.Users.List(c.Context(), "")
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ type OpenIDLogins struct {
 type OpenIDStore interface {
 	// FindUserBySubject returns a user. The error is a *fault.Error NotFound if there is none.
 	FindUserBySubject(ctx context.Context, issuer, subject string) (*identity.User, error)
-	Users(ctx context.Context) ([]*identity.User, error)
+	FindUsers(ctx context.Context, f identity.UserFilter) (identity.Page[*identity.User], error)
 	AddUser(ctx context.Context, by audit.Actor, u identity.User) (*identity.User, error)
 	UpdateUser(ctx context.Context, by audit.Actor, id string, u identity.UserUpdate) (*identity.User, error)
 	// EndSessionsOfSubject ends the sessions of a user, if there are any, and records that with
@@ -206,12 +206,12 @@ func (l *OpenIDLogins) userOf(ctx context.Context, p *openid.Person) (*identity.
 	if !fault.Is(err, fault.NotFound) {
 		return user, err
 	}
-	others, err := l.Users.Users(ctx)
+	others, err := l.Users.FindUsers(ctx, identity.UserFilter{})
 	if err != nil {
 		return nil, err
 	}
 	taken := slices.Clone(l.Reserved)
-	for _, u := range others {
+	for _, u := range others.Items {
 		taken = append(taken, u.Name)
 	}
 	name := LoginName(p.Name)

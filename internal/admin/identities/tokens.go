@@ -24,7 +24,7 @@ type Tokens struct {
 // of the field "name" for a name that is taken; Conflict for a change after which there would
 // be no enabled admin and no active admin token.
 type TokenStore interface {
-	Tokens(ctx context.Context) ([]*identity.Token, error) // revoked and expired ones included
+	FindTokens(ctx context.Context, f identity.TokenFilter) (identity.Page[*identity.Token], error)
 	FindTokenByID(ctx context.Context, id string) (*identity.Token, error)
 	// AddToken also returns the token with an error of the code fault.Saved.
 	AddToken(ctx context.Context, by audit.Actor, t identity.Token) (*identity.Token, error)
@@ -73,8 +73,10 @@ type UpdateToken struct {
 	Expiry *blocks.Expiry // the zero Expiry means never
 }
 
-// List returns all tokens, ended ones included.
-func (t *Tokens) List(ctx context.Context) ([]*identity.Token, error) { return t.Store.Tokens(ctx) }
+// Find returns a page of the tokens.
+func (t *Tokens) Find(ctx context.Context, f identity.TokenFilter) (identity.Page[*identity.Token], error) {
+	return t.Store.FindTokens(ctx, f)
+}
 
 // ByID returns a token.
 func (t *Tokens) ByID(ctx context.Context, id string) (*identity.Token, error) {

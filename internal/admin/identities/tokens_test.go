@@ -44,8 +44,8 @@ func TestTokenFaultsNameTheField(t *testing.T) {
 		if _, err := tokens.Create(t.Context(), ann, valid); !fault.Is(err, fault.Conflict) || !isField(err, "name") {
 			t.Errorf("Create with a name in use: got %v, want Conflict of the field name", err)
 		}
-		if all, err := tokens.List(t.Context()); err != nil || len(all) != 1 {
-			t.Errorf("List: got %d tokens, %v; want 1", len(all), err)
+		if all, err := tokens.Find(t.Context(), identity.TokenFilter{}); err != nil || len(all.Items) != 1 {
+			t.Errorf("List: got %d tokens, %v; want 1", len(all.Items), err)
 		}
 	})
 }

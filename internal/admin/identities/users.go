@@ -18,7 +18,7 @@ type Users struct{ Store UserStore }
 // the field "name" for a name that is taken; Conflict for a change after which there would be
 // no enabled admin and no active admin token.
 type UserStore interface {
-	Users(ctx context.Context) ([]*identity.User, error)
+	FindUsers(ctx context.Context, f identity.UserFilter) (identity.Page[*identity.User], error)
 	FindUserByID(ctx context.Context, id string) (*identity.User, error)
 	AddUser(ctx context.Context, by audit.Actor, u identity.User) (*identity.User, error)
 	// UpdateUser changes a user and ends the user's sessions in the same transaction, because
@@ -40,8 +40,10 @@ type UpdateUser struct {
 	Disabled *bool
 }
 
-// List returns all users.
-func (u *Users) List(ctx context.Context) ([]*identity.User, error) { return u.Store.Users(ctx) }
+// Find returns a page of the users.
+func (u *Users) Find(ctx context.Context, f identity.UserFilter) (identity.Page[*identity.User], error) {
+	return u.Store.FindUsers(ctx, f)
+}
 
 // ByID returns a user.
 func (u *Users) ByID(ctx context.Context, id string) (*identity.User, error) {

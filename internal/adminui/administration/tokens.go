@@ -1,6 +1,8 @@
 package administration
 
 import (
+	"cmp"
+	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -9,12 +11,14 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 )
 
 type tokensPage struct {
 	site.Frame
+	List        *site.List
 	Tokens      []tokenRow
 	Name        string
 	Scopes      map[string]bool // chosen in the form
@@ -74,17 +78,31 @@ func (h *tokensHandler) routes() []httpserver.Route {
 
 var tokenToasts = map[string]string{"deleted": "The token is deleted: it is refused from now on."}
 
-func (h *tokensHandler) showTokens(c *httpserver.Call) error {
-	page := newTokensPage(nil)
-	page.Delete = c.Query("delete")
-	return h.renderTokens(c, http.StatusOK, page)
+// tokenOrders are the orders of the list, as their columns show them.
+var tokenOrders = []site.Order{
+	{Value: string(identity.TokensByName)}, {Value: string(identity.TokensByLastUsed), Descending: true}, {Value: string(identity.TokensByExpiry)},
 }
 
-func (h *tokensHandler) renderTokens(c *httpserver.Call, status int, page tokensPage) error {
-	page.Frame = h.NewFrame(c, "Tokens", "/tokens")
+// tokenList returns the list that a request asks for. Read it before a change: its error must not
+// hide the secret of a new token.
+func tokenList(c *httpserver.Call) (*site.List, error) {
+	return site.ReadList(c, "/tokens", tokenOrders, "state")
+}
+
+func (h *tokensHandler) showTokens(c *httpserver.Call) error {
+	list, err := tokenList(c)
+	if err != nil {
+		return err
+	}
+	page := newTokensPage(nil)
+	page.Delete = c.Query("delete")
+	return h.renderTokens(c, http.StatusOK, list, page)
+}
+
+func (h *tokensHandler) renderTokens(c *httpserver.Call, status int, list *site.List, page tokensPage) error {
+	page.Frame, page.List = h.NewFrame(c, "Tokens", "/tokens"), list
 	page.Toast = site.DoneToast(c, tokenToasts)
-	ctx := c.Context()
-	all, err := h.tokens.List(ctx)
+	all, err := h.find(c.Context(), list, page.Delete)
 	switch {
 	case err == nil:
 	case page.Created != nil: // its secret must be shown anyway
@@ -95,19 +113,39 @@ func (h *tokensHandler) renderTokens(c *httpserver.Call, status int, page tokens
 	for _, t := range all {
 		page.Tokens = append(page.Tokens, tokenRow{t, t.ActiveAt(h.Now())})
 	}
-	slices.SortStableFunc(page.Tokens, func(a, b tokenRow) int { return order(b.Active) - order(a.Active) })
 	return h.Render(c, status, "tokens", page)
 }
 
-func order(b bool) int {
-	if b {
-		return 1
+// find returns the tokens of the list. If the token with the id open is not among them, it comes
+// first.
+func (h *tokensHandler) find(ctx context.Context, list *site.List, open string) (all []*identity.Token, err error) {
+	err = list.Fill(func(cursor string) (int, int, string, error) {
+		found, err := h.tokens.Find(ctx, identity.TokenFilter{
+			State: cmp.Or(list.Query.Get("state"), "active"), Search: list.Search(), Order: identity.TokenOrder(list.Order()),
+			Cursor: cursor, Limit: site.RowsPerPage,
+		})
+		all = found.Items
+		return len(all), found.Total, found.Next, err
+	})
+	if err != nil || open == "" || slices.ContainsFunc(all, func(t *identity.Token) bool { return t.ID == open }) {
+		return all, err
 	}
-	return 0
+	t, err := h.tokens.ByID(ctx, open)
+	switch {
+	case fault.Is(err, fault.NotFound), err == nil && !t.ActiveAt(h.Now()):
+		return all, nil
+	case err != nil:
+		return nil, err
+	}
+	return append([]*identity.Token{t}, all...), nil
 }
 
 func (h *tokensHandler) addToken(c *httpserver.Call) error {
 	values, err := form.Read(c)
+	if err != nil {
+		return err
+	}
+	list, err := tokenList(c)
 	if err != nil {
 		return err
 	}
@@ -127,9 +165,9 @@ func (h *tokensHandler) addToken(c *httpserver.Call) error {
 		if err := page.FieldErrors.Add(err); err != nil {
 			return err
 		}
-		return h.renderTokens(c, status, page)
+		return h.renderTokens(c, status, list, page)
 	}
-	return h.renderTokens(c, http.StatusOK, newTokensPage(page.Created))
+	return h.renderTokens(c, http.StatusOK, list, newTokensPage(page.Created))
 }
 
 func (h *tokensHandler) deleteToken(c *httpserver.Call) error {
@@ -137,11 +175,14 @@ func (h *tokensHandler) deleteToken(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	ctx := c.Context()
-	if _, err := h.tokens.Revoke(ctx, site.CallerOf(c), id); err != nil {
+	list, err := tokenList(c)
+	if err != nil {
 		return err
 	}
-	return h.Redirect(c, "/tokens?done=deleted")
+	if _, err := h.tokens.Revoke(c.Context(), site.CallerOf(c), id); err != nil {
+		return err
+	}
+	return h.Redirect(c, list.Here(list.Base, "done", "deleted"))
 }
 
 // rotateToken creates a successor. The old token expires a day later.
@@ -150,9 +191,13 @@ func (h *tokensHandler) rotateToken(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
+	list, err := tokenList(c)
+	if err != nil {
+		return err
+	}
 	created, err := h.tokens.Rotate(c.Context(), site.CallerOf(c), id, identity.DefaultOverlap)
 	if err != nil {
 		return err
 	}
-	return h.renderTokens(c, http.StatusOK, newTokensPage(created))
+	return h.renderTokens(c, http.StatusOK, list, newTokensPage(created))
 }

@@ -9,12 +9,14 @@ import (
 	"github.com/stint-dev/stint/internal/admin/identities"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/site"
+	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 )
 
 type usersPage struct {
 	site.Frame
+	List        *site.List
 	Users       []*identity.User
 	Name        string
 	NewRole     string
@@ -34,7 +36,7 @@ func (p usersPage) RoleChoices() []roleChoice {
 	}
 }
 
-// HasOpenID reports whether any user comes from an OpenID provider.
+// HasOpenID reports whether any user shown comes from an OpenID provider.
 func (p usersPage) HasOpenID() bool {
 	return slices.ContainsFunc(p.Users, func(u *identity.User) bool { return u.Source() == identity.OpenID })
 }
@@ -65,24 +67,68 @@ var userToasts = map[string]string{
 	"totp": "Two-factor authentication is reset, and their sessions are ended.",
 }
 
-func (h *usersHandler) showUsers(c *httpserver.Call) error {
-	page := usersPage{NewRole: string(identity.Viewer), FieldErrors: form.FieldErrors{}, Edit: c.Query("edit")}
-	return h.renderUsers(c, http.StatusOK, page)
+// userOrders are the orders of the list, as their columns show them.
+var userOrders = []site.Order{
+	{Value: string(identity.UsersByName)}, {Value: string(identity.UsersByRole)}, {Value: string(identity.UsersByLastLogin), Descending: true},
+	{Value: string(identity.UsersByCreated), Descending: true},
 }
 
-func (h *usersHandler) renderUsers(c *httpserver.Call, status int, page usersPage) error {
-	page.Frame = h.NewFrame(c, "Users", "/users")
+// userList returns the list that a request asks for.
+func userList(c *httpserver.Call) (*site.List, error) { return site.ReadList(c, "/users", userOrders) }
+
+func (h *usersHandler) showUsers(c *httpserver.Call) error {
+	list, err := userList(c)
+	if err != nil {
+		return err
+	}
+	page := usersPage{NewRole: string(identity.Viewer), FieldErrors: form.FieldErrors{}, Edit: c.Query("edit")}
+	return h.renderUsers(c, http.StatusOK, list, page)
+}
+
+func (h *usersHandler) renderUsers(c *httpserver.Call, status int, list *site.List, page usersPage) error {
+	page.Frame, page.List = h.NewFrame(c, "Users", "/users"), list
 	page.Toast = site.DoneToast(c, userToasts)
-	ctx := c.Context()
 	var err error
-	if page.Users, err = h.users.List(ctx); err != nil {
+	if page.Users, err = h.find(c.Context(), page.List, page.Edit); err != nil {
 		return err
 	}
 	return h.Render(c, status, "users", page)
 }
 
+// find returns the users of the list. If the user with the id open is not among them, the user
+// comes first.
+func (h *usersHandler) find(ctx context.Context, list *site.List, open string) (all []*identity.User, err error) {
+	err = list.Fill(func(cursor string) (int, int, string, error) {
+		found, err := h.users.Find(ctx, identity.UserFilter{
+			Search: list.Search(), Order: identity.UserOrder(list.Order()), Cursor: cursor, Limit: site.RowsPerPage,
+		})
+		all = found.Items
+		return len(all), found.Total, found.Next, err
+	})
+	if err != nil || open == "" || slices.ContainsFunc(all, func(u *identity.User) bool { return u.ID == open }) {
+		return all, err
+	}
+	u, err := h.users.ByID(ctx, open)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return all, nil
+	case err != nil:
+		return nil, err
+	}
+	return append([]*identity.User{u}, all...), nil
+}
+
+// done redirects to the list, which says what was done.
+func (h *usersHandler) done(c *httpserver.Call, list *site.List, done string) error {
+	return h.Redirect(c, list.Here(list.Base, "done", done))
+}
+
 func (h *usersHandler) addUser(c *httpserver.Call) error {
 	values, err := form.Read(c)
+	if err != nil {
+		return err
+	}
+	list, err := userList(c)
 	if err != nil {
 		return err
 	}
@@ -94,9 +140,9 @@ func (h *usersHandler) addUser(c *httpserver.Call) error {
 		if err := page.FieldErrors.Add(err); err != nil {
 			return err
 		}
-		return h.renderUsers(c, status, page)
+		return h.renderUsers(c, status, list, page)
 	}
-	return h.Redirect(c, "/users?done=added")
+	return h.done(c, list, "added")
 }
 
 func (h *usersHandler) setRole(c *httpserver.Call) error {
@@ -117,6 +163,10 @@ func (h *usersHandler) setPassword(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
+	list, err := userList(c)
+	if err != nil {
+		return err
+	}
 	if _, err := h.users.SetPassword(c.Context(), site.CallerOf(c), id, values.Get("password")); err != nil {
 		page := usersPage{NewRole: string(identity.Viewer), FieldErrors: form.FieldErrors{}, Edit: id}
 		if err := page.FieldErrors.Add(err); err != nil {
@@ -124,9 +174,9 @@ func (h *usersHandler) setPassword(c *httpserver.Call) error {
 		}
 		page.FieldErrors["new-password"] = page.FieldErrors["password"]
 		delete(page.FieldErrors, "password")
-		return h.renderUsers(c, site.StatusInvalidForm, page)
+		return h.renderUsers(c, site.StatusInvalidForm, list, page)
 	}
-	return h.Redirect(c, "/users?done=password")
+	return h.done(c, list, "password")
 }
 
 func (h *usersHandler) disable(disabled bool) httpserver.Handler {
@@ -165,9 +215,12 @@ func (h *usersHandler) withUser(c *httpserver.Call, done string, do func(context
 	if err != nil {
 		return err
 	}
-	ctx := c.Context()
-	if err := do(ctx, id); err != nil {
+	list, err := userList(c)
+	if err != nil {
 		return err
 	}
-	return h.Redirect(c, "/users?done="+done)
+	if err := do(c.Context(), id); err != nil {
+		return err
+	}
+	return h.done(c, list, done)
 }

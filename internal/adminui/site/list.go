@@ -1,6 +1,7 @@
 package site
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -66,8 +67,8 @@ func (l *List) SetRows(shown, total int, next string) {
 // Search returns what the rows must contain, "" for all rows.
 func (l *List) Search() string { return l.Query.Get("q") }
 
-// Order returns the order, "" for the default.
-func (l *List) Order() string { return l.Query.Get("order") }
+// Order returns the order.
+func (l *List) Order() string { return cmp.Or(l.Query.Get("order"), l.orders[0].Value) }
 
 // Last returns the number of the last row shown.
 func (l *List) Last() int { return l.First + l.Shown - 1 }
@@ -77,13 +78,9 @@ func (l *List) HasPages() bool { return l.First > 1 || l.Next != "" }
 
 // Sorted returns the value of aria-sort for a column, "" if the list is in another order.
 func (l *List) Sorted(order string) string {
-	current := l.Order()
-	if current == "" {
-		current = l.orders[0].Value
-	}
 	for _, o := range l.orders {
 		switch {
-		case o.Value != order || order != current:
+		case o.Value != order || order != l.Order():
 		case o.Descending:
 			return "descending"
 		default:

@@ -29,7 +29,7 @@ func TestUnreachableReportsChangesThatMayBeSaved(t *testing.T) {
 		_, err := c.Tokens.Create(t.Context(), wire.TokenRequest{Name: "ci"})
 		return err
 	}
-	_, read := c.Tokens.List(t.Context())
+	_, read := c.Tokens.List(t.Context(), "")
 	_, check := c.Checks.Check(t.Context(), wire.CheckRequest{Key: "a"})
 	sent := change()
 	file := func() io.Reader { return strings.NewReader("192.0.2.1") }
@@ -104,7 +104,7 @@ func TestInterruptedChangeMayBeSaved(t *testing.T) {
 		t.Errorf("an interrupted change: got %v", change)
 	}
 	read := interrupted(func(ctx context.Context) error {
-		_, err := c.Tokens.List(ctx)
+		_, err := c.Tokens.List(ctx, "")
 		return err
 	})
 	if !errors.Is(read, context.Canceled) || strings.Contains(read.Error(), "may have been saved") {

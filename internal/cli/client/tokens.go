@@ -10,9 +10,10 @@ import (
 // Tokens manages API tokens.
 type Tokens struct{ conn *conn }
 
-// List returns all tokens, including revoked and expired ones.
-func (t Tokens) List(ctx context.Context) ([]wire.Token, error) {
-	return items[wire.Token](ctx, t.conn, get(wire.PathTokens))
+// List returns the tokens whose name or hint contains search, all for "", including revoked and
+// expired ones.
+func (t Tokens) List(ctx context.Context, search string) ([]wire.Token, error) {
+	return items[wire.Token](ctx, t.conn, get(wire.PathTokens).with(param("search", search)))
 }
 
 // Create creates a token. Only this answer contains its secret.

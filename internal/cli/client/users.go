@@ -11,9 +11,9 @@ import (
 // Users manages the users of the admin pages.
 type Users struct{ conn *conn }
 
-// List returns all users.
-func (u Users) List(ctx context.Context) ([]wire.User, error) {
-	return items[wire.User](ctx, u.conn, get(wire.PathUsers))
+// List returns the users whose name contains search, all for "".
+func (u Users) List(ctx context.Context, search string) ([]wire.User, error) {
+	return items[wire.User](ctx, u.conn, get(wire.PathUsers).with(param("search", search)))
 }
 
 // Create creates a user.

@@ -71,9 +71,9 @@ func TestRecoverAdminRejectsInvalidNames(t *testing.T) {
 			t.Errorf("--user %q: got %v and the output %q, want a usage error", name, err, printed)
 		}
 	}
-	users, err := f.Identities.Users(t.Context())
-	if err != nil || len(users) != 0 {
-		t.Errorf("after refused names there are the users %v, %v", users, err)
+	users, err := f.Identities.FindUsers(t.Context(), identity.UserFilter{})
+	if err != nil || users.Total != 0 {
+		t.Errorf("after refused names there are the users %v, %v", users.Items, err)
 	}
 	if tokens, err := f.Identities.Tokens(t.Context()); err != nil || len(tokens) != 0 {
 		t.Errorf("after refused names there are the tokens %v, %v", tokens, err)

@@ -89,8 +89,8 @@ func TestUsersAreAddedUpdatedAndDeleted(t *testing.T) {
 			t.Fatal(err)
 		}
 		storetest.WantFault(t, f.Identities.DeleteUser(ctx, storetest.Operator, made.ID), fault.NotFound)
-		if all, err := f.Identities.Users(ctx); err != nil || len(all) != 0 {
-			t.Fatalf("%d users, %v", len(all), err)
+		if all, err := f.Identities.FindUsers(ctx, identity.UserFilter{}); err != nil || all.Total != 0 {
+			t.Fatalf("%d users, %v", all.Total, err)
 		}
 	})
 }

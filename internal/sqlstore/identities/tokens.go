@@ -99,7 +99,7 @@ func (t Tx) TokensSince(since int64) ([]*identity.Token, error) {
 	return db.Each(t.Tx, ScanToken, readTokensSince, since)
 }
 
-// Tokens implements identities.TokenStore.
+// Tokens returns all tokens, revoked and expired ones included.
 func (s *Store) Tokens(ctx context.Context) (all []*identity.Token, err error) {
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		all, err = db.Each(t, ScanToken, ReadTokens)

@@ -59,15 +59,6 @@ func (t Tx) user(query, what, text string) (*identity.User, error) {
 	return all[0], nil
 }
 
-// Users implements identities.UserStore.
-func (s *Store) Users(ctx context.Context) (all []*identity.User, err error) {
-	err = s.db.View(ctx, func(t *db.Tx) error {
-		all, err = db.Each(t, scanUser, readUsers)
-		return err
-	})
-	return all, err
-}
-
 // FindUserByName returns a user.
 func (s *Store) FindUserByName(ctx context.Context, name string) (u *identity.User, err error) {
 	err = s.db.View(ctx, func(t *db.Tx) error {

@@ -1,0 +1,99 @@
+package identities
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+)
+
+// tokenPositions place a token in a list of each order. Ids are in the order of creation.
+var tokenPositions = map[identity.TokenOrder]func(*identity.Token) db.Position{
+	identity.TokensByCreated: func(t *identity.Token) db.Position { return db.Position{ID: t.ID} },
+	identity.TokensByName: func(t *identity.Token) db.Position {
+		return db.Position{Text: strings.ToLower(t.Name), ID: t.ID}
+	},
+	identity.TokensByLastUsed: func(t *identity.Token) db.Position { return db.Position{Rank: -db.ToMS(t.LastUsed), ID: t.ID} },
+	identity.TokensByExpiry:   func(t *identity.Token) db.Position { return db.Position{Rank: db.ExpiryToMS(t.EndsAt()), ID: t.ID} },
+}
+
+// FindTokens implements identities.TokenStore.
+func (s *Store) FindTokens(ctx context.Context, f identity.TokenFilter) (page identity.Page[*identity.Token], err error) {
+	if f.Order == "" {
+		f.Order = identity.TokensByCreated
+	}
+	position := tokenPositions[f.Order]
+	if position == nil {
+		return page, fault.Field("order", "must be created, name, last_used or expiry")
+	}
+	if !slices.Contains([]string{"", "active", "ended", "all"}, f.State) {
+		return page, fault.Field("state", "must be active, ended or all")
+	}
+	contains, err := db.Contains(f.Search)
+	if err != nil {
+		return page, err
+	}
+	all, err := s.Tokens(ctx)
+	if err != nil {
+		return page, err
+	}
+	now := s.db.LocalNow()
+	all = slices.DeleteFunc(all, func(t *identity.Token) bool {
+		if f.State == "active" && !t.ActiveAt(now) || f.State == "ended" && t.ActiveAt(now) {
+			return true
+		}
+		return f.Search != "" && !contains(t.Name) && !contains(t.Hint)
+	})
+	page.Total = len(all)
+	page.Items, page.Next, err = db.PageOf(all, string(f.Order), f.Cursor, f.Limit, position)
+	return page, err
+}
+
+// roleRanks are the roles in the order of a list.
+var roleRanks = []identity.Role{identity.Administrator, identity.Operator, identity.Viewer}
+
+// userPositions place a user in a list of each order.
+var userPositions = map[identity.UserOrder]func(*identity.User) db.Position{
+	identity.UsersByName: func(u *identity.User) db.Position { return db.Position{Text: u.Name, ID: u.ID} },
+	identity.UsersByRole: func(u *identity.User) db.Position {
+		return db.Position{Rank: int64(slices.Index(roleRanks, u.Role)), Text: u.Name, ID: u.ID}
+	},
+	identity.UsersByLastLogin: func(u *identity.User) db.Position {
+		return db.Position{Rank: -db.ToMS(u.LastLogin), Text: u.Name, ID: u.ID}
+	},
+	identity.UsersByCreated: func(u *identity.User) db.Position {
+		return db.Position{Rank: -db.ToMS(u.Created), Text: u.Name, ID: u.ID}
+	},
+}
+
+// FindUsers implements identities.UserStore and identities.OpenIDStore.
+func (s *Store) FindUsers(ctx context.Context, f identity.UserFilter) (page identity.Page[*identity.User], err error) {
+	if f.Order == "" {
+		f.Order = identity.UsersByName
+	}
+	position := userPositions[f.Order]
+	if position == nil {
+		return page, fault.Field("order", "must be name, role, last_login or created")
+	}
+	contains, err := db.Contains(f.Search)
+	if err != nil {
+		return page, err
+	}
+	var all []*identity.User
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		all, err = db.Each(t, scanUser, readUsers)
+		return err
+	})
+	if err != nil {
+		return page, err
+	}
+	if f.Search != "" {
+		all = slices.DeleteFunc(all, func(u *identity.User) bool { return !contains(u.Name) })
+	}
+	page.Total = len(all)
+	page.Items, page.Next, err = db.PageOf(all, string(f.Order), f.Cursor, f.Limit, position)
+	return page, err
+}
