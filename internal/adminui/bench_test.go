@@ -10,7 +10,10 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/test/storetest"
 )
 
 // BenchmarkBlocks shows lists among 100,000 blocks, over HTTP.
@@ -28,6 +31,30 @@ func BenchmarkBlocks(b *testing.B) {
 				v.get(path).is(http.StatusOK)
 			}
 		})
+	}
+}
+
+// BenchmarkPolicies shows lists among 2,000 policies, over HTTP, and the size of the page.
+func BenchmarkPolicies(b *testing.B) {
+	for name, database := range map[string]string{"SQLite": storetest.Migrated.SQLite(b), "Postgres": storetest.Migrated.Postgres(b).URL} {
+		n := newNodeOn(b, database)
+		var changes []rules.PolicyChange
+		for i := range 2000 {
+			p := storetest.NewPolicy(b, fmt.Sprintf("customer-%04d", i), fmt.Sprintf("token:%d-*", i), "5/s", "100/m")
+			changes = append(changes, rules.PolicyChange{Name: p.Name, Policy: p, Expect: etag.New})
+		}
+		_, err := n.store.Policies.ApplyPolicies(b.Context(), audit.SystemActor("test"), changes)
+		must(b, err)
+		v := n.as(b, "vic")
+		for _, path := range []string{"/policies", "/policies?q=customer-1&order=updated", "/policies/customer-1000"} {
+			b.Run(name+path, func(b *testing.B) {
+				size := 0
+				for b.Loop() {
+					size = len(v.get(path).is(http.StatusOK).body)
+				}
+				b.ReportMetric(float64(size), "B/page")
+			})
+		}
 	}
 }
 
