@@ -1,14 +1,7 @@
 package doors
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
-	"math/big"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -53,33 +46,8 @@ func TestEnvoyDeadlineOnSlowRedisDoesNotAffectOtherCallers(t *testing.T) {
 	}
 }
 
-// certificate returns a certificate of 127.0.0.1 and its key, as files.
-func certificate(t *testing.T) (cert, key string) {
-	t.Helper()
-	secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	form := &x509.Certificate{
-		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, form, form, secret.Public(), secret)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(secret)
-	if err != nil {
-		t.Fatal(err)
-	}
-	encode := func(kind string, bytes []byte) string {
-		return write(t, kind+".pem", string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: bytes})))
-	}
-	return encode("CERTIFICATE", der), encode("PRIVATE KEY", private)
-}
-
 func TestEnvoyListenerUsesTheCertificateOfTheChecks(t *testing.T) {
-	cert, key := certificate(t)
+	cert, key := servers.Certificate(t, t.TempDir())
 	e := startEnvoySide(t, "--tls-cert", cert, "--tls-key", key)
 	ask := func(conn *grpc.ClientConn) error {
 		_, err := ratelimitv3.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(),

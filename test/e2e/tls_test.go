@@ -1,55 +1,27 @@
 package e2e_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
-	"math/big"
-	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // certificate makes a certificate for 127.0.0.1 and returns its files and a pool that trusts it.
 func certificate(t *testing.T) (cert, key string, trust *x509.CertPool) {
 	t.Helper()
-	secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	form := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, form, form, secret.Public(), secret)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(secret)
-	if err != nil {
-		t.Fatal(err)
-	}
-	write := func(name, kind string, bytes []byte) string {
-		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: bytes}), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	parsed, err := x509.ParseCertificate(der)
+	cert, key = servers.Certificate(t, t.TempDir())
+	text, err := os.ReadFile(cert)
 	if err != nil {
 		t.Fatal(err)
 	}
 	trust = x509.NewCertPool()
-	trust.AddCert(parsed)
-	return write("cert.pem", "CERTIFICATE", der), write("key.pem", "PRIVATE KEY", private), trust
+	trust.AppendCertsFromPEM(text)
+	return cert, key, trust
 }
 
 func TestEachListenerHasItsOwnTLSSettings(t *testing.T) {

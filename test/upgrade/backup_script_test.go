@@ -1,6 +1,8 @@
 package upgrade_test
 
 import (
+	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -104,6 +106,36 @@ func TestBackupScriptReadsRedisFromASocket(t *testing.T) {
 	}
 	if text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(output)), "redis.rdb")); err != nil || !strings.HasPrefix(string(text), "REDIS") {
 		t.Errorf("the snapshot is %.20q, %v", text, err)
+	}
+}
+
+func TestBackupScriptReadsRedisOverTLS(t *testing.T) {
+	secured := filepath.Join(t.TempDir(), "tls & files")
+	if err := os.Mkdir(secured, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cert, key := servers.Certificate(t, secured)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	_, port, _ := net.SplitHostPort(address)
+	servers.DedicatedRedis(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert)
+	database, folder := servers.Postgres(t), t.TempDir()
+	options := url.Values{"sslrootcert": {cert}, "sslcert": {cert}, "sslkey": {key}}
+	script, _ := backupScript(t, folder, "rediss://"+address+"/0?"+options.Encode(), database.URL)
+	if output, err := script.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, output)
+	}
+	options.Del("sslrootcert")
+	script, _ = backupScript(t, folder, "rediss://"+address+"/0?"+options.Encode(), database.URL)
+	if output, err := script.CombinedOutput(); err == nil {
+		t.Errorf("a certificate that nobody has signed is accepted: %s", output)
+	}
+	if names := entriesOf(t, folder); len(names) != 1 {
+		t.Errorf("the folder has %q", names)
 	}
 }
 

@@ -1,20 +1,12 @@
 package redislog_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -38,7 +30,7 @@ func overTLS(t *testing.T, args ...string) tlsEndpoint {
 	l.Close()
 	_, port, err := net.SplitHostPort(e.address)
 	must(t, err)
-	e.cert, e.key = selfSigned(t, t.TempDir())
+	e.cert, e.key = servers.Certificate(t, t.TempDir())
 	args = append([]string{"--tls-port", port, "--tls-cert-file", e.cert, "--tls-key-file", e.key, "--tls-ca-cert-file", e.cert}, args...)
 	e.admin = connect(t, servers.DedicatedRedis(t, args...))
 	return e
@@ -82,8 +74,8 @@ func withFiles(rawURL, root, cert, key string) string {
 }
 
 func TestURLNamesTheAuthorityAndACertificateOfItsOwn(t *testing.T) {
-	ownCert, ownKey := selfSigned(t, t.TempDir())
-	otherCert, otherKey := selfSigned(t, t.TempDir())
+	ownCert, ownKey := servers.Certificate(t, t.TempDir())
+	otherCert, otherKey := servers.Certificate(t, t.TempDir())
 	server := overTLS(t, "--tls-ca-cert-file", ownCert)
 	_, err := check(t, withFiles("rediss://"+server.address+"/0", server.cert, ownCert, ownKey), redislog.CheckOptions{})
 	must(t, err)
@@ -107,7 +99,7 @@ func TestURLNamesTheAuthorityAndACertificateOfItsOwn(t *testing.T) {
 
 // Each server of a Cluster may have a certificate for its own name only.
 func TestCertificateMayBeForTheServersOwnNameOrForThatOfTheURL(t *testing.T) {
-	cert, key := selfSigned(t, t.TempDir(), "localhost")
+	cert, key := servers.Certificate(t, t.TempDir(), "localhost")
 	server := clusterOverTLS(t, "--tls-auth-clients", "no", "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert,
 		"--cluster-announce-hostname", "localhost", "--cluster-preferred-endpoint-type", "hostname")
 	_, port, err := net.SplitHostPort(server.address)
@@ -125,7 +117,7 @@ func TestCertificateMayBeForTheServersOwnNameOrForThatOfTheURL(t *testing.T) {
 
 func TestNewConnectionsUseNewFiles(t *testing.T) {
 	own, root := t.TempDir(), filepath.Join(t.TempDir(), "root.pem")
-	ownCert, ownKey := selfSigned(t, own)
+	ownCert, ownKey := servers.Certificate(t, own)
 	server := overTLS(t, "--tls-ca-cert-file", ownCert)
 	replace := func(from, to string) {
 		text, err := os.ReadFile(from)
@@ -137,8 +129,8 @@ func TestNewConnectionsUseNewFiles(t *testing.T) {
 	p := policy(t, 1, "100/1h")
 	must(t, ask(t.Context(), log, p, address, 1).Err)
 
-	newCert, newKey := selfSigned(t, t.TempDir())
-	selfSigned(t, own)
+	newCert, newKey := servers.Certificate(t, t.TempDir())
+	servers.Certificate(t, own)
 	replace(newCert, root)
 	must(t, server.admin.Do(t.Context(), "config", "set",
 		"tls-cert-file", newCert, "tls-key-file", newKey, "tls-ca-cert-file", ownCert).Err())
@@ -149,8 +141,8 @@ func TestNewConnectionsUseNewFiles(t *testing.T) {
 }
 
 func TestURLWithUnfitFilesIsRejected(t *testing.T) {
-	cert, key := selfSigned(t, t.TempDir())
-	_, otherKey := selfSigned(t, t.TempDir())
+	cert, key := servers.Certificate(t, t.TempDir())
+	_, otherKey := servers.Certificate(t, t.TempDir())
 	missing := filepath.Join(t.TempDir(), "missing.pem")
 	for name, test := range map[string]struct{ url, want string }{
 		"without TLS":          {withFiles("redis://:secret@example.com", cert, "", ""), "write rediss://"},
@@ -179,26 +171,4 @@ func TestURLWithUnfitFilesIsRejected(t *testing.T) {
 	client, err := redislog.Connect(withFiles("rediss+sentinel://example.com", cert, cert, key) + "&master_name=m")
 	must(t, err)
 	client.Close()
-}
-
-// selfSigned writes a certificate for 127.0.0.1, or for the names given, and its key.
-func selfSigned(t *testing.T, dir string, names ...string) (certFile, keyFile string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "127.0.0.1"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-	}
-	if len(names) > 0 {
-		template.DNSNames, template.IPAddresses = names, nil
-	}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	must(t, err)
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	must(t, err)
-	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	must(t, os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), 0o600))
-	must(t, os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
-	return certFile, keyFile
 }
