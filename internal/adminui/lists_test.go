@@ -13,6 +13,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
@@ -205,5 +206,21 @@ func TestListsAreSortedAndPagedInBrowser(t *testing.T) {
 	b.waitFor(`document.querySelector(".pager").textContent.includes("51 to 60 of 60") && location.search.includes("q=customer")`)
 	b.do(chromedp.Click("#list-all"))
 	b.waitFor(`document.querySelector(".pager").textContent.includes("1 to 50 of 61") && !location.search.includes("q=") && !document.querySelector("[type=search][name=q]").value`)
+	b.consoleIsClean()
+}
+
+// Of the blocks only the list is replaced. What stands above it must not be that of another list.
+func TestHeadOfBlocksFollowsTheFilters(t *testing.T) {
+	n := newNode(t)
+	n.block(t, "ip:192.0.2.1", "", "", blocks.Manual, time.Hour)
+	b := newBrowser(t, n)
+	b.logIn("olu")
+	b.show(1440, "/blocks")
+	b.waitFor(`document.querySelector("#head").innerText.includes("1 active.")`)
+	b.do(chromedp.Click("#state-ended"))
+	b.waitFor(`location.search.includes("state=ended") && document.querySelector("#head").innerText.includes("0 blocks match")`)
+	b.waitFor(`document.querySelector('#head a[href*="export"]').href.includes("state=ended") && document.activeElement.id === "state-ended"`)
+	b.do(chromedp.Click("#state-active"))
+	b.waitFor(`document.querySelector("#head").innerText.includes("1 active.") && !document.querySelector('#head a[href*="export"]').href.includes("state=ended")`)
 	b.consoleIsClean()
 }
