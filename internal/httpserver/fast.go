@@ -154,7 +154,7 @@ func (f *fastConn) answer() bool {
 			return false
 		}
 	}
-	if r.hosts != nil && principal == nil && !r.hosts.allows(request.host) {
+	if r.hosts != nil && principal == nil && !r.hosts().allows(request.host) {
 		return false
 	}
 	if call.RequestID = request.id; call.RequestID == nil {

@@ -14,11 +14,11 @@ import (
 // client.
 type fastRoute struct {
 	*Route
-	line  []byte        // the request line with its CRLF; for a route of every method, its path after a space
-	hosts *AllowedHosts // the result of Server.hostsOf
+	line  []byte               // the request line with its CRLF; for a route of every method, its path after a space
+	hosts func() *AllowedHosts // the result of Server.hostsOf
 }
 
-func newFastRoute(r *Route, hosts *AllowedHosts) fastRoute {
+func newFastRoute(r *Route, hosts func() *AllowedHosts) fastRoute {
 	f := fastRoute{Route: r, line: []byte(r.Method + " " + r.Path + " HTTP/1.1\r\n"), hosts: hosts}
 	if f.isForwarded() {
 		f.line = []byte(" " + r.Path)

@@ -57,17 +57,16 @@ type Route struct {
 // Call.OriginalMethod.
 const AnyMethod = "*"
 
-// hostsOf returns the host names that a route accepts, nil for any. Probes accept any name:
-// they reveal nothing, and load balancers use their own names.
-func (s *Server) hostsOf(r *Route) *AllowedHosts {
-	hosts := s.o.AdminHosts
-	if r.Listener == Checks {
-		hosts = s.o.CheckHosts
-	}
-	if hosts == nil || r.Path == "/livez" || r.Path == "/readyz" || r.AnyHost {
+// hostsOf returns a function for the host names that a route accepts at present, nil for any.
+// Probes accept any name: they reveal nothing, and load balancers use their own names.
+func (s *Server) hostsOf(r *Route) func() *AllowedHosts {
+	if r.Path == "/livez" || r.Path == "/readyz" || r.AnyHost {
 		return nil
 	}
-	return hosts()
+	if r.Listener == Checks {
+		return s.o.CheckHosts
+	}
+	return s.o.AdminHosts
 }
 
 // handle wraps the handler of a route: it authorizes the request, reads its body
@@ -99,7 +98,7 @@ func (s *Server) handle(r *Route) fiber.Handler {
 		c.SetHeader(cacheControlHeader, noStore)
 		c.SetHeader(contentTypeOptionsHeader, noSniff)
 		err = s.authorize(c, r)
-		if hosts != nil && !c.hasToken() && !hosts.Allows(fc.Context()) {
+		if hosts != nil && !c.hasToken() && !hosts().Allows(fc.Context()) {
 			return errHost(fc)
 		}
 		if err != nil {

@@ -61,8 +61,8 @@ type Options struct {
 	CheckAuth bool
 	// Clients returns the ClientAddresses for requests; nil trusts no header.
 	Clients func() ClientAddresses
-	// CheckHosts and AdminHosts return the host names that each listener accepts for requests
-	// without a token; nil for any.
+	// CheckHosts and AdminHosts return the host names that each listener accepts at present for
+	// requests without a token; nil for any. They are called for each such request.
 	CheckHosts, AdminHosts func() *AllowedHosts
 	// MissingPage answers a browser that requests a path without a route on the admin listener;
 	// nil answers with a problem.
