@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/stint-dev/stint/internal/keyhash"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/supervise"
 )
@@ -32,7 +33,7 @@ type FlusherOptions struct {
 	Recorder *Recorder
 	Sink     Sink
 	Node     string
-	Secret   func() []byte
+	Secret   func() []byte // see Options.Secret
 	// Escalations returns the present escalations. Exempt reports whether a key is exempt.
 	Escalations func() map[int64]offences.EscalationPolicy
 	Exempt      func(key string) bool
@@ -59,7 +60,7 @@ const closedAfter = 65 * time.Second
 // Flusher writes what a Recorder counted. See Run.
 type Flusher struct {
 	FlusherOptions
-	maker func() *offences.RefusalIDMaker
+	makers keyhash.PerSecret[*offences.RefusalIDMaker]
 
 	mu      sync.Mutex
 	waiting *pendingBatch
@@ -96,10 +97,7 @@ func NewFlusher(o FlusherOptions) *Flusher {
 	if o.SafetyLimit == nil {
 		o.SafetyLimit = func() float64 { return offences.DefaultSafetyLimit }
 	}
-	return &Flusher{
-		FlusherOptions: o, waiting: newPendingBatch(o.MaxRows),
-		maker: sync.OnceValue(func() *offences.RefusalIDMaker { return offences.NewRefusalIDMaker(o.Secret()) }),
-	}
+	return &Flusher{FlusherOptions: o, waiting: newPendingBatch(o.MaxRows)}
 }
 
 // Run flushes every FlushInterval until ctx ends. It continues to collect counts while the

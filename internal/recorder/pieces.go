@@ -130,7 +130,7 @@ func (f *Flusher) cutPieces() bool {
 	f.stats.Waiting += g.rows()
 	f.mu.Unlock()
 	var pieces []*piece
-	all := []*piece{{Batch: g.freeze(newID(), f.Node, f.maker())}}
+	all := []*piece{{Batch: g.freeze(newID(), f.Node, f.makers.Of(f.Secret(), offences.NewRefusalIDMaker))}}
 	for len(all) > 0 {
 		p := all[0]
 		all = all[1:]

@@ -17,8 +17,8 @@ import (
 
 // Options are the settings of a Recorder. Only Secret is required.
 type Options struct {
-	// Secret returns the secret that all nodes of a database share. It is called at the first
-	// check. Required.
+	// Secret returns the secret that all nodes of a database share. It is called for each check,
+	// since a restored backup may change the secret. Required.
 	Secret func() []byte
 	// Node names this node in rows that belong to one node.
 	Node string
@@ -63,7 +63,8 @@ func defaultTo(value *int, standard int) {
 type Recorder struct {
 	node      string
 	omitPaths bool
-	sampling  func() keyhash.Hash
+	secret    func() []byte
+	hashes    keyhash.PerSecret[keyhash.Hash]
 	shards    [shardCount]shard
 	distinct  distinctMinutes
 	sampler   trafficSampler
@@ -81,8 +82,7 @@ var (
 func NewRecorder(o Options) *Recorder {
 	o = o.withDefaults()
 	r := &Recorder{
-		node: o.Node, omitPaths: o.OmitPaths, overflow: newOverflow(),
-		sampling: sync.OnceValue(func() keyhash.Hash { return offences.SamplingHash(o.Secret()) }),
+		node: o.Node, omitPaths: o.OmitPaths, secret: o.Secret, overflow: newOverflow(),
 		distinct: distinctMinutes{minutes: map[totalsID]*sketch{}},
 		sampler:  trafficSampler{maxPoints: o.SamplePoints, minutes: map[int64]*sampleMinute{}},
 	}
@@ -102,7 +102,9 @@ func NewRecorder(o Options) *Recorder {
 
 // hash hashes a key under the shared secret, so that nodes agree on samples and sketches, and
 // callers cannot choose keys with certain hashes.
-func (r *Recorder) hash(key string) uint64 { return r.sampling().Sum64(key) }
+func (r *Recorder) hash(key string) uint64 {
+	return r.hashes.Of(r.secret(), offences.SamplingHash).Sum64(key)
+}
 
 // unitOf returns the hash of the unit as which the safety limit counts a key; hash is that of the
 // key.
