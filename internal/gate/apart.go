@@ -180,7 +180,7 @@ func (g *Gate) decideApart(ctx context.Context, checks []Check, which []int) ([]
 		s.queue(i, &decisions[i])
 	}
 	s.askQueued(ctx, g, decisions, errs)
-	signer := g.ids.under(g.view.Settings().Secret)
+	signer := presentSigner(g)
 	for _, i := range which {
 		if errs[i] != nil {
 			return nil, inCheck(i, errs[i])

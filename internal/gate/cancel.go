@@ -13,7 +13,7 @@ func (g *Gate) Cancel(ctx context.Context, handle string) (bool, error) {
 	if !g.view.Loaded() {
 		return false, fault.New(fault.Unavailable, "This node has not loaded its settings yet; try again in a moment.")
 	}
-	reservations, known := g.ids.under(g.view.Settings().Secret).read(handle)
+	reservations, known := presentSigner(g).read(handle)
 	if !known {
 		return false, fault.New(fault.NotFound, "This is not the handle of a reservation of this installation; send it exactly as it was received.")
 	}

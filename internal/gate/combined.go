@@ -65,7 +65,7 @@ func (g *Gate) DecideAll(ctx context.Context, checks []Check) (Combined, error) 
 		return Combined{}, err
 	}
 	c.conclude(g.now())
-	signer := g.ids.under(g.view.Settings().Secret)
+	signer := presentSigner(g)
 	var reservations []reserved
 	for i := range c.Decisions {
 		d := &c.Decisions[i]

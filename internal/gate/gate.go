@@ -9,6 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/crawlers"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/keyhash"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
@@ -59,7 +60,7 @@ type Gate struct {
 	reports  ReportRecorder
 	now      func() time.Time
 	scratch  sync.Pool
-	ids      signers
+	signers  keyhash.PerSecret[*signer]
 	timers   timerPool
 	crawlers *crawlers.Verifier
 }
@@ -132,7 +133,7 @@ func (g *Gate) DecideAt(ctx context.Context, now time.Time, checks []Check, deci
 		}
 	}
 	s.askQueued(ctx, g, decisions, errs)
-	signer := g.ids.under(g.view.Settings().Secret)
+	signer := presentSigner(g)
 	for i := range checks {
 		if errs[i] == nil {
 			g.finish(&decisions[i], signer)
@@ -276,7 +277,7 @@ func (s *scratch) nameValue(r *timestamplog.Request, value string) {
 		r.ID, r.ChargeAlways, r.Uncharged = "", false, true
 		return
 	}
-	r.Value = s.gate.ids.under(s.gate.view.Settings().Secret).valueOf(value)
+	r.Value = presentSigner(s.gate).valueOf(value)
 }
 
 // askLog fills in the log's results, or what each policy answers without the log.

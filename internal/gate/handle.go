@@ -74,7 +74,7 @@ func reservationsOf(d *Decision) []reserved {
 }
 
 // handle returns the handle of the reservations of one request.
-func (m *signer) handle(id string, reservations []reserved) string {
+func (s *signer) handle(id string, reservations []reserved) string {
 	raw := append([]byte{handleVersion, byte(len(id))}, id...)
 	for _, t := range reservations {
 		raw = binary.AppendUvarint(raw, uint64(t.Policy))
@@ -88,18 +88,18 @@ func (m *signer) handle(id string, reservations []reserved) string {
 		raw = binary.AppendUvarint(raw, uint64(len(key)))
 		raw = append(raw, key...)
 	}
-	return handleText.EncodeToString(m.sealed(raw))
+	return handleText.EncodeToString(s.sealed(raw))
 }
 
 // sealed returns raw followed by its MAC.
-func (m *signer) sealed(raw []byte) []byte {
-	mac := hmac.New(sha256.New, m.handleKey)
+func (s *signer) sealed(raw []byte) []byte {
+	mac := hmac.New(sha256.New, s.handleKey)
 	mac.Write(raw)
 	return mac.Sum(raw)
 }
 
 // read returns the reservations of a handle, false if it was not made under this secret.
-func (m *signer) read(handle string) ([]reserved, bool) {
+func (s *signer) read(handle string) ([]reserved, bool) {
 	if len(handle) > MaxHandle {
 		return nil, false
 	}
@@ -108,7 +108,7 @@ func (m *signer) read(handle string) ([]reserved, bool) {
 		return nil, false
 	}
 	body := raw[:len(raw)-sha256.Size]
-	if !hmac.Equal(m.sealed(body[:len(body):len(body)]), raw) || body[0] != handleVersion {
+	if !hmac.Equal(s.sealed(body[:len(body):len(body)]), raw) || body[0] != handleVersion {
 		return nil, false
 	}
 	r := handleReader{rest: body[1:], sound: true}

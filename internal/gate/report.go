@@ -104,7 +104,7 @@ func (g *Gate) Report(ctx context.Context, reports []Report, answers []Reported)
 		}
 	}
 	g.askLog(ctx, s)
-	signer := g.ids.under(g.view.Settings().Secret)
+	signer := presentSigner(g)
 	for i := range answers {
 		for j := range decisions[i] {
 			g.finishReport(&answers[i], j, &decisions[i][j], signer)

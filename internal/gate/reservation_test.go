@@ -188,7 +188,7 @@ func TestCancelRejectsInvalidHandles(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "1/10s"))
 	n.check(t, "token:a")
 	good := n.check(t, "token:a", waits(time.Minute)).Handle
-	foreign := (&signers{}).under([]byte("another")).handle("x", reservationsOf(&Decision{Policy: n.selector.Policies()[0], Check: Check{Key: key(t, "token:a"), ID: "x"}, Answer: Answer{ReservedAt: n.clock()}}))
+	foreign := newSigner([]byte("another")).handle("x", reservationsOf(&Decision{Policy: n.selector.Policies()[0], Check: Check{Key: key(t, "token:a"), ID: "x"}, Answer: Answer{ReservedAt: n.clock()}}))
 	flipped := []byte(good)
 	flipped[5] ^= 1
 	for name, handle := range map[string]string{
@@ -203,7 +203,7 @@ func TestCancelRejectsInvalidHandles(t *testing.T) {
 	for i := range good {
 		for _, c := range "Ab_9" {
 			altered := good[:i] + string(c) + good[i+1:]
-			if _, known := n.ids.under([]byte("secret")).read(altered); known != (altered == good) {
+			if _, known := presentSigner(n.Gate).read(altered); known != (altered == good) {
 				t.Fatalf("%q is read as a handle", altered)
 			}
 		}
@@ -213,7 +213,7 @@ func TestCancelRejectsInvalidHandles(t *testing.T) {
 
 func TestLongestHandleHasTheDocumentedLength(t *testing.T) {
 	const maxInt = 1<<63 - 1
-	m := (&signers{}).under([]byte("secret"))
+	m := newSigner([]byte("secret"))
 	var reservations []reserved
 	for i := range 16 {
 		long := fmt.Sprintf("%0512d", i)
@@ -245,7 +245,7 @@ func TestLongestHandleHasTheDocumentedLength(t *testing.T) {
 }
 
 func FuzzHandle(f *testing.F) {
-	m := (&signers{}).under([]byte("secret"))
+	m := newSigner([]byte("secret"))
 	r := reserved{}
 	r.Policy, r.Generation, r.At, r.Cost, r.Key, r.ID = 1, 0, 1_790_000_000_000, 1, "token:a", "id"
 	f.Add([]byte(m.handle("id", []reserved{r})))

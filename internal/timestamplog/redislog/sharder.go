@@ -1,9 +1,7 @@
 package redislog
 
 import (
-	"bytes"
 	"errors"
-	"sync/atomic"
 
 	"github.com/stint-dev/stint/internal/keyhash"
 	"github.com/stint-dev/stint/internal/timestamplog"
@@ -16,12 +14,7 @@ type sharder struct {
 	// secret returns the secret, which may change; empty while it is not known. If secret is nil,
 	// as for a single process, keys are hashed without a secret.
 	secret func() []byte
-	last   atomic.Pointer[shardHash]
-}
-
-type shardHash struct {
-	secret []byte
-	keyhash.Hash
+	hashes keyhash.PerSecret[keyhash.Hash]
 }
 
 // shardLabel separates the hash of shards from others under the same secret.
@@ -34,37 +27,29 @@ var errNoSecret = errors.New("the secret that the names of logs depend on has no
 // check returns an error, matching timestamplog.ErrUnreachable, while the secret
 // is not known.
 func (s *sharder) check() error {
-	if s.hash() == nil {
+	if _, isKnown := s.hash(); !isKnown {
 		return unreachable(errNoSecret)
 	}
 	return nil
 }
 
-// hash returns the hash under the present secret, nil while that is not known.
-func (s *sharder) hash() *shardHash {
-	var secret []byte
-	if s.secret != nil {
-		if secret = s.secret(); len(secret) == 0 {
-			return nil
-		}
+// hash returns the hash under the present secret, false while that is not known.
+func (s *sharder) hash() (keyhash.Hash, bool) {
+	if s.secret == nil {
+		return keyhash.Hash{}, true
 	}
-	if last := s.last.Load(); last != nil && bytes.Equal(last.secret, secret) {
-		return last
+	secret := s.secret()
+	if len(secret) == 0 {
+		return keyhash.Hash{}, false
 	}
-	made := &shardHash{secret: bytes.Clone(secret)}
-	if s.secret != nil {
-		made.Hash = keyhash.New(secret, shardLabel)
-	}
-	s.last.Store(made)
-	return made
+	return s.hashes.Of(secret, shardHash), true
 }
+
+func shardHash(secret []byte) keyhash.Hash { return keyhash.New(secret, shardLabel) }
 
 // of returns the shard of a key. check must have returned nil.
 func (s *sharder) of(key string) int {
-	var h keyhash.Hash
-	if known := s.hash(); known != nil {
-		h = known.Hash
-	}
+	h, _ := s.hash()
 	return int(h.Sum64(key) % Shards)
 }
 
