@@ -20,12 +20,12 @@ func (g *Gate) Cancel(ctx context.Context, handle string) (bool, error) {
 	limited, cancel := context.WithTimeout(ctx, 10*g.deadline)
 	defer cancel()
 	freed := false
-	for _, t := range reservations {
-		made, err := g.log.Cancel(limited, t.Reservation)
+	for _, r := range reservations {
+		hasFreed, err := g.log.Cancel(limited, r.Reservation)
 		if err != nil {
 			return false, &fault.Error{Code: fault.Unavailable, Message: unreachable + " The reservation may still be held; repeat this.", Err: err}
 		}
-		freed = freed || made && !t.further
+		freed = freed || hasFreed && !r.sharesKey
 	}
 	return freed, nil
 }

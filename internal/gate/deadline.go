@@ -27,51 +27,51 @@ type lazyDeadline struct {
 
 // Deadline returns until, even if the parent may end earlier. In that case Done is closed
 // earlier, which is not a failure of the log.
-func (w *lazyDeadline) Deadline() (time.Time, bool) { return w.until, true }
+func (d *lazyDeadline) Deadline() (time.Time, bool) { return d.until, true }
 
 // EndsAtDeadline implements the method for timestamplog.EndsAtDeadline: a log then need not wait
 // for Done.
-func (w *lazyDeadline) EndsAtDeadline() bool { return w.Context.Done() == nil }
+func (d *lazyDeadline) EndsAtDeadline() bool { return d.Context.Done() == nil }
 
 // Done returns the channel that is closed at the deadline.
-func (w *lazyDeadline) Done() <-chan struct{} {
+func (d *lazyDeadline) Done() <-chan struct{} {
 	switch {
-	case w.timed != nil:
-		return w.timed.Done()
-	case w.Context.Done() != nil:
-		w.timed, w.cancel = context.WithDeadline(w.Context, w.until)
-		return w.timed.Done()
-	case w.timer == nil:
-		w.timer = w.timers.set(time.Until(w.until))
+	case d.timed != nil:
+		return d.timed.Done()
+	case d.Context.Done() != nil:
+		d.timed, d.cancel = context.WithDeadline(d.Context, d.until)
+		return d.timed.Done()
+	case d.timer == nil:
+		d.timer = d.timers.set(time.Until(d.until))
 	}
-	return w.timer.fired
+	return d.timer.fired
 }
 
 // Err returns why the context has ended, nil if it has not. That is DeadlineExceeded after its
 // own deadline, and Canceled if its parent has ended for any reason, because the caller has gone
 // away then.
-func (w *lazyDeadline) Err() error {
+func (d *lazyDeadline) Err() error {
 	switch {
-	case w.timed != nil && w.timed.Err() == nil:
+	case d.timed != nil && d.timed.Err() == nil:
 		return nil
-	case w.Context.Err() != nil:
+	case d.Context.Err() != nil:
 		return context.Canceled
-	case w.timed == nil && time.Now().Before(w.until):
+	case d.timed == nil && time.Now().Before(d.until):
 		return nil
 	}
 	return context.DeadlineExceeded
 }
 
 // isWaitedFor reports whether Done was called.
-func (w *lazyDeadline) isWaitedFor() bool { return w.timer != nil || w.timed != nil }
+func (d *lazyDeadline) isWaitedFor() bool { return d.timer != nil || d.timed != nil }
 
 // release stops the timer and returns it to the pool.
-func (w *lazyDeadline) release() {
-	if w.cancel != nil {
-		w.cancel()
+func (d *lazyDeadline) release() {
+	if d.cancel != nil {
+		d.cancel()
 	}
-	if w.timer != nil && w.timer.timer.Stop() {
-		w.timers.pool.Put(w.timer)
+	if d.timer != nil && d.timer.timer.Stop() {
+		d.timers.pool.Put(d.timer)
 	}
 }
 
@@ -84,12 +84,12 @@ type pooledTimer struct {
 	fired chan struct{}
 }
 
-func (as *timerPool) set(in time.Duration) *pooledTimer {
-	if a, ok := as.pool.Get().(*pooledTimer); ok {
-		a.timer.Reset(in)
-		return a
+func (p *timerPool) set(in time.Duration) *pooledTimer {
+	if t, ok := p.pool.Get().(*pooledTimer); ok {
+		t.timer.Reset(in)
+		return t
 	}
-	a := &pooledTimer{fired: make(chan struct{})}
-	a.timer = time.AfterFunc(in, func() { supervise.Do("check deadline", func() { close(a.fired) }) })
-	return a
+	t := &pooledTimer{fired: make(chan struct{})}
+	t.timer = time.AfterFunc(in, func() { supervise.Do("check deadline", func() { close(t.fired) }) })
+	return t
 }

@@ -39,7 +39,7 @@ var handleText = base64.RawURLEncoding.Strict()
 // reserved is one reservation of a handle.
 type reserved struct {
 	timestamplog.Reservation
-	further bool // the key is that of the entry before it
+	sharesKey bool // the key is that of the entry before it
 }
 
 // reservationsOf returns the reservations of d and its additional decisions: first those of the
@@ -57,7 +57,7 @@ func reservationsOf(d *Decision) []reserved {
 			derived = append(derived, r)
 			return
 		}
-		r.further = len(all) > 0
+		r.sharesKey = len(all) > 0
 		all = append(all, r)
 	}
 	addBoth := func(d *Decision) {
@@ -76,13 +76,13 @@ func reservationsOf(d *Decision) []reserved {
 // handle returns the handle of the reservations of one request.
 func (s *signer) handle(id string, reservations []reserved) string {
 	raw := append([]byte{handleVersion, byte(len(id))}, id...)
-	for _, t := range reservations {
-		raw = binary.AppendUvarint(raw, uint64(t.Policy))
-		raw = binary.AppendUvarint(raw, uint64(t.Generation))
-		raw = binary.AppendUvarint(raw, uint64(t.At))
-		raw = binary.AppendUvarint(raw, uint64(t.Cost))
-		key := t.Key
-		if t.further {
+	for _, r := range reservations {
+		raw = binary.AppendUvarint(raw, uint64(r.Policy))
+		raw = binary.AppendUvarint(raw, uint64(r.Generation))
+		raw = binary.AppendUvarint(raw, uint64(r.At))
+		raw = binary.AppendUvarint(raw, uint64(r.Cost))
+		key := r.Key
+		if r.sharesKey {
 			key = ""
 		}
 		raw = binary.AppendUvarint(raw, uint64(len(key)))
@@ -111,20 +111,20 @@ func (s *signer) read(handle string) ([]reserved, bool) {
 	if !hmac.Equal(s.sealed(body[:len(body):len(body)]), raw) || body[0] != handleVersion {
 		return nil, false
 	}
-	r := handleReader{rest: body[1:], sound: true}
-	id := string(r.bytes(uint64(r.byte())))
+	from := handleReader{rest: body[1:], sound: true}
+	id := string(from.bytes(uint64(from.byte())))
 	var reservations []reserved
-	for key := ""; r.sound && len(r.rest) > 0; {
-		t := reserved{Reservation: timestamplog.Reservation{ID: id}}
-		t.Policy, t.Generation, t.At, t.Cost = int64(r.number()), int64(r.number()), int64(r.number()), int(r.number())
-		given := string(r.bytes(r.number()))
-		if t.further = given == ""; !t.further {
+	for key := ""; from.sound && len(from.rest) > 0; {
+		r := reserved{Reservation: timestamplog.Reservation{ID: id}}
+		r.Policy, r.Generation, r.At, r.Cost = int64(from.number()), int64(from.number()), int64(from.number()), int(from.number())
+		given := string(from.bytes(from.number()))
+		if r.sharesKey = given == ""; !r.sharesKey {
 			key = given
 		}
-		t.Key = key
-		reservations = append(reservations, t)
+		r.Key = key
+		reservations = append(reservations, r)
 	}
-	return reservations, r.sound && len(reservations) > 0
+	return reservations, from.sound && len(reservations) > 0
 }
 
 // handleReader decodes a handle. sound becomes false if the handle is too short.

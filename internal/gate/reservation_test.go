@@ -218,7 +218,7 @@ func TestLongestHandleHasTheDocumentedLength(t *testing.T) {
 	for i := range 16 {
 		long := fmt.Sprintf("%0512d", i)
 		for further := range 2 {
-			r := reserved{further: further > 0}
+			r := reserved{sharesKey: further > 0}
 			r.Policy, r.Generation, r.At, r.Cost, r.Key, r.ID = maxInt, maxInt, maxInt, 1000, long, strings.Repeat("i", 64)
 			reservations = append(reservations, r)
 		}
