@@ -15,10 +15,8 @@ const (
 	distinctKind
 )
 
-const (
-	// maxSavedIDs bounds the record of one log's IDs.
-	maxSavedIDs = 100_000
-)
+// maxSavedIDs bounds the record of one log's IDs.
+const maxSavedIDs = 100_000
 
 func appendLogID(b []byte, kind uint64, id timestamplog.LogID) []byte {
 	b = binary.AppendUvarint(b, kind)
@@ -282,19 +280,20 @@ func (d *decoder) varint() int64 {
 	return v
 }
 
-func (d *decoder) uvarint(most uint64, what string) uint64 {
+// uvarint reads a number of at most limit; what names it in a problem.
+func (d *decoder) uvarint(limit uint64, what string) uint64 {
 	v, n := binary.Uvarint(d.rest)
 	d.skip(n)
-	if v > most && d.problem == "" {
+	if v > limit && d.problem == "" {
 		d.problem = what + " that is too large"
 	}
-	return min(v, most)
+	return min(v, limit)
 }
 
 func (d *decoder) text() string {
-	n := d.uvarint(maxKey, "a key")
+	n := d.uvarint(maxKey, "a key or an ID")
 	if n > uint64(len(d.rest)) {
-		d.problem = "a log that is cut off"
+		d.skip(0)
 		return ""
 	}
 	text := string(d.rest[:n])

@@ -2,8 +2,10 @@ package memlog_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"slices"
@@ -71,10 +73,20 @@ func TestLoadRejectsFilesThatAreNoSnapshots(t *testing.T) {
 		{"a later format", "the format 9; this program reads 2", version},
 		{"a wrong number of logs", "it says that it holds", fewer},
 		{"bytes after the end", "something follows its end", append(slices.Clone(whole), 0)},
+		{"a key that is too long", "chunk 1 has a key or an ID that is too large", longKey()},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) { wantRejected(t, c.content, c.name, c.reason) })
 	}
+}
+
+// longKey returns the beginning of a snapshot whose first log has a key of more bytes than follow.
+func longKey() []byte {
+	chunk := binary.AppendUvarint([]byte{0, 0, 0}, 1<<20) // a log, its policy and its generation
+	snapshot := binary.LittleEndian.AppendUint32([]byte("stint timestamp logs\n"), 3)
+	at := len(snapshot)
+	snapshot = append(binary.LittleEndian.AppendUint32(snapshot, uint32(len(chunk))), chunk...)
+	return binary.LittleEndian.AppendUint32(snapshot, crc32.Checksum(snapshot[at:], crc32.MakeTable(crc32.Castagnoli)))
 }
 
 func TestLoadReturnsReadErrors(t *testing.T) {
