@@ -24,11 +24,11 @@ type refresh struct {
 // share runs the work, or waits for another caller that runs it, so that all of the work happens
 // after the call of share. do waits until it may begin, and then calls begin before it reads
 // anything.
-func (t *refreshGroup) share(ctx context.Context, do func(begin func()) error) error {
+func (g *refreshGroup) share(ctx context.Context, do func(begin func()) error) error {
 	for {
-		own, leads := t.join()
+		own, leads := g.join()
 		if leads {
-			return t.lead(ctx, own, do)
+			return g.lead(ctx, own, do)
 		}
 		select {
 		case <-own.done:
@@ -43,25 +43,25 @@ func (t *refreshGroup) share(ctx context.Context, do func(begin func()) error) e
 }
 
 // join returns the run that has not begun yet, and whether the caller must lead it.
-func (t *refreshGroup) join() (own *refresh, leads bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.next != nil {
-		return t.next, false
+func (g *refreshGroup) join() (own *refresh, leads bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.next != nil {
+		return g.next, false
 	}
-	t.next = &refresh{done: make(chan struct{})}
-	return t.next, true
+	g.next = &refresh{done: make(chan struct{})}
+	return g.next, true
 }
 
 // errPanicked is returned to the callers that shared a run that panicked.
 var errPanicked = errors.New("the refresh panicked")
 
-func (t *refreshGroup) lead(ctx context.Context, own *refresh, do func(begin func()) error) error {
+func (g *refreshGroup) lead(ctx context.Context, own *refresh, do func(begin func()) error) error {
 	begin := func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if t.next == own {
-			t.next = nil
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.next == own {
+			g.next = nil
 		}
 	}
 	own.err = errPanicked // replaced if do returns

@@ -24,29 +24,29 @@ type refusalSample struct {
 	meta                  *[]byte // names and values, each preceded by its length; nil until a check has some
 }
 
-func (i *refusalSample) set(at, boundary, retryAt int64, meta map[string]string) {
-	i.at, i.boundary, i.retryAt = at, boundary, retryAt
-	if i.meta == nil {
+func (s *refusalSample) set(at, boundary, retryAt int64, meta map[string]string) {
+	s.at, s.boundary, s.retryAt = at, boundary, retryAt
+	if s.meta == nil {
 		if len(meta) == 0 {
 			return
 		}
-		i.meta = new([]byte)
+		s.meta = new([]byte)
 	}
-	*i.meta = packMeta((*i.meta)[:0], meta)
+	*s.meta = packMeta((*s.meta)[:0], meta)
 }
 
-func (i *refusalSample) reset() {
-	i.at, i.boundary, i.retryAt = 0, 0, 0
-	if i.meta != nil {
-		*i.meta = (*i.meta)[:0]
+func (s *refusalSample) reset() {
+	s.at, s.boundary, s.retryAt = 0, 0, 0
+	if s.meta != nil {
+		*s.meta = (*s.meta)[:0]
 	}
 }
 
-// refusal returns a copy that shares no memory with i.
-func (i *refusalSample) refusal(source string) offences.Refusal {
-	r := offences.Refusal{At: i.at, Boundary: i.boundary, RetryAt: i.retryAt, Source: source}
-	if i.meta != nil {
-		r.Meta = unpackMeta(*i.meta)
+// refusal returns a copy that shares no memory with s.
+func (s *refusalSample) refusal(source string) offences.Refusal {
+	r := offences.Refusal{At: s.at, Boundary: s.boundary, RetryAt: s.retryAt, Source: source}
+	if s.meta != nil {
+		r.Meta = unpackMeta(*s.meta)
 	}
 	return r
 }

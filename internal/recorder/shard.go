@@ -94,12 +94,12 @@ func (m *minute) policy(id int64) *policyMinute {
 	return p
 }
 
-func (f *aggregated) add(count, first, last int64) {
-	if f.count == 0 || first < f.first {
-		f.first = first
+func (a *aggregated) add(count, first, last int64) {
+	if a.count == 0 || first < a.first {
+		a.first = first
 	}
-	f.count += count
-	f.last = max(f.last, last)
+	a.count += count
+	a.last = max(a.last, last)
 }
 
 // countTraffic counts one check of a key. It reports whether the key is new to the minute, or was

@@ -225,7 +225,7 @@ func (s *shard) publish() {
 // size returns the bytes that k takes, all of which delete frees.
 func (s *shard) size(k *keyLog) int {
 	size := logBytes + 4*int(k.room) + 4*keyWords(k)
-	if k.keyBytes == isLong {
+	if k.keyBytes == longMark {
 		size += longBytes + (len(keyOf(k))+7)&^7
 	}
 	switch {

@@ -59,82 +59,82 @@ type combined struct {
 	distinct  *distinctView // set under distinct rules, which use neither log nor view; else nil
 }
 
-func (t *combined) judge(now int64) {
-	if t.counting != nil {
-		t.shard.judgeCounter(t.counting, t.hash, now, &t.q, t.r)
+func (c *combined) judge(now int64) {
+	if c.counting != nil {
+		c.shard.judgeCounter(c.counting, c.hash, now, &c.q, c.r)
 		return
 	}
-	if t.distinct != nil {
-		*t.distinct = t.shard.judgeDistinct(t.hash, now, &t.q, t.r)
+	if c.distinct != nil {
+		*c.distinct = c.shard.judgeDistinct(c.hash, now, &c.q, c.r)
 		return
 	}
-	t.log = t.shard.judge(t.hash, now, &t.q, t.r, &t.view)
+	c.log = c.shard.judge(c.hash, now, &c.q, c.r, &c.view)
 }
 
-func (t *combined) charge(now, reservation int64) {
+func (c *combined) charge(now, reservation int64) {
 	switch {
-	case len(t.q.Rules) == 0:
-	case t.counting != nil:
-		t.shard.addCounted(t.counting, t.hash, now, reservation, &t.q)
-	case t.distinct != nil:
-		t.shard.chargeDistinct(t.hash, t.distinct, &t.q)
+	case len(c.q.Rules) == 0:
+	case c.counting != nil:
+		c.shard.addCounted(c.counting, c.hash, now, reservation, &c.q)
+	case c.distinct != nil:
+		c.shard.chargeDistinct(c.hash, c.distinct, &c.q)
 	default:
-		t.view = t.shard.log(t.hash, t.log, now, reservation, &t.q).viewAt(now)
+		c.view = c.shard.log(c.hash, c.log, now, reservation, &c.q).viewAt(now)
 	}
 }
 
-// chargeRefused charges t, which has ChargeAlways, what its own rules have left, after the
+// chargeRefused charges c, which has ChargeAlways, what its own rules have left, after the
 // combined request was refused.
-func (t *combined) chargeRefused(now int64) {
+func (c *combined) chargeRefused(now int64) {
 	switch {
-	case len(t.q.Rules) == 0:
-	case t.r.Allowed:
-		t.q.ID = ""
-		t.charge(now, now)
-	case t.counting != nil:
-		t.shard.chargeRefusedCounter(t.counting, t.hash, now, &t.q, t.r)
-	case t.distinct != nil: // one value fits or does not
+	case len(c.q.Rules) == 0:
+	case c.r.Allowed:
+		c.q.ID = ""
+		c.charge(now, now)
+	case c.counting != nil:
+		c.shard.chargeRefusedCounter(c.counting, c.hash, now, &c.q, c.r)
+	case c.distinct != nil: // one value fits or does not
 	default:
-		t.view = t.shard.chargeRefused(t.hash, t.log, t.view, &t.q, t.r)
+		c.view = c.shard.chargeRefused(c.hash, c.log, c.view, &c.q, c.r)
 	}
 }
 
-func (t *combined) describe(now int64) {
-	if t.counting != nil {
-		t.counting.describe(now, &t.q, t.r)
+func (c *combined) describe(now int64) {
+	if c.counting != nil {
+		c.counting.describe(now, &c.q, c.r)
 		return
 	}
-	if t.distinct != nil {
-		t.distinct.describe(&t.q, t.r)
+	if c.distinct != nil {
+		c.distinct.describe(&c.q, c.r)
 		return
 	}
-	t.view.describe(&t.q, t.r)
+	c.view.describe(&c.q, c.r)
 }
 
 // decideAll decides requests whose shards are locked.
 func decideAll(asked []combined, now int64, peek bool, maxWait int64) {
 	allowed, reservation := true, now
 	for i := range asked {
-		t := &asked[i]
-		t.q.Peek, t.q.MaxWait = peek, maxWait
-		t.judge(now)
-		allowed = allowed && t.r.Allowed
-		reservation = max(reservation, t.r.ReservedAt)
+		c := &asked[i]
+		c.q.Peek, c.q.MaxWait = peek, maxWait
+		c.judge(now)
+		allowed = allowed && c.r.Allowed
+		reservation = max(reservation, c.r.ReservedAt)
 	}
 	for i := range asked {
-		t := &asked[i]
+		c := &asked[i]
 		switch {
-		case t.r.Replayed:
+		case c.r.Replayed:
 		case allowed:
-			t.r.ReservedAt = reservation
-			if !peek && !t.q.Uncharged {
-				t.charge(now, reservation)
+			c.r.ReservedAt = reservation
+			if !peek && !c.q.Uncharged {
+				c.charge(now, reservation)
 			}
-		case t.q.ChargeAlways && !peek:
-			t.chargeRefused(now)
+		case c.q.ChargeAlways && !peek:
+			c.chargeRefused(now)
 		}
-		if t.q.Detail {
-			t.describe(now)
+		if c.q.Detail {
+			c.describe(now)
 		}
 	}
 }
@@ -153,16 +153,16 @@ func (s *shard) cancelReservation(hash uint64, now int64, reservation timestampl
 	if reservation.At <= now || !s.ids.knows(reservation) {
 		return false
 	}
-	made := s.cancelEntries(hash, now, reservation)
-	if k := s.logs.find(counterHash(hash), reservation.LogID); k != nil && !made {
+	freed := s.cancelEntries(hash, now, reservation)
+	if k := s.logs.find(counterHash(hash), reservation.LogID); k != nil && !freed {
 		before := s.size(k)
-		made = s.counters[k].Cancel(now, reservation.At, reservation.ID)
+		freed = s.counters[k].Cancel(now, reservation.At, reservation.ID)
 		s.bytes += s.size(k) - before
 	}
-	if made {
+	if freed {
 		s.ids.drop(reservation)
 	}
-	return made
+	return freed
 }
 
 func (s *shard) cancelEntries(hash uint64, now int64, reservation timestamplog.Reservation) bool {

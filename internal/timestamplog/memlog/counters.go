@@ -16,10 +16,10 @@ import (
 // and its state is stored separately, in shard.counters. It has a hash of its own, so that one
 // LogID may have both a log and a counter.
 
-// isCounterMark is the value of keyLog.reserved that marks a counter.
-const isCounterMark = math.MaxUint32
+// counterMark is the value of keyLog.reserved that marks a counter.
+const counterMark = math.MaxUint32
 
-func (k *keyLog) isCounter() bool { return k.reserved == isCounterMark }
+func (k *keyLog) isCounter() bool { return k.reserved == counterMark }
 
 // counterHash returns the hash of the counter of a log. Both belong to the same shard.
 func counterHash(hash uint64) uint64 { return hash ^ 1<<63 }
@@ -38,7 +38,7 @@ func (k *keyLog) hash(seed maphash.Seed) uint64 {
 // newCounter returns a counter that is charged at now and expires at expires.
 func newCounter(id timestamplog.LogID, now, expires int64) *keyLog {
 	k := newKeyLog(id, 0)
-	k.count, k.reserved = 1, isCounterMark
+	k.count, k.reserved = 1, counterMark
 	k.expireAt(now, expires)
 	return k
 }
@@ -92,25 +92,25 @@ func (s *shard) judgeCounter(c *counting, hash uint64, now int64, q *timestamplo
 			c.state = algorithms.State{Numbers: append(c.state.Numbers, kept.Numbers...), Reservations: kept.Reservations}
 		}
 	}
-	verdict := c.stack.Ask(&c.state, question(now, q))
-	if verdict.Changed && !q.Peek {
+	result := c.stack.Ask(&c.state, queryOf(now, q))
+	if result.Changed && !q.Peek {
 		s.keep(c, hash, now, q)
 	}
 	if s.ids.replay(q, r, now) {
 		return
 	}
-	if r.ReservedAt = verdict.AllowedAt; !verdict.Allowed {
-		c.refuse(verdict, r)
+	if r.ReservedAt = result.AllowedAt; !result.Allowed {
+		c.refuse(result, r)
 	}
 }
 
 // refuse fills in a refusal.
-func (c *counting) refuse(verdict algorithms.Result, r *timestamplog.Result) {
-	refuse(r, verdict.RetryAt, verdict.Rule, 0)
-	r.RefusalValidUntil = verdict.RetryAt
+func (c *counting) refuse(result algorithms.Result, r *timestamplog.Result) {
+	refuse(r, result.RetryAt, result.Rule, 0)
+	r.RefusalValidUntil = result.RetryAt
 	// If a limit was lowered, the state may expire before RetryAt.
-	if c.log != nil && verdict.RetryAt != timestamplog.Never {
-		r.RefusalValidUntil = min(verdict.RetryAt, c.log.expiresAt())
+	if c.log != nil && result.RetryAt != timestamplog.Never {
+		r.RefusalValidUntil = min(result.RetryAt, c.log.expiresAt())
 	}
 }
 
@@ -123,17 +123,17 @@ func (s *shard) chargeRefusedCounter(c *counting, hash uint64, now int64, q *tim
 		return
 	}
 	s.addCounted(c, hash, now, now, &charged)
-	c.refuse(c.stack.Ask(&c.state, question(now, q)), r)
+	c.refuse(c.stack.Ask(&c.state, queryOf(now, q)), r)
 }
 
-func question(now int64, q *timestamplog.Request) algorithms.Query {
+func queryOf(now int64, q *timestamplog.Request) algorithms.Query {
 	return algorithms.Query{Now: now, Cost: int64(q.Cost), MaxWait: q.MaxWait, Peek: q.Peek, ID: q.ID}
 }
 
 // addCounted counts q for a reservation. If there is no room for a new counter, the ID is not
 // stored either: as with a log, a retry is then decided as a new request.
 func (s *shard) addCounted(c *counting, hash uint64, now, reservation int64, q *timestamplog.Request) {
-	c.stack.Add(&c.state, question(now, q), reservation)
+	c.stack.Add(&c.state, queryOf(now, q), reservation)
 	if isKept := s.keep(c, hash, now, q); isKept && q.ID != "" {
 		s.ids.add(q.LogID, q.ID, reservation, q.Cost, now)
 	}

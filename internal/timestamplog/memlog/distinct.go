@@ -12,10 +12,10 @@ import (
 // last allowed. Like a counter it is a keyLog without entries and with a hash of its own. Its
 // values are stored separately, in shard.values.
 
-// isDistinctMark is the value of keyLog.reserved that marks a distinct log.
-const isDistinctMark = math.MaxUint32 - 1
+// distinctMark is the value of keyLog.reserved that marks a distinct log.
+const distinctMark = math.MaxUint32 - 1
 
-func (k *keyLog) isDistinct() bool { return k.reserved == isDistinctMark }
+func (k *keyLog) isDistinct() bool { return k.reserved == distinctMark }
 
 // distinctHash returns the hash of the distinct log of an ID. Both belong to the same shard.
 func distinctHash(hash uint64) uint64 { return hash ^ 1<<62 }
@@ -29,7 +29,7 @@ type valueTime struct {
 // newDistinct returns a distinct log. It must be charged before it is added to a shard.
 func newDistinct(id timestamplog.LogID) *keyLog {
 	k := newKeyLog(id, 0)
-	k.count, k.reserved = 1, isDistinctMark
+	k.count, k.reserved = 1, distinctMark
 	return k
 }
 

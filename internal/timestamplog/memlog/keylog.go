@@ -35,7 +35,7 @@ type keyLog struct {
 	link       **keyLog // the pointer to this log in the wheel; nil outside the wheel
 	memory     *uint32  // the key followed by the ring; for a longLog only the ring
 	newest     int64    // time of the newest entry, Unix milliseconds
-	keyBytes   uint32   // isLong for a longLog
+	keyBytes   uint32   // longMark for a longLog
 	room       uint32   // how many entries the ring has room for
 	oldest     uint32   // index of the oldest entry in the ring
 	count      uint32
@@ -56,8 +56,8 @@ type longLog struct {
 	key string
 }
 
-// isLong is the value of keyBytes that marks a longLog.
-const isLong = math.MaxUint32
+// longMark is the value of keyBytes that marks a longLog.
+const longMark = math.MaxUint32
 
 // owner is what all logs of one generation of a policy have in common.
 type owner struct{ policy, generation int64 }
@@ -73,7 +73,7 @@ func allocate(by unique.Handle[owner], key string, room int) *keyLog {
 	keyWords := (len(key) + 3) / 4
 	k, words := newShortLog(keyWords + room)
 	if k == nil {
-		long := &longLog{keyLog{keyBytes: isLong}, strings.Clone(key)}
+		long := &longLog{keyLog{keyBytes: longMark}, strings.Clone(key)}
 		k, words, keyWords = &long.keyLog, make([]uint32, room), 0
 	} else {
 		k.keyBytes = uint32(len(key))                                                       //nolint:gosec // or it would be long
@@ -127,7 +127,7 @@ func hasID(k *keyLog, id *timestamplog.LogID) bool {
 
 // keyOf returns the key of a log, whose bytes never change.
 func keyOf(k *keyLog) string {
-	if k.keyBytes == isLong {
+	if k.keyBytes == longMark {
 		return (*longLog)(unsafe.Pointer(k)).key //nolint:gosec // it is one
 	}
 	return unsafe.String((*byte)(unsafe.Pointer(k.memory)), k.keyBytes) //nolint:gosec // allocate stores both
@@ -135,7 +135,7 @@ func keyOf(k *keyLog) string {
 
 // keyWords returns how many words of a log's memory its key takes.
 func keyWords(k *keyLog) int {
-	if k.keyBytes == isLong {
+	if k.keyBytes == longMark {
 		return 0
 	}
 	return (int(k.keyBytes) + 3) / 4

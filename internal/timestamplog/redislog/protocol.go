@@ -114,7 +114,7 @@ const (
 	saysAllowed     = 0
 	saysRefused     = 1
 	saysForeign     = 2
-	saysRepeated    = 3
+	saysReplayed    = 3
 	saysReservation = 4
 	saysWaits       = 5
 	saysDenied      = 6
@@ -205,8 +205,8 @@ func (r *reader) result(now int64, it *item) timestamplog.Result {
 	switch says := r.next(1)[0]; says {
 	case saysAllowed:
 		result.Allowed, result.ReservedAt = true, now
-	case saysReservation, saysRepeated:
-		result.Allowed, result.Replayed = true, says == saysRepeated
+	case saysReservation, saysReplayed:
+		result.Allowed, result.Replayed = true, says == saysReplayed
 		result.ReservedAt = int64(binary.BigEndian.Uint64(r.next(8)))
 		if result.Replayed {
 			result.ReplayedCost = int(binary.BigEndian.Uint32(r.next(4)))

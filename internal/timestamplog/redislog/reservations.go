@@ -161,11 +161,11 @@ func (l *Log) Cancel(ctx context.Context, reservation timestamplog.Reservation) 
 	if err != nil {
 		return false, unreachable(err)
 	}
-	made, ok := reply.(int64)
+	freed, ok := reply.(int64)
 	if !ok {
 		return false, unreachable(fmt.Errorf("%w: %T", errReply, reply))
 	}
-	if made == 0 {
+	if freed == 0 {
 		return false, nil
 	}
 	l.publishReset(ctx, reservation.LogID)

@@ -25,12 +25,12 @@ func (l *Log) Reset(ctx context.Context, id timestamplog.LogID) (bool, error) {
 	if err := l.client.Unlink(ctx, idsName(name)).Err(); err != nil {
 		return false, unreachable(err)
 	}
-	held, err := functions.call(ctx, l.client, functions.reset, 1, name, l.override())
+	existed, err := functions.call(ctx, l.client, functions.reset, 1, name, l.override())
 	if err != nil {
 		return false, unreachable(err)
 	}
 	l.publishReset(ctx, id)
-	return held == int64(1), nil
+	return existed == int64(1), nil
 }
 
 // publishReset publishes a reset to every WatchResets. It ignores errors.
@@ -78,15 +78,15 @@ func (l *Log) watchResets(ctx context.Context, reset func(timestamplog.LogID), m
 	stop := context.AfterFunc(ctx, func() { supervise.Do("reset subscription", func() { _ = subscription.Close() }) }) // Receive ignores ctx
 	defer stop()
 	for {
-		heard, err := subscription.Receive(ctx)
+		received, err := subscription.Receive(ctx)
 		if err != nil {
 			return
 		}
-		switch heard := heard.(type) {
+		switch received := received.(type) {
 		case *redis.Subscription:
 			missed()
 		case *redis.Message:
-			if id, ok := parseResetMessage(heard.Payload); ok {
+			if id, ok := parseResetMessage(received.Payload); ok {
 				reset(id)
 			}
 		}

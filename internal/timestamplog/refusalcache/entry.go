@@ -21,28 +21,28 @@ const maxOthers = 4
 
 // answerTo returns the answer to a cost, nil if it is not known. If a rule never allows
 // anything, every cost gets the same answer, except for the waits of the other rules in States.
-func (f *entry) answerTo(cost int, detail bool) *answer {
-	if cost == f.full.cost || f.full.result.RetryAt == timestamplog.Never && !detail {
-		return &f.full
+func (e *entry) answerTo(cost int, detail bool) *answer {
+	if cost == e.full.cost || e.full.result.RetryAt == timestamplog.Never && !detail {
+		return &e.full
 	}
-	for i := range f.others {
-		if f.others[i].cost == cost {
-			return &f.others[i]
+	for i := range e.others {
+		if e.others[i].cost == cost {
+			return &e.others[i]
 		}
 	}
 	return nil
 }
 
 // keep stores the answer to a cost above 1.
-func (f *entry) keep(a answer) {
-	for i := range f.others {
-		if f.others[i].cost == a.cost {
-			f.others[i] = a
+func (e *entry) keep(a answer) {
+	for i := range e.others {
+		if e.others[i].cost == a.cost {
+			e.others[i] = a
 			return
 		}
 	}
-	if len(f.others) < maxOthers {
-		f.others = append(f.others, a)
+	if len(e.others) < maxOthers {
+		e.others = append(e.others, a)
 	}
 }
 

@@ -169,9 +169,9 @@ func (l *Log) forgetReserved(q *timestamplog.Request, r *timestamplog.Result) {
 
 // Reset deletes a log and its cache entry.
 func (l *Log) Reset(ctx context.Context, id timestamplog.LogID) (bool, error) {
-	held, err := l.Log.Reset(ctx, id)
+	existed, err := l.Log.Reset(ctx, id)
 	l.Forget(id) // afterwards: requests from now on find the log empty
-	return held, err
+	return existed, err
 }
 
 // DecideAll asks the log, and removes the entries of the logs that were or may have been
@@ -194,11 +194,11 @@ func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, re
 
 // Cancel cancels a reservation, and removes the entry of its log.
 func (l *Log) Cancel(ctx context.Context, reservation timestamplog.Reservation) (bool, error) {
-	made, err := l.Log.Cancel(ctx, reservation)
-	if made || err != nil {
+	freed, err := l.Log.Cancel(ctx, reservation)
+	if freed || err != nil {
 		l.Forget(reservation.LogID)
 	}
-	return made, err
+	return freed, err
 }
 
 // Forget removes the entry of id, so that the next request asks the log.
@@ -242,11 +242,11 @@ func (l *Log) lookup(q *timestamplog.Request, now time.Time, r *timestamplog.Res
 	hash, s := l.shard(q.LogID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := s.find(hash)
-	if ask || f == nil || f.id != q.LogID || f.version != q.Version || !f.full.isValidAt(now) {
+	e := s.find(hash)
+	if ask || e == nil || e.id != q.LogID || e.version != q.Version || !e.full.isValidAt(now) {
 		return false, s.epoch
 	}
-	a := f.answerTo(q.Cost, q.Detail)
+	a := e.answerTo(q.Cost, q.Detail)
 	return a != nil && a.fill(q.Detail, now, r), s.epoch
 }
 
@@ -265,16 +265,16 @@ func (l *Log) store(q *timestamplog.Request, r *timestamplog.Result, epoch uint6
 	}
 	a := answer{cost: q.Cost, sent: sent, came: came, result: *r}
 	a.result.States = slices.Clone(r.States) // the caller reuses the memory of the States
-	f := s.find(hash)
-	isValid := f != nil && f.id == q.LogID && f.version == q.Version && f.full.isValidAt(came)
+	e := s.find(hash)
+	isValid := e != nil && e.id == q.LogID && e.version == q.Version && e.full.isValidAt(came)
 	switch {
 	case q.Cost == 1:
 		next := &entry{id: q.LogID, version: q.Version, full: a}
 		if isValid { // the log has not changed since, so the other answers hold too
-			next.others = f.others
+			next.others = e.others
 		}
 		s.keep(hash, next, came)
-	case isValid && !sent.Before(f.full.came):
-		f.keep(a)
+	case isValid && !sent.Before(e.full.came):
+		e.keep(a)
 	}
 }

@@ -21,18 +21,18 @@ type shard struct {
 
 // find returns the entry of a hash. It may belong to another log with the same hash.
 func (s *shard) find(hash uint64) *entry {
-	if f := s.young[hash]; f != nil {
-		return f
+	if e := s.young[hash]; e != nil {
+		return e
 	}
 	return s.old[hash]
 }
 
-// keep stores f in place of the previous entry of its hash.
-func (s *shard) keep(hash uint64, f *entry, now time.Time) {
+// keep stores e in place of the previous entry of its hash.
+func (s *shard) keep(hash uint64, e *entry, now time.Time) {
 	if s.young == nil || len(s.young) >= s.max || now.Sub(s.began) >= MaxAge {
 		s.old, s.young, s.began = s.young, map[uint64]*entry{}, now
 	}
-	s.young[hash] = f
+	s.young[hash] = e
 }
 
 // size returns the number of entries in both maps.
