@@ -14,7 +14,7 @@ type Detail string
 // The details.
 const (
 	DetailRules Detail = "rules" // what each rule has left; the default of one check
-	DetailNone  Detail = "none"  // the verdict only, which is cheaper; the default in a batch
+	DetailNone  Detail = "none"  // only the decision, which is cheaper; the default in a batch
 )
 
 // Charge is which checks are charged.
@@ -24,8 +24,7 @@ type Charge string
 // check, as much of its cost as fits is charged. It cannot be combined with MaxWait.
 const ChargeAlways Charge = "always"
 
-// Check is one question about one key. Everything but Key may be left at its
-// zero value.
+// Check asks about one key. Everything but Key may be left at its zero value.
 type Check struct {
 	// Key is who is counted: 1 to 512 bytes of UTF-8 without control
 	// characters, by convention kind:value as in "ip:203.0.113.7".

@@ -48,9 +48,9 @@ func (c *Client) CheckAll(ctx context.Context, q CombinedCheck) (*CombinedDecisi
 		}
 		return &CombinedDecision{Answer: a}, nil
 	}
-	joint := &CombinedDecision{Answer: d.answer(), Decisions: make([]Decision, len(d.Decisions))}
+	all := &CombinedDecision{Answer: d.answer(), Decisions: make([]Decision, len(d.Decisions))}
 	for i := range d.Decisions {
-		joint.Decisions[i] = *d.Decisions[i].decision()
+		all.Decisions[i] = *d.Decisions[i].decision()
 	}
-	return joint, nil
+	return all, nil
 }

@@ -17,7 +17,7 @@ const (
 	// defaultMaxHold is the MaxHold of a Transport that sets none.
 	defaultMaxHold = time.Hour
 	// holdStep is how much later an answer must hold a key to be passed on to Stint: many
-	// requests under way are answered the same.
+	// requests in flight are answered the same.
 	holdStep = time.Second
 )
 
@@ -63,7 +63,7 @@ func (w *wireHeld) fits(status int) error {
 	return nil
 }
 
-// hold has nobody send requests of a key for a time.
+// hold holds a key for wait, at most MaxHold, in this Transport and with Admin also in Stint.
 func (t *Transport) hold(ctx context.Context, key string, wait time.Duration, status int) {
 	longest := t.MaxHold
 	if longest <= 0 {
@@ -162,38 +162,38 @@ func (h *holds) wait(ctx context.Context, key string, deadline time.Time, bounde
 	}
 }
 
-// flights bound the requests under way by key. The zero value has none.
-type flights struct {
+// inFlight bounds the requests of each key that are in flight. The zero value has none.
+type inFlight struct {
 	mu    sync.Mutex
-	byKey map[string]*flight
+	byKey map[string]*places
 }
 
-// flight is the requests of one key that are under way or wait to be.
-type flight struct {
-	places chan struct{}
-	users  int
+// places are what the requests of one key take while they are in flight.
+type places struct {
+	taken chan struct{} // one value for each request in flight
+	users int           // requests in flight or waiting
 }
 
 // enter waits for a place among n. Each enter without an error needs a leave.
-func (f *flights) enter(ctx context.Context, key string, n int) error {
+func (f *inFlight) enter(ctx context.Context, key string, n int) error {
 	f.mu.Lock()
 	if f.byKey == nil {
-		f.byKey = map[string]*flight{}
+		f.byKey = map[string]*places{}
 	}
 	one := f.byKey[key]
 	if one == nil {
-		one = &flight{places: make(chan struct{}, n)}
+		one = &places{taken: make(chan struct{}, n)}
 		f.byKey[key] = one
 	}
 	one.users++
 	f.mu.Unlock()
 	select {
-	case one.places <- struct{}{}: // whatever is left of ctx
+	case one.taken <- struct{}{}: // whatever is left of ctx
 		return nil
 	default:
 	}
 	select {
-	case one.places <- struct{}{}:
+	case one.taken <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		f.drop(key, one)
@@ -201,16 +201,16 @@ func (f *flights) enter(ctx context.Context, key string, n int) error {
 	}
 }
 
-func (f *flights) leave(key string) {
+func (f *inFlight) leave(key string) {
 	f.mu.Lock()
 	one := f.byKey[key]
 	f.mu.Unlock()
-	<-one.places
+	<-one.taken
 	f.drop(key, one)
 }
 
 // drop forgets a key that nobody uses any more.
-func (f *flights) drop(key string, one *flight) {
+func (f *inFlight) drop(key string, one *places) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if one.users--; one.users == 0 {

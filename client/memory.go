@@ -9,9 +9,9 @@ import (
 
 const (
 	// longestMemory bounds how long a refusal is served without asking: as long
-	// as a node of Stint may not know of a lifted block or a reset.
+	// as a node of Stint may not know that a block was ended or a key reset.
 	longestMemory = 2 * time.Second
-	// memoryMargin is what a refusal ends early, since Stint rounds to the
+	// memoryMargin is how much earlier a refusal ends, since Stint rounds to the
 	// millisecond.
 	memoryMargin = 2 * time.Millisecond
 )

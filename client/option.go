@@ -30,10 +30,10 @@ func WithToken(token string) Option {
 	}
 }
 
-// WithHTTPClient has calls made by h in place of a client of this package's own,
-// which keeps 256 connections for reuse. Danger: http.DefaultTransport keeps 2
-// for each host, and opens a new connection for every other caller. Redirects
-// are not followed whatever h says, and h.Timeout counts beside WithTimeout.
+// WithHTTPClient makes calls with h instead of a client of this package's own, which
+// keeps 256 connections for reuse. Danger: http.DefaultTransport keeps 2 for each
+// host, and opens a new connection for every other caller. Redirects are not followed
+// whatever h says, and h.Timeout applies in addition to WithTimeout.
 func WithHTTPClient(h *http.Client) Option {
 	return func(c *Client) error {
 		if h == nil {

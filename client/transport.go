@@ -50,8 +50,8 @@ type Transport struct {
 	// OnError, if not nil, is called with each error of Admin, possibly concurrently.
 	OnError func(error)
 
-	holds   holds
-	flights flights
+	holds    holds
+	inFlight inFlight
 }
 
 // HostKey returns "host:" and the host that a request goes to, in lower case
@@ -100,7 +100,7 @@ func (t *Transport) keyOf(r *http.Request) string {
 }
 
 // enter waits until a request of key may be sent. What it returns must be called once
-// the request is no longer under way.
+// the request is no longer in flight.
 func (t *Transport) enter(r *http.Request, key string) (leave func(), err error) {
 	ctx := r.Context()
 	if t.MaxWait > 0 {
@@ -111,13 +111,13 @@ func (t *Transport) enter(r *http.Request, key string) (leave func(), err error)
 	deadline, bounded := ctx.Deadline()
 	leave = func() {}
 	if t.MaxInFlight > 0 {
-		if err := t.flights.enter(ctx, key, t.MaxInFlight); err != nil {
+		if err := t.inFlight.enter(ctx, key, t.MaxInFlight); err != nil {
 			if r.Context().Err() != nil {
 				return nil, r.Context().Err()
 			}
 			return nil, &Refused{Decision: &Decision{Answer: Answer{Outcome: Limited}, Key: key, Policy: t.Policy}}
 		}
-		leave = sync.OnceFunc(func() { t.flights.leave(key) })
+		leave = sync.OnceFunc(func() { t.inFlight.leave(key) })
 	}
 	for {
 		if err = t.holds.wait(ctx, key, deadline, bounded); err != nil {
@@ -135,8 +135,8 @@ func (t *Transport) enter(r *http.Request, key string) (leave func(), err error)
 	return leave, nil
 }
 
-// longDelay is after how long a wait a key may have been held in the meantime, so that it
-// is worth a question more.
+// longDelay is the wait after which the key is checked again, because another program may have
+// held it in the meantime.
 const longDelay = time.Second
 
 // reserve waits for a reservation, and reports whether the key was held while it did, so

@@ -66,8 +66,8 @@ func (c *Client) sourceOr(source string) string {
 	return source
 }
 
-// idempotencyKey returns what has the server charge once however often a check
-// is sent; "" if it is sent once, or charges nothing.
+// idempotencyKey returns the key by which the server charges a check once, however often it is
+// sent; "" if it is sent once, or charges nothing.
 func (c *Client) idempotencyKey(given string, peek bool) string {
 	if given != "" || peek || c.retries == 0 {
 		return given
@@ -102,7 +102,7 @@ type wireReservation struct {
 	Handle string    `json:"handle"`
 }
 
-// wireDecision is the answer to a check, or with Parts to one about several keys.
+// wireDecision is the answer to a check, or with Decisions to one about several keys.
 type wireDecision struct {
 	wireAnswer
 	Key         string         `json:"key"`
@@ -150,7 +150,7 @@ type wireShadow struct {
 	Rules  []wireRule `json:"rules"`
 }
 
-// statusOf is what each verdict is answered with.
+// statusOf is the status of the answer with each outcome.
 var statusOf = map[Outcome]int{
 	Allowed:     http.StatusOK,
 	Limited:     http.StatusTooManyRequests,

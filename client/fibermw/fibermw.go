@@ -11,34 +11,36 @@ import (
 	"github.com/stint-dev/stint/client/internal/peer"
 )
 
-// Config says what is asked about a request. Only Client must be set.
+// Config says how requests are checked; its fields are those of client.Guard. Only Client is
+// required.
 type Config struct {
 	Client *client.Client
 	// Key returns the key of a request; nil means AddressKey. A request with an empty
-	// key is allowed without a check, for health checks and the like. Danger: a client
-	// that can make it empty has no limit. Danger: fiber's own c.IP() behind a proxy is
-	// what the client claims; see AddressKeyBehind.
+	// key is allowed without a check, for example a health check. Danger: a client that can
+	// make the key empty has no limit, so use a fallback if the key comes from a header.
+	// Danger: fiber's own c.IP() behind a proxy is what the client claims; see
+	// AddressKeyBehind.
 	Key func(*fiber.Ctx) string
-	// Policy is asked by its name; the key's own where it is "".
+	// Policy names the policy to check; "" selects the best match for the key.
 	Policy string
 	// Cost returns what a request costs; nil means 1.
 	Cost func(*fiber.Ctx) int
 	// Meta returns what is shown with an offence; nil means nothing.
 	Meta func(*fiber.Ctx) map[string]string
-	// Remember answers from the Client's memory a key known to be refused,
-	// which spares Stint a flood. Such refusals are not counted as offences, so
-	// that escalations see less of them.
+	// Remember refuses keys from the Client's memory while they are known to be refused,
+	// which keeps a flood away from Stint. Such refusals are not counted as offences and
+	// do not escalate.
 	Remember bool
-	// OnError, if not nil, is called for each request without a decision of the server,
-	// also during an outage that FailOpen or FailClosed decides.
+	// OnError, if not nil, is called for each request that the server did not decide, even
+	// if FailOpen or FailClosed did.
 	OnError func(*fiber.Ctx, error)
 }
 
-// decisionLocal is what fiber keeps the decision under.
+// decisionLocal is the key of the decision among fiber's locals.
 type decisionLocal struct{}
 
-// New returns a handler that lets a request through only where Stint allows it,
-// and answers it itself where not, as client.ReplyTo says.
+// New returns a handler that lets a request through only if Stint allows it, and answers refused
+// requests itself, as client.ReplyTo describes.
 func New(config Config) fiber.Handler {
 	return func(c *fiber.Ctx) error {
 		q, asked := config.question(c)
@@ -75,7 +77,7 @@ func (config *Config) question(c *fiber.Ctx) (client.Check, bool) {
 	return q, true
 }
 
-// requestOf returns what is said of a request, in strings of its own: fiber's live as long
+// requestOf returns the description of a request, in strings of its own: fiber's live as long
 // as the request.
 func requestOf(c *fiber.Ctx) client.Request {
 	return client.Request{
@@ -93,8 +95,7 @@ func (config *Config) report(c *fiber.Ctx, d *client.Decision, err error) {
 	}
 }
 
-// DecisionOf returns the decision by which a request was let through; nil where
-// none was asked for.
+// DecisionOf returns the decision by which the handler let a request through, nil if none did.
 func DecisionOf(c *fiber.Ctx) *client.Decision {
 	d, _ := c.Locals(decisionLocal{}).(*client.Decision)
 	return d
@@ -105,8 +106,9 @@ func DecisionOf(c *fiber.Ctx) *client.Decision {
 func AddressKey(c *fiber.Ctx) string { return peer.Key(c.Context().RemoteAddr().String()) }
 
 // AddressKeyBehind returns what AddressKey does for requests that come through
-// the proxies in trusted: the nearest address in X-Forwarded-For that is none of
-// theirs, read from the right. Name no network that clients are in.
+// the proxies in trusted: the rightmost address in X-Forwarded-For that is not one
+// of theirs. Any other request has the address of its connection. Do not trust a
+// network that contains clients: they could then choose their own address.
 func AddressKeyBehind(trusted ...netip.Prefix) func(*fiber.Ctx) string {
 	proxies := peer.Proxies(trusted)
 	return func(c *fiber.Ctx) string {
