@@ -23,7 +23,8 @@ import (
 // Settings are the settings that all nodes of one database share.
 type Settings struct {
 	IPv6Bits int
-	// Secret is the key for the MAC of refusal ids; 32 bytes, created with the database.
+	// Secret is what the nodes derive the keys of their hashes and MACs from, as those of refusal
+	// ids, of handles and of shards; 32 bytes, created with the database.
 	Secret []byte
 }
 

@@ -40,7 +40,8 @@ type entries map[string]entry
 func (s entries) put(w *wire.Entry, revision int64) {
 	pattern, err := (keys.Parser{}).Pattern(w.Pattern)
 	if err != nil || !w.EndedAt.IsZero() || w.Scope != "" {
-		// The kernel knows no scopes: a block of one would refuse everything. What is not a pattern selects no address; the server sends no such thing.
+		// The server sends no text that is not a pattern. The kernel knows no scopes: a block of
+		// one would refuse everything.
 		delete(s, w.ID)
 		return
 	}

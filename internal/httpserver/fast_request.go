@@ -328,8 +328,8 @@ func isPlainQuery(text []byte) bool {
 func isPrintable(text []byte) bool {
 	const each = 0x0101010101010101
 	for ; len(text) >= 8; text = text[8:] {
-		// One of these has the highest bit of a byte set if that byte is above '~' or below '
-		// '.
+		// One of these has the highest bit of a byte set if that byte is above '~' or below the
+		// space.
 		if x := binary.LittleEndian.Uint64(text); (x|(x+each)|(x-each*' '))&(each<<7) != 0 {
 			return false
 		}

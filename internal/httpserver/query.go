@@ -125,6 +125,9 @@ func (c *Call) PathParam(name string) (string, error) {
 	}
 	return value, nil
 }
+
+// Flag returns whether a parameter is true; it may be true or false, and is false if it was not
+// sent.
 func (q *Query) Flag(name string) bool { return q.OneOf(name, "true", "false") == "true" }
 
 // Duration returns a duration, 0 if it was not sent.

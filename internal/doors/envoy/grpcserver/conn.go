@@ -62,13 +62,13 @@ type conn struct {
 	// Used only by the reading goroutine.
 	batch    []*Call
 	isSet    bool // the client's first SETTINGS was received
-	credit   credit
 	strikes  int
 	lastPing time.Time
 	received int // bytes of DATA not yet acknowledged by a window update
-	wasReset recent
 
 	mu       sync.Mutex
+	credit   credit
+	wasReset recent
 	written  sync.Cond // less is unsent, or the connection ended
 	streams  map[uint32]*stream
 	lastID   uint32    // last stream that the client opened
