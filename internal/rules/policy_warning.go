@@ -18,7 +18,7 @@ func (p *Policy) Warnings() []Warning {
 	warnings := []Warning{}
 	for i, r := range p.Rules {
 		if at := slices.IndexFunc(p.Rules, func(q Rule) bool { return q != r && p.goesBefore(q, r) }); at >= 0 && !p.namedBefore(i, at) {
-			warnings = append(warnings, Warning{r, p.Rules[at], p.warningOf(p.Rules[at], r)})
+			warnings = append(warnings, Warning{r, p.warningOf(p.Rules[at], r)})
 		}
 	}
 	return warnings

@@ -7,10 +7,7 @@ import (
 
 // Warning reports a rule that is allowed but probably a mistake.
 type Warning struct {
-	Rule Rule
-	// By is the rule that alone makes Rule ineffective; the zero Rule if only several others
-	// together do.
-	By      Rule
+	Rule    Rule
 	Message string // what is wrong, why, and what to do
 }
 
@@ -46,7 +43,7 @@ func (s Stack) split() (binding, idle Stack) {
 func (s Stack) warn(r Rule) Warning {
 	by, alone := s.closest(r)
 	if by.Limit == 0 && alone {
-		return Warning{r, by, fmt.Sprintf("%s can never refuse anyone: %s already refuses everything. Remove one of them.", r, by)}
+		return Warning{r, fmt.Sprintf("%s can never refuse anyone: %s already refuses everything. Remove one of them.", r, by)}
 	}
 	subject, most := "the other rules together already allow", int64(s.busiest(r.Window, r.Limit+1))
 	if alone {
@@ -59,7 +56,7 @@ func (s Stack) warn(r Rule) Warning {
 	if most > 1 {
 		advice = fmt.Sprintf("Remove it, or set %s or less.", Rule{Limit: int(most - 1), Window: r.Window})
 	}
-	return Warning{r, by, fmt.Sprintf("%s can never refuse anyone: %s at most %s in any %s. %s",
+	return Warning{r, fmt.Sprintf("%s can never refuse anyone: %s at most %s in any %s. %s",
 		r, subject, grouped(most), windowInWords(r.Window), advice)}
 }
 

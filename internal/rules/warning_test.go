@@ -52,15 +52,6 @@ func TestWarningsNameRulesThatNeverRefuse(t *testing.T) {
 	}
 }
 
-func TestWarningNamesTheRuleThatSufficesAlone(t *testing.T) {
-	if by := mustStack(t, "20/s 10/m").Warnings()[0].By; by != mustRule(t, "10/m") {
-		t.Errorf("By is %s, want 10/1m", by)
-	}
-	if by := mustStack(t, "1/s 20/m 35/70s").Warnings()[0].By; by != (rules.Rule{}) {
-		t.Errorf("By is %s, want none: no rule suffices alone", by)
-	}
-}
-
 // TestWarningsNameExactlyTheRulesThatNeverRefuseAlone visits every state that any caller can
 // cause in a small stack, and tries every cost there.
 func TestWarningsNameExactlyTheRulesThatNeverRefuseAlone(t *testing.T) {
