@@ -106,6 +106,9 @@ func (r *Recorder) hash(key string) uint64 {
 	return r.hashes.Of(r.secret(), offences.SamplingHash).Sum64(key)
 }
 
+// shardOf returns the shard of a key's hash, by its five highest bits.
+func (r *Recorder) shardOf(hash uint64) *shard { return &r.shards[hash>>59] }
+
 // unitOf returns the hash of the unit as which the safety limit counts a key; hash is that of the
 // key.
 func (r *Recorder) unitOf(k keys.Key, hash uint64) uint64 {
@@ -128,7 +131,7 @@ func (r *Recorder) Record(d *gate.Decision) {
 	at := d.At.UnixMilli()
 	id := policyID(d.Policy)
 
-	s := &r.shards[hash>>59]
+	s := r.shardOf(hash)
 	s.mu.Lock()
 	m := s.minute(offences.MinuteOf(at))
 	if d.IsAdditional {
@@ -192,7 +195,7 @@ func fullPolicy(a *gate.Reported) *rules.Policy {
 // key, the offence is that of the further key instead.
 func (r *Recorder) countReport(a *gate.Reported, policy int64, hash uint64, key string) {
 	at := offences.MinuteOf(a.At.UnixMilli())
-	s := &r.shards[hash>>59]
+	s := r.shardOf(hash)
 	s.mu.Lock()
 	fresh, _ := s.countTraffic(s.minute(at).policy(policy), hash, key, 1, gate.Limited)
 	s.mu.Unlock()
@@ -223,7 +226,7 @@ func (r *Recorder) recordDerived(d *gate.Decision, policy, at int64) {
 	if d.Derived != nil {
 		key := d.Derived.String()
 		hash := r.hash(key)
-		s := &r.shards[hash>>59]
+		s := r.shardOf(hash)
 		s.mu.Lock()
 		s.countDecision(s.minute(offences.MinuteOf(at)).policy(policy), hash, key, at, d)
 		s.mu.Unlock()
@@ -231,7 +234,7 @@ func (r *Recorder) recordDerived(d *gate.Decision, policy, at int64) {
 	if d.Shadow != nil && d.Shadow.Derived != nil {
 		key := d.Shadow.Derived.String()
 		hash := r.hash(key)
-		s := &r.shards[hash>>59]
+		s := r.shardOf(hash)
 		s.mu.Lock()
 		s.countShadow(hash, key, d)
 		s.mu.Unlock()
