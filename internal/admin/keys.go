@@ -82,7 +82,9 @@ func (k *Keys) Parse(text string) (keys.Key, error) {
 func (k *Keys) Explain(ctx context.Context, key keys.Key, policy string) (*KeyExplanation, error) {
 	x := &KeyExplanation{}
 	var err error
-	if x.Explanation, err = k.Gate.Explain(ctx, key, policy); err != nil {
+	// The gate has its own deadlines: ctx may have ended because the database does not answer,
+	// which is no outage of the log.
+	if x.Explanation, err = k.Gate.Explain(context.WithoutCancel(ctx), key, policy); err != nil {
 		return nil, err
 	}
 	if k.Escalations != nil {

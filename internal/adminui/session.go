@@ -31,8 +31,6 @@ const (
 	plainPendingCookie  = "stint_code"
 )
 
-const storeTimeout = 10 * time.Second
-
 // sessions finds the session of a request by its cookie, and sets the cookie.
 type sessions struct {
 	*identities.Sessions
@@ -51,14 +49,12 @@ func loginOf(c *httpserver.Call) *identities.Login {
 }
 
 // SessionOf implements httpserver.Sessions.
-func (s *sessions) SessionOf(c *fiber.Ctx) (*httpserver.Principal, error) {
+func (s *sessions) SessionOf(ctx context.Context, c *fiber.Ctx) (*httpserver.Principal, error) {
 	secret := s.cookie(c)
 	if secret == "" {
 		return nil, nil
 	}
 	hash := identity.HashSecret(secret)
-	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
-	defer cancel()
 	l, err := s.Find(ctx, hash)
 	if err != nil || l == nil {
 		return nil, err

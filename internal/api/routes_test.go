@@ -165,7 +165,7 @@ func TestRoutesRejectCallersWithoutAccess(t *testing.T) {
 // user of the pages has one.
 type roleSessions struct{}
 
-func (roleSessions) SessionOf(c *fiber.Ctx) (*httpserver.Principal, error) {
+func (roleSessions) SessionOf(_ context.Context, c *fiber.Ctx) (*httpserver.Principal, error) {
 	name, found := strings.CutPrefix(c.Get(fiber.HeaderAuthorization), "Role ")
 	if !found {
 		return nil, nil

@@ -14,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
@@ -168,6 +169,9 @@ func openDistributed(s Settings, options sqlstore.Options, o backendOptions) (*b
 	b.close = closeAll(redis, memory, store)
 	return b, nil
 }
+
+// lastAnswer returns when the database last answered this node, zero for never.
+func (b *backends) lastAnswer() time.Time { return db.LastAnswer(b.store.DB) }
 
 func closeAll(parts ...io.Closer) func() {
 	return func() {

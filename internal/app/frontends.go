@@ -50,6 +50,7 @@ func (a *App) serverOptions() httpserver.Options {
 		SecretPaths: api.SecretPaths(),
 		Logger:      a.log,
 		CountToken:  func(o identity.LoginOutcome) { a.metrics.CountLogin(identity.ByToken, o) },
+		LastAnswer:  a.backends.lastAnswer,
 		Observe:     a.observe, Tracer: a.tracer, CheckLogRatio: a.settings.CheckLogRatio,
 	}
 	// The host is not checked if DNS rebinding is impossible: with TLS, because the browser

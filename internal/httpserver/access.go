@@ -77,12 +77,16 @@ type accessKey struct{}
 // access ended before the body was complete: a deleted user must not change anything by a
 // request begun earlier. On a streaming route, bodyStream checks the access.
 func (c *Call) takeBody(r *Route) error {
+	began := c.Ctx.Context().Time()
+	if onlyReads(c) { // finding the session may have taken long, which does not make it older
+		began = time.Now()
+	}
 	if r.Streams {
 		c.Ctx.Context().SetUserValue(accessKey{}, c.WatchAccess())
 	} else if _, err := c.ReadBody(MaxBody); err != nil {
 		return err
 	}
-	if c.Principal == nil || time.Since(c.Ctx.Context().Time()) < AccessInterval {
+	if c.Principal == nil || time.Since(began) < AccessInterval {
 		return nil
 	}
 	watch := c.WatchAccess()

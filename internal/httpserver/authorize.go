@@ -60,12 +60,9 @@ func AccessList(all []identity.Access) string {
 func (s *Server) principal(c *Call, r *Route) (*Principal, error) {
 	secret, given := token(c.Ctx, r)
 	if !given && s.o.Sessions != nil && r.TokenHeader == "" {
-		principal, err := s.o.Sessions.SessionOf(c.Ctx)
-		if err != nil {
-			return nil, err
-		}
-		if principal != nil {
-			return principal, nil
+		principal, err := sessionOf(s, c)
+		if err != nil || principal != nil {
+			return principal, err
 		}
 	}
 	if !given && r.TokenHeader != "" {
@@ -75,6 +72,17 @@ func (s *Server) principal(c *Call, r *Route) (*Principal, error) {
 		return nil, fault.New(fault.Unauthorized, `Send a token in the header "Authorization: Bearer ...".`)
 	}
 	return s.holder(c.Address, secret)
+}
+
+// sessionOf returns the principal of the request's session, nil for none. A request that only reads
+// has one time for finding the session and for all that follows.
+func sessionOf(s *Server, c *Call) (*Principal, error) {
+	if onlyReads(c) {
+		return s.o.Sessions.SessionOf(c.Context(), c.Ctx)
+	}
+	ctx, cancel := readContext(s, c.DecisionContext())
+	defer cancel()
+	return s.o.Sessions.SessionOf(ctx, c.Ctx)
 }
 
 // AuthorizeCheck refuses a check that arrived over another protocol, unless checks need no

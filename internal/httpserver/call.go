@@ -2,7 +2,9 @@ package httpserver
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"net/http"
 	"net/netip"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/supervise"
 	"github.com/stint-dev/stint/internal/tracing"
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -94,13 +97,58 @@ const HandlerTimeout = 10 * time.Second
 
 // Context returns the context that the handler passes to stores and services. Its deadline is
 // HandlerTimeout after the first call, so that a slow upload does not use up the time of the
-// stores. It is cancelled when the handler has returned. Do not use c.Ctx.Context, the context
-// of fasthttp: fasthttp reuses it for the next request while a driver may still watch it.
+// stores. That of a request that only reads ends earlier if the database answers nothing; see
+// Options.MaxSilence. It is cancelled when the handler has returned. Do not use c.Ctx.Context,
+// the context of fasthttp: fasthttp reuses it for the next request while a driver may still
+// watch it.
 func (c *Call) Context() context.Context {
-	if c.ctx == nil {
+	if c.ctx != nil {
+		return c.ctx
+	}
+	if onlyReads(c) {
+		c.ctx, c.cancel = readContext(c.server, c.DecisionContext())
+	} else {
 		c.ctx, c.cancel = context.WithTimeout(c.DecisionContext(), HandlerTimeout)
 	}
 	return c.ctx
+}
+
+// onlyReads reports whether a request changes nothing, according to its method.
+func onlyReads(c *Call) bool { return c.Method() == http.MethodGet || c.Method() == http.MethodHead }
+
+// DefaultMaxSilence is for how long a node's database may answer nothing until the requests that
+// read it are answered without it. A database that is slow and works answers some call of a node
+// more often, since each node asks it for changes twice a second.
+const DefaultMaxSilence = 3 * time.Second
+
+// errSilent ends the context of a request that reads. It is a context.DeadlineExceeded, so that
+// stores report it as that.
+var errSilent = fmt.Errorf("the database answers nothing: %w", context.DeadlineExceeded)
+
+// readContext returns the context of a request that only reads. It ends after HandlerTimeout, or
+// once the database has answered nothing for Options.MaxSilence. If that was so before, it lasts
+// for a third of it, in which a database that is back answers.
+func readContext(s *Server, parent context.Context) (context.Context, context.CancelFunc) {
+	limited, cancelLimited := context.WithTimeout(parent, HandlerTimeout)
+	if s.o.LastAnswer == nil {
+		return limited, cancelLimited
+	}
+	ctx, cancel := context.WithCancelCause(limited)
+	go supervise.Do("silence of the database", func() {
+		look := time.NewTicker(s.o.MaxSilence / 3)
+		defer look.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-look.C:
+				if time.Since(s.o.LastAnswer()) >= s.o.MaxSilence {
+					cancel(errSilent)
+				}
+			}
+		}
+	})
+	return ctx, func() { cancel(nil); cancelLimited() }
 }
 
 // DecisionContext returns the context for calls of the gate. It is never cancelled: the gate

@@ -31,7 +31,8 @@ type Credentials interface {
 type Sessions interface {
 	// SessionOf returns the principal of the request's session, nil for none. It must refuse a
 	// request that changes something unless the request proves that it comes from the pages.
-	SessionOf(c *fiber.Ctx) (*Principal, error)
+	// ctx bounds its reads.
+	SessionOf(ctx context.Context, c *fiber.Ctx) (*Principal, error)
 	// SessionHolds reports whether the session of a principal still gives the same access. It
 	// does not prolong the session.
 	SessionHolds(ctx context.Context, p *Principal) (bool, error)
@@ -64,6 +65,12 @@ type Options struct {
 	// CheckHosts and AdminHosts return the host names that each listener accepts at present for
 	// requests without a token; nil for any. They are called for each such request.
 	CheckHosts, AdminHosts func() *AllowedHosts
+	// LastAnswer returns when the database last answered any call of this node, zero for never;
+	// nil if that is not known.
+	LastAnswer func() time.Time
+	// MaxSilence is how long the database may answer nothing until what a request reads is given
+	// up, which takes HandlerTimeout otherwise; 0 means DefaultMaxSilence.
+	MaxSilence time.Duration
 	// MissingPage answers a browser that requests a path without a route on the admin listener;
 	// nil answers with a problem.
 	MissingPage func(*fiber.Ctx) error
@@ -98,6 +105,9 @@ func New(o Options, routes ...[]Route) *Server {
 	isRealTime := o.Now == nil
 	if isRealTime {
 		o.Now = time.Now
+	}
+	if o.MaxSilence == 0 {
+		o.MaxSilence = DefaultMaxSilence
 	}
 	if o.Clients == nil {
 		o.Clients = func() ClientAddresses { return ClientAddresses{} }

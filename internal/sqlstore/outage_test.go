@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/storetest"
 )
@@ -49,8 +51,19 @@ func TestStoreStopsWaitingForHangingPostgresWithContext(t *testing.T) {
 	if _, err := f.Entries.Add(cancelled, storetest.Operator, blocks.Fail, storetest.NewBlock(t, "token:a", time.Time{})); !errors.Is(err, context.Canceled) {
 		t.Fatalf("Add with a cancelled context: got %v, want context.Canceled", err)
 	}
+	silent, endSilent := context.WithCancelCause(t.Context())
+	time.AfterFunc(200*time.Millisecond, func() { endSilent(fmt.Errorf("it answers nothing: %w", context.DeadlineExceeded)) })
+	answered := db.LastAnswer(f.DB)
+	_, err = f.Entries.Find(silent, blocks.Filter{Kind: blocks.Block})
+	storetest.WantFault(t, err, fault.Unavailable)
+	if got := db.LastAnswer(f.DB); answered.IsZero() || !got.Equal(answered) {
+		t.Errorf("LastAnswer is %v after a read that was not answered, and was %v before", got, answered)
+	}
 	server.Continue()
 	storetest.AddEntry(t, f, storetest.NewBlock(t, "token:b", time.Time{}), blocks.Fail)
+	if got := db.LastAnswer(f.DB); !got.After(answered) {
+		t.Errorf("LastAnswer is %v after an answer, and was %v before", got, answered)
+	}
 }
 
 func TestNewSucceedsWhilePostgresIsDown(t *testing.T) {

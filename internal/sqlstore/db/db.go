@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 )
 
@@ -36,7 +37,7 @@ func Open(url string, opts Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &DB{place: place, clock: opts.Now, log: opts.Logger, after: opts.AfterChange, observe: opts.Observe}
+	d := &DB{place: place, clock: opts.Now, log: opts.Logger, after: opts.AfterChange, observe: opts.Observe, opened: time.Now()}
 	if d.clock == nil {
 		d.clock = time.Now
 	}
@@ -69,6 +70,19 @@ type DB struct {
 	writer  *sql.DB // on SQLite the only connection that writes
 	reader  *sql.DB // the same as writer on Postgres
 	held    heldFile
+
+	opened   time.Time    // on the monotonic clock, unlike rows
+	answered atomic.Int64 // nanoseconds after opened until the last answer, 0 for none
+}
+
+// LastAnswer returns when the database last carried out a transaction for s, or refused it because
+// of a mistake of the caller; zero if it never has. It is on the monotonic clock.
+func LastAnswer(s *DB) time.Time {
+	after := time.Duration(s.answered.Load())
+	if after == 0 {
+		return time.Time{}
+	}
+	return s.opened.Add(after)
 }
 
 // Close ends all connections.

@@ -65,7 +65,8 @@ func (e commitError) Unwrap() error { return e.error }
 
 // explain converts a driver's error: a *fault.Error stays as it is, a COMMIT with an unknown
 // result is MaybeSaved, a cancelled context is context.Canceled, and an unreachable database or
-// one that did not answer in time is Unavailable; then nothing was saved.
+// one that did not answer in time is Unavailable; then nothing was saved. A context whose cause
+// is context.DeadlineExceeded has ended because the database did not answer in time.
 func (s *DB) explain(ctx context.Context, err error) error {
 	var known *fault.Error
 	var saving commitError
@@ -76,9 +77,11 @@ func (s *DB) explain(ctx context.Context, err error) error {
 		return err
 	case errors.As(err, &saving):
 		return maybeSaved(ctx, s.place.dialect, err)
-	case errors.Is(ctx.Err(), context.Canceled):
+	case errors.Is(context.Cause(ctx), context.DeadlineExceeded):
+		return unavailable(err, "did not answer in time")
+	case ctx.Err() != nil:
 		return context.Canceled
-	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded):
 		return unavailable(err, "did not answer in time")
 	}
 	kind := s.place.dialect.classify(err)

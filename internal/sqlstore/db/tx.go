@@ -188,10 +188,16 @@ func (s *DB) View(ctx context.Context, do func(t *Tx) error) error {
 const maxAttempts = 6
 
 func (s *DB) transact(ctx context.Context, kind string, db beginner, opts *sql.TxOptions, do func(t *Tx) error) (err error) {
-	if s.observe != nil {
-		began := time.Now()
-		defer func() { s.observe(ctx, kind, began, ownError(err)) }()
-	}
+	began := time.Now()
+	defer func() {
+		own := ownError(err)
+		if own == nil {
+			s.answered.Store(int64(max(1, time.Since(s.opened))))
+		}
+		if s.observe != nil {
+			s.observe(ctx, kind, began, own)
+		}
+	}()
 	for attempt := 1; ; attempt++ {
 		err := s.attempt(ctx, db, opts, do)
 		if err == nil || errors.Is(err, ErrUnchanged) {
