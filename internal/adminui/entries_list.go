@@ -26,6 +26,9 @@ type entriesPage struct {
 	Refused int64 // refused by all blocks in the last hour
 	Counted bool  // refused requests are counted
 	Filters bool  // any filter is set
+	// OnlyEnded means that the database did not answer and only ended entries were requested, which
+	// are not in memory.
+	OnlyEnded bool
 }
 
 // Columns returns how many columns the table has.
@@ -69,8 +72,8 @@ func (h *entriesHandler) renderEntries(c *httpserver.Call, status int, s *kindTe
 	if err != nil {
 		return err
 	}
-	page := &entriesPage{Frame: h.NewFrame(c, s.Head, s.Path), kindTexts: s}
-	if page.Toast, err = h.entriesToast(ctx, &page.Frame, s, q); err != nil {
+	page := &entriesPage{Frame: h.NewFrame(c, s.Head, s.Path), kindTexts: s, List: &site.List{Query: q, Base: s.Path}}
+	if page.Toast, err = h.entriesToast(ctx, &page.Frame, s, q); h.Tolerate(&page.Frame, err) != nil {
 		return err
 	}
 	delete(q, "done")
@@ -82,7 +85,7 @@ func (h *entriesHandler) renderEntries(c *httpserver.Call, status int, s *kindTe
 	// The current chip of the list already has the count.
 	chip := slices.IndexFunc(page.Sources, func(c sourceCount) bool { return c.Current && c.Counted })
 	f.Uncounted = chip >= 0
-	found, err := h.entries.Find(ctx, f)
+	found, err := h.find(ctx, page, f)
 	if err != nil {
 		return err
 	}
@@ -95,15 +98,15 @@ func (h *entriesHandler) renderEntries(c *httpserver.Call, status int, s *kindTe
 			return err
 		}
 	}
-	page.List = &site.List{Query: q, Base: s.Path}
 	page.List.SetRows(len(items), total, found.Next)
 	page.Filters = f.Search != "" || f.Author != "" || f.Source != "" || !f.Within.IsZero() || f.State != ""
 	var refused map[string]int64
 	if s.Blocks {
-		if refused, page.Refused, err = h.refusedByBlocks(ctx); err != nil {
+		refused, page.Refused, err = h.refusedByBlocks(ctx)
+		page.Counted = h.detection != nil && err == nil
+		if err = h.Tolerate(&page.Frame, err); err != nil {
 			return err
 		}
-		page.Counted = h.detection != nil
 	}
 	for _, e := range items {
 		i := h.rowOf(e, refused)
@@ -116,6 +119,20 @@ func (h *entriesHandler) renderEntries(c *httpserver.Call, status int, s *kindTe
 		}
 	}
 	return h.Render(c, status, "entries", page)
+}
+
+// find returns the entries of the page. During an outage of the database they are the first of
+// those in memory, which has no ended ones.
+func (h *entriesHandler) find(ctx context.Context, page *entriesPage, f blocks.Filter) (blocks.Page, error) {
+	found, err := h.entries.Find(ctx, f)
+	if err == nil || h.Tolerate(&page.Frame, err) != nil {
+		return found, err
+	}
+	page.List.FromMemory, page.OnlyEnded = true, f.State == "ended"
+	if page.OnlyEnded {
+		return blocks.Page{}, nil
+	}
+	return h.Catalog.Blocks().Find(f), nil
 }
 
 // addOpenEntry returns the entries of a page of the list. If the edited entry is on another

@@ -47,6 +47,7 @@ type keyPage struct {
 	Kept        *profiles.Panel // nil on a node that keeps no profiles
 	HasNotes    bool            // the node stores notes
 	NeverSeen   bool            // no check of the key is known
+	FromMemory  bool            // the database did not answer, and its part of the page is missing
 	Ask         string          // the open question: "reset" or ""
 	Resettable  []string        // the policies under which the key can be reset, if Ask is "reset"
 }
@@ -145,7 +146,8 @@ func (h *keyHandler) showKey(c *httpserver.Call) error {
 	w.Title = format.ClipLine(format.VisibleText(key.String()), 60)
 	page := &keyPage{MonitorPage: w, Key: key.String(), Ask: w.Query.Get("ask"), Choices: lengthChoices}
 	ctx := c.Context()
-	if page.Toast, err = h.toasts.find(ctx, &page.MonitorPage); err != nil {
+	page.Toast, err = h.toasts.find(ctx, &page.MonitorPage)
+	if err = h.Tolerate(&page.Frame, err); err != nil {
 		return err
 	}
 	if page.Explained, err = h.keys.Explain(ctx, key, ""); err != nil {
@@ -164,13 +166,14 @@ func (h *keyHandler) showKey(c *httpserver.Call) error {
 		return func(ctx context.Context, page *keyPage) error { return part(ctx, page, key) }
 	}
 	err = together(ctx, page, about(h.addRanges), about(h.addOffences), about(h.addEscalations), about(h.addEarlier), about(h.addNotes), about(h.addProfile))
-	if err != nil {
-		return err
+	if err == nil {
+		err = h.addRefusals(ctx, page, key)
 	}
-	if err := h.addRefusals(ctx, page, key); err != nil {
-		return err
+	if err == nil {
+		err = h.addNeverSeen(ctx, page, key)
 	}
-	if err := h.addNeverSeen(ctx, page, key); err != nil {
+	page.FromMemory = err != nil
+	if err = h.Tolerate(&page.Frame, err); err != nil {
 		return err
 	}
 	page.draw()

@@ -20,17 +20,16 @@ import (
 const seenRange = time.Hour
 
 // addRanges adds wider ranges to block, with the keys of each range seen in the last hour.
-func (h *keyHandler) addRanges(ctx context.Context, page *keyPage, key keys.Key) error {
+func (h *keyHandler) addRanges(ctx context.Context, page *keyPage, key keys.Key) (failed error) {
 	now := h.Now()
 	patterns := rangesOf(key)
 	for i, p := range patterns {
 		r := keyRange{Pattern: p.String(), Text: "1 key", First: i == 0}
-		if h.detection != nil {
+		if h.detection != nil && failed == nil {
 			seen, err := h.detection.Seen(ctx, p, now.Add(-seenRange), now)
-			if err != nil {
-				return err
-			}
-			if i == 0 {
+			if failed = err; err != nil {
+				r.Text = ""
+			} else if i == 0 {
 				page.Allowed = seen.Allowed
 			} else {
 				r.Text = format.Plural(seen.Keys, "key") + " seen, " + format.Number(seen.Offenders) + " " + offend(seen.Offenders)
@@ -38,7 +37,7 @@ func (h *keyHandler) addRanges(ctx context.Context, page *keyPage, key keys.Key)
 		}
 		page.Ranges = append(page.Ranges, r)
 	}
-	return nil
+	return failed
 }
 
 func offend(n int64) string {

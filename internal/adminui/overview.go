@@ -35,6 +35,8 @@ type overviewPage struct {
 	Limited   int64 // in the time range, by all rules
 	// SourcePolicy is the policy that limits the source of the attack, "" for none.
 	SourcePolicy string
+	// FromMemory means that the database did not answer, and only what is in memory is shown.
+	FromMemory bool
 }
 
 // refusingRule is one of the rules that refuse most.
@@ -78,13 +80,18 @@ func (h *overviewHandler) show(c *httpserver.Call) error {
 	}
 	page := &overviewPage{MonitorPage: w}
 	ctx := c.Context()
-	if page.Toast, err = h.toasts.find(ctx, &page.MonitorPage); err != nil {
+	page.Toast, err = h.toasts.find(ctx, &page.MonitorPage)
+	if err = h.Tolerate(&page.Frame, err); err != nil {
 		return err
 	}
 	page.Health = h.health(ctx)
 	err = together(ctx, page, h.addTraffic, h.addTopOffenders, h.addProposals, h.addPauses, h.addNewBlocks, h.addRules)
-	if err != nil {
-		return err
+	if page.FromMemory = err != nil; page.FromMemory {
+		if err = h.Tolerate(&page.Frame, err); err != nil {
+			return err
+		}
+		found := h.Catalog.Blocks().Find(newBlocks(page))
+		page.takeNewBlocks(&found)
 	}
 	return h.Site.RenderLive(c, "overview", page)
 }
@@ -180,17 +187,27 @@ func (h *overviewHandler) addProposals(ctx context.Context, page *overviewPage) 
 }
 
 func (h *overviewHandler) addNewBlocks(ctx context.Context, page *overviewPage) error {
-	found, err := h.blocks.Find(ctx, blocks.Filter{Kind: blocks.Block, Source: blocks.Automatic, Limit: overviewBlocks, At: page.Now})
+	found, err := h.blocks.Find(ctx, newBlocks(page))
 	if err != nil {
 		return err
 	}
+	page.takeNewBlocks(&found)
+	return nil
+}
+
+// newBlocks selects the newest automatic blocks.
+func newBlocks(page *overviewPage) blocks.Filter {
+	return blocks.Filter{Kind: blocks.Block, Source: blocks.Automatic, Limit: overviewBlocks, At: page.Now}
+}
+
+// takeNewBlocks shows the recent ones of what newBlocks selected.
+func (p *overviewPage) takeNewBlocks(found *blocks.Page) {
+	p.Blocks, p.NewBlocks = nil, found.Total
 	for _, b := range found.Items {
-		if page.Now.Sub(b.Created) < max(recentBlocks, page.Range.Length()) {
-			page.Blocks = append(page.Blocks, b)
+		if p.Now.Sub(b.Created) < max(recentBlocks, p.Range.Length()) {
+			p.Blocks = append(p.Blocks, b)
 		}
 	}
-	page.NewBlocks = found.Total
-	return nil
 }
 
 func (h *overviewHandler) addRules(ctx context.Context, page *overviewPage) error {

@@ -62,6 +62,9 @@ type Deps struct {
 	Checked func(ctx context.Context) (bool, error)
 	// Ready reports which parts of the node fail; nil means none.
 	Ready func(ctx context.Context) wire.Readiness
+	// LastAnswer and MaxSilence are as in httpserver.Options.
+	LastAnswer func() time.Time
+	MaxSilence time.Duration
 
 	Node  string         // this node's name
 	Build buildinfo.Info // of this program
@@ -93,6 +96,7 @@ func New(d Deps) (*Pages, error) {
 	}
 	o := site.Options{
 		Catalog: d.Catalog, Ready: d.Ready, Node: d.Node, Version: d.Build.Version, Logger: d.Logger, Now: d.Now, HasJobs: d.Jobs.Available(),
+		LastAnswer: d.LastAnswer, MaxSilence: d.MaxSilence,
 	}
 	if d.Notifications != nil {
 		o.Silences = d.Notifications.ActiveSilences

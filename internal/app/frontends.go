@@ -106,7 +106,7 @@ func (a *App) newPages(use useCases, throttle *httpserver.Throttle) (*adminui.Pa
 		Catalog: a.catalog, Keys: use.keys, Profiles: use.profiles, Jobs: use.jobs, Reports: use.reports, Notifications: use.notifications,
 		Detection: a.detection, Views: use.views, Events: a.events, Health: a.status.health,
 		Undo: use.undo, Bouncers: a.bouncers, Crawlers: use.crawlers, Origins: use.origins,
-		Checked: use.recorded.hasChecks, Ready: a.status.ready,
+		Checked: use.recorded.hasChecks, Ready: a.status.ready, LastAnswer: a.backends.lastAnswer,
 		Node: a.settings.NodeName, Build: buildinfo.Read(),
 		CheckURL: urlOf(a.settings.TLS, a.checks), AdminURL: urlOf(a.settings.AdminTLS, a.admin),
 		Secure: a.settings.AdminTLS.Enabled(), Logger: a.log, Now: time.Now,

@@ -1,9 +1,12 @@
 package blocks
 
 import (
+	"cmp"
 	"iter"
 	"maps"
+	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/internal/keys"
@@ -66,6 +69,72 @@ func (s *Set) All(kind Kind, now time.Time) iter.Seq[*Entry] {
 			}
 		}
 	}
+}
+
+// Find returns the active entries that a filter selects, as a store does. The filter's State and
+// Key are ignored, and there are no further pages.
+func (s *Set) Find(f Filter) Page {
+	limit := f.Limit
+	if limit == 0 {
+		limit = 100
+	}
+	before := func(a, b *Entry) int { return strings.Compare(b.ID, a.ID) } // ids sort by creation
+	if f.Order == ByExpiry {
+		before = func(a, b *Entry) int {
+			return cmp.Or(cmp.Compare(expiryOrder(a), expiryOrder(b)), strings.Compare(a.ID, b.ID))
+		}
+	}
+	var page Page
+	for _, kind := range Kinds {
+		if f.Kind != "" && f.Kind != kind {
+			continue
+		}
+		for _, all := range []iter.Seq[*Entry]{s.All(kind, f.At), s.scoped(kind, f.At)} {
+			for e := range all {
+				if !f.selects(e) {
+					continue
+				}
+				page.Total++
+				at, _ := slices.BinarySearchFunc(page.Items, e, before)
+				if at == limit {
+					continue
+				}
+				page.Items = slices.Insert(page.Items[:min(len(page.Items), limit-1)], at, e)
+			}
+		}
+	}
+	if f.Uncounted {
+		page.Total = 0
+	}
+	return page
+}
+
+// scoped iterates over the active entries of a kind with a scope.
+func (s *Set) scoped(kind Kind, now time.Time) iter.Seq[*Entry] {
+	if kind == Exemption {
+		return func(func(*Entry) bool) {}
+	}
+	return s.AllScoped(now)
+}
+
+// expiryOrder sorts by expiry, permanent entries last.
+func expiryOrder(e *Entry) int64 {
+	if e.Expires.IsZero() {
+		return math.MaxInt64
+	}
+	return e.Expires.UnixMilli()
+}
+
+// selects reports whether a filter selects an active entry of its kind.
+func (f *Filter) selects(e *Entry) bool {
+	switch {
+	case f.Source != "" && e.Source != f.Source, f.Author != "" && e.Author != f.Author:
+		return false
+	case !f.Within.IsZero() && !f.Within.Covers(e.Pattern):
+		return false
+	}
+	search := strings.ToLower(f.Search)
+	return search == "" || strings.Contains(strings.ToLower(e.Pattern.String()), search) || strings.Contains(strings.ToLower(e.Reason), search)
 }
 
 func (s *Set) eachExemption(now time.Time, yield func(*Entry) bool) {

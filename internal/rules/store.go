@@ -2,9 +2,12 @@ package rules
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/etag"
+	"github.com/stint-dev/stint/internal/keys"
 )
 
 // Store keeps policies and their versions. Errors that an operator can fix are *fault.Error:
@@ -53,6 +56,13 @@ type PolicyFilter struct {
 	Order  PolicyOrder // "" means ByName
 	Cursor string      // from the previous page, empty for the first
 	Limit  int         // 1 to 1000, 0 means all
+}
+
+// Matches reports whether the name or a pattern of p contains f.Search.
+func (f *PolicyFilter) Matches(p *Policy) bool {
+	search := strings.ToLower(f.Search)
+	contains := func(text string) bool { return strings.Contains(strings.ToLower(text), search) }
+	return contains(p.Name) || slices.ContainsFunc(p.Match, func(m keys.Pattern) bool { return contains(m.String()) })
 }
 
 // PolicyPage is one page of a list. Next is the cursor of the next page, empty on the last. Total

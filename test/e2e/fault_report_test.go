@@ -24,9 +24,10 @@ what was answered.
 - **Longest gap** is the longest time in which a node gave no answer, on the machine that wrote this page. It is bounded by ` + "`--check-deadline`" + `, which is
   3 s in the rows of a Cluster.
 
-Two faults have tests of their own instead of a row: a migration that is killed before each of its statements
-(` + "`go test ./internal/sqlstore/db -run KilledAtEveryStatement`" + `), and the clock of a log in memory that steps, which the contract suite of the logs injects
-(` + "`go test ./internal/timestamplog/memlog`" + `).
+Three faults have tests of their own instead of a row: a migration that is killed before each of its statements
+(` + "`go test ./internal/sqlstore/db -run KilledAtEveryStatement`" + `);
+the clock of a log in memory that steps, which the contract suite of the logs injects (` + "`go test ./internal/timestamplog/memlog`" + `); and the pages while
+Postgres is stopped or killed (` + "`go test ./internal/adminui -run PagesWithoutDatabase`" + `).
 
 | What fails | What is done | What is promised | Answers | Degraded | Unanswered | Lost | Charged | Longest gap |
 |---|---|---|---|---|---|---|---|---|

@@ -13,6 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/etag"
+	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -96,8 +97,11 @@ func (h *Handler) policyOf(c *httpserver.Call) (*rules.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx := c.Context()
-	return h.Policies.FindPolicyByName(ctx, name)
+	p, err := h.Policies.FindPolicyByName(c.Context(), name)
+	if known, found := h.Catalog.Selector().ByName(name); found && c.Method() == http.MethodGet && fault.Is(err, fault.Unavailable) && h.Outage() != nil {
+		return known, nil
+	}
+	return p, err
 }
 
 // renderPolicy validates a draft and shows it in the editor.
@@ -124,21 +128,21 @@ func (h *Handler) renderPolicy(c *httpserver.Call, status int, p *rules.Policy, 
 	name := ""
 	if p != nil {
 		name = p.Name
-		if err = h.addVersions(ctx, c, page); err != nil {
+		if err = h.Tolerate(&page.Frame, h.addVersions(ctx, c, page)); err != nil {
 			return err
 		}
 		if !site.IsHTMX(c.Ctx) { // htmx does not show it, and asks after every key press
-			if err = addUse(ctx, h, page); err != nil {
+			if err = h.Tolerate(&page.Frame, addUse(ctx, h, page)); err != nil {
 				return err
 			}
 		}
 	}
-	all, err := h.Policies.Policies(ctx)
+	all, err := h.allPolicies(ctx, &page.Frame)
 	if err != nil {
 		return err
 	}
 	page.Total = len(all)
-	if page.Policies, err = h.policyRows(ctx, around(all, name), name); err != nil {
+	if page.Policies, err = h.policyRows(ctx, &page.Frame, around(all, name), name); err != nil {
 		return err
 	}
 	page.Toast = policyToast(c, p)

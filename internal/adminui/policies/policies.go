@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/internal/admin"
@@ -89,18 +91,18 @@ func (h *Handler) listPolicies(c *httpserver.Call) error {
 	}
 	var found rules.PolicyPage
 	err = page.List.Fill(func(cursor string) (int, int, string, error) {
-		found, err = h.Policies.FindPolicies(ctx, rules.PolicyFilter{
-			Search: page.List.Search(), Order: rules.PolicyOrder(page.List.Order()), Cursor: cursor, Limit: site.RowsPerPage,
-		})
+		found, err = h.findPolicies(ctx, &page, cursor)
 		return len(found.Items), found.Total, found.Next, err
 	})
 	if err != nil {
 		return err
 	}
-	if page.Policies, err = h.policyRows(ctx, found.Items, ""); err != nil {
+	if page.Policies, err = h.policyRows(ctx, &page.Frame, found.Items, ""); err != nil {
 		return err
 	}
-	if err = h.addSparklines(ctx, page.Policies); err != nil {
+	err = h.addSparklines(ctx, page.Policies)
+	page.Counted = page.Counted && err == nil && page.Outage == nil
+	if err = h.Tolerate(&page.Frame, err); err != nil {
 		return err
 	}
 	page.Toast = site.DoneToast(c, policiesToasts)
@@ -133,12 +135,39 @@ func (h *Handler) addSparklines(ctx context.Context, rows []policyRow) error {
 	return nil
 }
 
-// policyRows returns the rows of policies.
-func (h *Handler) policyRows(ctx context.Context, all []*rules.Policy, current string) ([]policyRow, error) {
+// findPolicies returns the policies of a page of the list. During an outage of the database they
+// are the first of those in memory, by name.
+func (h *Handler) findPolicies(ctx context.Context, page *policiesPage, cursor string) (rules.PolicyPage, error) {
+	f := rules.PolicyFilter{Search: page.List.Search(), Order: rules.PolicyOrder(page.List.Order()), Cursor: cursor, Limit: site.RowsPerPage}
+	found, err := h.Policies.FindPolicies(ctx, f)
+	if err == nil || h.Tolerate(&page.Frame, err) != nil {
+		return found, err
+	}
+	page.List.FromMemory = true
+	matching := slices.DeleteFunc(h.inMemory(), func(p *rules.Policy) bool { return !f.Matches(p) })
+	return rules.PolicyPage{Items: matching[:min(len(matching), site.RowsPerPage)], Total: len(matching)}, nil
+}
+
+// allPolicies returns all policies by name. During an outage of the database they are those in
+// memory.
+func (h *Handler) allPolicies(ctx context.Context, f *site.Frame) ([]*rules.Policy, error) {
+	all, err := h.Policies.Policies(ctx)
+	if err == nil || h.Tolerate(f, err) != nil {
+		return all, err
+	}
+	return h.inMemory(), nil
+}
+
+func (h *Handler) inMemory() []*rules.Policy {
+	return slices.SortedFunc(slices.Values(h.Catalog.Selector().Policies()), func(a, b *rules.Policy) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// policyRows returns the rows of policies, without counts during an outage of the database.
+func (h *Handler) policyRows(ctx context.Context, f *site.Frame, all []*rules.Policy, current string) ([]policyRow, error) {
 	refused := map[int64]int64{}
 	if h.Detection != nil {
 		report, err := h.Detection.Rules(ctx, h.Now().Add(-time.Hour), h.Now())
-		if err != nil {
+		if err = h.Tolerate(f, err); err != nil {
 			return nil, err
 		}
 		for _, row := range report {

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
-	"github.com/stint-dev/stint/internal/wire"
 )
 
 type errorPage struct {
@@ -21,8 +19,12 @@ type errorPage struct {
 	Head      string
 	Text      string
 	RequestID string // of the log entry with details, "" for none
-	// ChecksGoOn means that only the pages need the database that is unreachable.
+	// Away is the outage of the database that is the cause, nil for none. ChecksGoOn means that
+	// nothing fails that checks need.
+	Away       *Outage
 	ChecksGoOn bool
+	// IsChange means that a change failed, and not showing a page.
+	IsChange bool
 }
 
 // errorHeads are the headings of error pages: what did not happen.
@@ -67,7 +69,10 @@ func (s *Site) failed(c *httpserver.Call, err error) error {
 		page.RequestID = c.RequestID
 		s.Logger.Error("page failed", "request_id", c.RequestID, "method", c.Method(), "path", format.ClipLine(c.Path(), 200), "error", format.ClipLine(err.Error(), 500))
 	}
-	page.ChecksGoOn = page.Status == http.StatusServiceUnavailable && page.Nav != nil && s.checksGoOn(c)
+	if page.Status == http.StatusServiceUnavailable {
+		c.Set(fiber.HeaderRetryAfter, "1") // as problems have
+		s.explainOutage(c, &page)
+	}
 	page.Head = cmp.Or(page.Head, errorHeads[page.Status], "Failed")
 	page.Title = page.Head
 	if IsHTMX(c.Ctx) {
@@ -78,13 +83,19 @@ func (s *Site) failed(c *httpserver.Call, err error) error {
 	return s.Render(c, page.Status, "error", page)
 }
 
-// checksGoOn reports whether the database is unreachable and nothing else that checks need.
-func (s *Site) checksGoOn(c *httpserver.Call) bool {
-	if s.Ready == nil {
-		return false
+// explainOutage says on the page for an error what an outage of the database means, if there is
+// one. To somebody who is not logged in it says no more than /readyz.
+func (s *Site) explainOutage(c *httpserver.Call, page *errorPage) {
+	page.IsChange = c.Method() != http.MethodGet && c.Method() != http.MethodHead
+	page.Away, page.Outage = s.Outage(), nil // the page says more than the frame
+	if page.Away == nil {
+		return
 	}
-	failing := slices.DeleteFunc(s.Ready(c.Context()).Parts, func(p wire.Part) bool { return p.OK })
-	return len(failing) == 1 && failing[0].Name == "database"
+	if page.Nav == nil {
+		page.Away = page.Away.withoutLogin()
+	}
+	page.Head = page.Away.Head
+	page.ChecksGoOn = s.Ready == nil || checksGoOn(s.Ready(c.Context()))
 }
 
 // Missing answers a browser that requests a path without a page. It needs no login, and

@@ -31,6 +31,8 @@ type Frame struct {
 	Now     time.Time
 	// Degraded names the parts that fail, for the bottom of the side bar.
 	Degraded []string
+	// Outage is the present outage of the database, nil for none. Nothing can be changed during it.
+	Outage *Outage
 	// Silences are the active silences of notifications.
 	Silences []operations.Silence
 	// Toast describes the last change, nil for none.
@@ -62,8 +64,11 @@ func DoneToast(c *httpserver.Call, texts map[string]string) *Toast {
 type Field struct{ Name, Value string }
 
 // May reports whether the caller has an access: "read", "operate" or "admin". Buttons that the
-// caller may not use are hidden.
+// caller may not use are hidden. During an outage of the database, nobody may more than read.
 func (f Frame) May(access string) bool {
+	if f.Outage != nil && access != string(identity.Read) {
+		return false
+	}
 	return f.Principal != nil && f.Principal.May(identity.Access(access))
 }
 
@@ -94,7 +99,7 @@ func (s *Site) NewFrame(c *httpserver.Call, title, section string) Frame {
 	}
 	if !c.Principal.MustSetUpTOTP { // a user who must set it up has no other access, and sees nothing of the node
 		f.Nav = s.nav(c.Principal, section, carried)
-		f.Degraded = s.degraded(c)
+		f.Degraded, f.Outage = s.degraded(c), s.Outage()
 		if s.Silences != nil {
 			f.Silences = s.Silences()
 		}
@@ -106,7 +111,7 @@ func (s *Site) NewFrame(c *httpserver.Call, title, section string) Frame {
 
 // MayEndSilence reports whether the user may end an active silence.
 func (f Frame) MayEndSilence(s operations.Silence) bool {
-	return f.Principal != nil && f.Principal.May(operations.AccessToEndSilence(s))
+	return f.May(string(operations.AccessToEndSilence(s)))
 }
 
 // partNames describe failing parts of the node.

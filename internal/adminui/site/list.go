@@ -22,6 +22,8 @@ type List struct {
 	Shown int    // rows shown
 	Total int    // rows that the search selects
 	Next  string // the address of the next page, "" on the last
+	// FromMemory means that the database did not answer, and the rows are the first in memory.
+	FromMemory bool
 
 	orders []Order
 }
@@ -56,6 +58,9 @@ func (l *List) Fill(find func(cursor string) (shown, total int, next string, err
 // SetRows sets how many rows are shown, of how many, and the cursor of the next page.
 func (l *List) SetRows(shown, total int, next string) {
 	l.First, l.Shown, l.Total = 1, shown, total
+	if l.FromMemory {
+		return
+	}
 	if from, err := strconv.Atoi(l.Query.Get("from")); err == nil && from > 0 && l.Query.Get("cursor") != "" {
 		l.First = from
 	}
@@ -74,7 +79,7 @@ func (l *List) Order() string { return cmp.Or(l.Query.Get("order"), l.orders[0].
 func (l *List) Last() int { return l.First + l.Shown - 1 }
 
 // HasPages reports whether the list has more than this page.
-func (l *List) HasPages() bool { return l.First > 1 || l.Next != "" }
+func (l *List) HasPages() bool { return l.First > 1 || l.Shown < l.Total }
 
 // Sorted returns the value of aria-sort for a column, "" if the list is in another order.
 func (l *List) Sorted(order string) string {

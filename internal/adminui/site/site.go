@@ -39,6 +39,10 @@ type View interface {
 	Blocks() *blocks.Set
 	// Failing returns why and since when the copy is out of date, nil if it is up to date.
 	Failing() (since time.Time, err error)
+	// Loaded reports whether there is a copy.
+	Loaded() bool
+	// Unconfirmed reports whether the copy was read from a file, and from when it is.
+	Unconfirmed() (asOf time.Time, unconfirmed bool)
 }
 
 // Options configure a Site.
@@ -51,6 +55,10 @@ type Options struct {
 	// Silences returns the active silences of notifications; nil for none.
 	Silences func() []operations.Silence
 	Ready    func(context.Context) wire.Readiness // nil if nothing is reported
+	// LastAnswer returns when the database last answered this node, nil if that is not known.
+	// MaxSilence is as in httpserver.Options.
+	LastAnswer func() time.Time
+	MaxSilence time.Duration
 
 	Node, Version string
 	Logger        *slog.Logger

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/stint-dev/stint/internal/fault"
-	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
@@ -33,8 +32,7 @@ func (s *Store) FindPolicies(ctx context.Context, f rules.PolicyFilter) (page ru
 	if position == nil {
 		return page, fault.Field("order", "must be name, mode, version or updated")
 	}
-	contains, err := db.Contains(f.Search)
-	if err != nil {
+	if err := db.CheckText("search", f.Search); err != nil {
 		return page, err
 	}
 	all, err := s.Policies(ctx)
@@ -42,9 +40,7 @@ func (s *Store) FindPolicies(ctx context.Context, f rules.PolicyFilter) (page ru
 		return page, err
 	}
 	if f.Search != "" {
-		all = slices.DeleteFunc(all, func(p *rules.Policy) bool {
-			return !contains(p.Name) && !slices.ContainsFunc(p.Match, func(m keys.Pattern) bool { return contains(m.String()) })
-		})
+		all = slices.DeleteFunc(all, func(p *rules.Policy) bool { return !f.Matches(p) })
 	}
 	page.Total = len(all)
 	page.Items, page.Next, err = db.PageOf(all, string(f.Order), f.Cursor, f.Limit, position)

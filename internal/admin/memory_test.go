@@ -1,0 +1,79 @@
+package admin_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/test/storetest"
+)
+
+// While the database does not answer, pages list what the node has in memory. The list must be
+// that of the database.
+func TestEntriesInMemoryAreListedAsThoseOfTheDatabase(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	n := storetest.OpenNode(t, storetest.Migrated.SQLite(t), func() time.Time { return now })
+	add := func(kind blocks.Kind, pattern, scope, reason, author string, source blocks.Source, lasts time.Duration) {
+		t.Helper()
+		p, err := (keys.Parser{}).Pattern(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := blocks.Entry{Kind: kind, Pattern: p, Scope: scope, Reason: reason, Author: author, Source: source}
+		if lasts > 0 {
+			e.Expires = now.Add(lasts)
+		}
+		if _, err := n.Store.Entries.Add(t.Context(), audit.SystemActor("test"), blocks.Fail, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(blocks.Block, "ip:192.0.2.0/24", "", "Scraper", "maria", blocks.Manual, time.Hour)
+	add(blocks.Block, "ip:192.0.2.7", "", "repeat offender", "escalation", blocks.Automatic, 2*time.Hour)
+	add(blocks.Block, "ip:198.51.100.1", "", "an old list", "import", blocks.Imported, 0)
+	add(blocks.Block, "ip:192.0.2.7", "login", "too many failed logins", "escalation", blocks.Automatic, time.Minute)
+	add(blocks.Block, "token:Abc_*", "", "", "jo", blocks.Manual, 3*time.Hour)
+	add(blocks.Block, "token:gone", "", "expires", "jo", blocks.Manual, time.Second)
+	add(blocks.Exemption, "ip:192.0.2.9", "", "office", "maria", blocks.Manual, 0)
+	now = now.Add(2 * time.Second)
+	within, err := (keys.Parser{}).Pattern("ip:192.0.2.0/24")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, f := range map[string]blocks.Filter{
+		"all":              {},
+		"blocks":           {Kind: blocks.Block},
+		"the newest":       {Kind: blocks.Block, Limit: 2},
+		"ends soonest":     {Kind: blocks.Block, Order: blocks.ByExpiry},
+		"two that end":     {Kind: blocks.Block, Order: blocks.ByExpiry, Limit: 2},
+		"exemptions":       {Kind: blocks.Exemption},
+		"a source":         {Kind: blocks.Block, Source: blocks.Automatic},
+		"an author":        {Author: "maria"},
+		"within":           {Kind: blocks.Block, Within: within},
+		"a text, any case": {Search: "SCRAPER"},
+		"part of a key":    {Search: "abc_"},
+		"uncounted":        {Kind: blocks.Block, Uncounted: true},
+		"none":             {Search: "nothing like it"},
+	} {
+		f.At = now
+		want, err := n.Store.Entries.Find(t.Context(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := n.Catalog.Blocks().Find(f)
+		if listed(got) != listed(want) {
+			t.Errorf("%s: got %s in memory, want %s", name, listed(got), listed(want))
+		}
+	}
+}
+
+// listed returns the entries of a page in their order, and its total.
+func listed(p blocks.Page) string {
+	text := ""
+	for _, e := range p.Items {
+		text += fmt.Sprintf("%s %s %s, ", e.Kind, e.Pattern, e.Scope)
+	}
+	return text + fmt.Sprint(p.Total)
+}

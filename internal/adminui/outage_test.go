@@ -1,0 +1,139 @@
+package adminui_test
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/stint-dev/stint/internal/adminui"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+	"github.com/stint-dev/stint/test/servers"
+	"github.com/stint-dev/stint/test/storetest"
+)
+
+// outageNode returns a node on a Postgres of its own, which follows the database. Nothing below
+// the node gives up a database that does not answer.
+func outageNode(t *testing.T) (*node, *servers.PostgresServer) {
+	t.Helper()
+	server := storetest.DedicatedPostgres(t)
+	var n *node
+	n = newNodeOn(t, server.URL+"&connect_timeout=600", func(d *adminui.Deps) {
+		d.LastAnswer = func() time.Time { return db.LastAnswer(n.store.DB) }
+		d.MaxSilence = 2 * time.Second
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	go n.catalog.Run(ctx)
+	return n, server
+}
+
+// fromMemory are the pages that are shown while the database does not answer, each with a text
+// that is in memory.
+var fromMemory = map[string]string{
+	"/":                      "New automatic blocks",
+	"/blocks":                "ip:192.0.2.1",
+	"/blocks?q=Too":          "too many requests",
+	"/exemptions":            "ip:198.51.100.0/24",
+	"/policies":              `href="/policies/default"`,
+	"/policies/default":      "Version 1 is active",
+	"/key?key=ip:192.0.2.1":  "too many requests",
+	"/key?key=ip:192.0.2.99": "Notes are in the database.",
+	"/live":                  "Live",
+	"/settings":              "Settings",
+}
+
+func TestPagesWithoutDatabase(t *testing.T) {
+	for name, test := range map[string]struct{ away, back func(*servers.PostgresServer) }{
+		"stopped": {(*servers.PostgresServer).Stop, (*servers.PostgresServer).Continue},
+		"killed":  {(*servers.PostgresServer).Kill, func(s *servers.PostgresServer) { s.Restart(false) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, server := outageNode(t)
+			v, other, stranger := n.as(t, "maria"), n.as(t, "maria"), n.visitor(t)
+			v.post("/blocks", url.Values{"pattern": {"ip:192.0.2.1"}, "reason": {"too many requests"}, "for": {"24h"}}).is(http.StatusSeeOther)
+			v.post("/exemptions", url.Values{"pattern": {"ip:198.51.100.0/24"}, "reason": {"office"}, "for": {"24h"}}).is(http.StatusSeeOther)
+			v.get("/blocks").is(http.StatusOK).holds("/blocks/new").lacks("Nothing can be changed")
+			test.away(server)
+
+			// A change keeps its own time. The pages come before it gives up.
+			var refused *answer
+			changed := make(chan struct{})
+			go func() {
+				defer close(changed)
+				refused = other.post("/blocks", url.Values{"pattern": {"ip:192.0.2.2"}, "for": {"24h"}})
+			}()
+			first := v.get("/blocks")
+			select {
+			case <-changed:
+				if name == "stopped" {
+					t.Error("the page came after a change had given up")
+				}
+			default:
+			}
+			if name == "killed" { // until the node has noticed
+				servers.Await(t, "a page from memory", func() bool { first = v.get("/blocks"); return first.status == http.StatusOK })
+			}
+			first.is(http.StatusOK).holds("ip:192.0.2.1").holds("Nothing can be changed").lacks("/blocks/new").lacks(`name="only"`)
+			for path, text := range fromMemory {
+				v.get(path).is(http.StatusOK).holds(text).holds("1 policy, 1 block and 1 exemption").holds("Nothing can be changed")
+			}
+			for _, path := range []string{"/audit", "/users", "/offenders"} {
+				got := v.get(path).is(http.StatusServiceUnavailable).holds("What still works").holds("1 policy, 1 block and 1 exemption").holds("What to do")
+				if got.header.Get("Retry-After") == "" {
+					t.Errorf("GET %s: there is no Retry-After", path)
+				}
+			}
+			if got := v.get("/v1/audit").is(http.StatusServiceUnavailable); got.header.Get("Retry-After") == "" || !strings.Contains(got.body, `"code":"unavailable"`) {
+				t.Errorf("GET /v1/audit: got %v %s", got.header, got.body)
+			}
+			<-changed
+			refused.is(http.StatusServiceUnavailable).holds("nothing was changed")
+
+			// Nobody gets in without the database, and who is not in learns nothing.
+			stranger.post("/login", url.Values{"name": {"maria"}, "password": {password}}).is(http.StatusServiceUnavailable).
+				holds("No login can be verified").lacks("1 policy").lacks("/blocks")
+			stranger.http.Jar.SetCookies(mustURL(t, n.url), []*http.Cookie{{Name: "stint_session", Value: "guessed"}})
+			stranger.get("/blocks").is(http.StatusServiceUnavailable).lacks("1 policy").lacks("ip:192.0.2.1")
+
+			test.back(server)
+			servers.Await(t, "the pages are those of the database", func() bool {
+				got := v.get("/blocks")
+				return got.status == http.StatusOK && strings.Contains(got.body, "/blocks/new") && !strings.Contains(got.body, "Nothing can be changed")
+			})
+		})
+	}
+}
+
+func mustURL(t *testing.T, text string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(text)
+	must(t, err)
+	return u
+}
+
+// TestOutageScreens tests what pages look like while the database does not answer, as TestScreens
+// tests them otherwise.
+func TestOutageScreens(t *testing.T) {
+	n, server := outageNode(t)
+	n.fill(t)
+	b := newBrowser(t, n)
+	b.withAxe()
+	b.logIn("maria")
+	server.Kill()
+	b.do(chromedp.Navigate(n.url + "/"))
+	servers.Await(t, "the overview from memory", func() bool {
+		b.do(chromedp.Navigate(n.url + "/"))
+		return strings.Contains(b.text(), "Nothing can be changed")
+	})
+	for name, path := range map[string]string{
+		"": "/", "-blocks": "/blocks", "-ended": "/blocks?state=ended", "-policies": "/policies", "-policy": "/policies/default",
+		"-key": "/key?key=ip:203.0.113.94", "-error": "/audit",
+	} {
+		b.screens("outage"+name, path)
+	}
+}

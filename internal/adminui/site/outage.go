@@ -1,0 +1,106 @@
+package site
+
+import (
+	"cmp"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+// Outage describes an outage of the database: what the node has in memory, by which it decides
+// checks and from which pages are shown.
+type Outage struct {
+	Head  string    // what the database does not do
+	Since time.Time // of the last answer; zero if there was none since the node started
+	// AsOf is from when the copy is that was read from a file, because the database has not
+	// answered since the node started. It is zero for a copy that was read from the database.
+	AsOf time.Time
+	// HasCopy means that there is a copy; without one the node answers no check.
+	HasCopy                      bool
+	Policies, Blocks, Exemptions int
+}
+
+// silentHead is the headline of an outage whose error says no more.
+const silentHead = "The database does not answer"
+
+// Outage returns the present outage of the database, nil for none.
+func (s *Site) Outage() *Outage {
+	since, err := s.Catalog.Failing()
+	var last time.Time
+	if s.LastAnswer != nil {
+		last = s.LastAnswer()
+		if err == nil && time.Since(last) < cmp.Or(s.MaxSilence, httpserver.DefaultMaxSilence) {
+			return nil
+		}
+	} else if err == nil {
+		return nil
+	}
+	// The copy has failed after the last answer, unless other calls of the node are answered.
+	if since.IsZero() || last.Before(since) && !last.IsZero() {
+		since = last
+	}
+	set, asOf := s.Catalog.Blocks(), time.Time{}
+	if at, unconfirmed := s.Catalog.Unconfirmed(); unconfirmed {
+		asOf = at
+	}
+	return &Outage{
+		Head: outageHead(err), Since: since.UTC(), AsOf: asOf.UTC(), HasCopy: s.Catalog.Loaded(),
+		Policies: len(s.Catalog.Selector().Policies()), Blocks: set.Size(blocks.Block), Exemptions: set.Size(blocks.Exemption),
+	}
+}
+
+// outageHead returns what is wrong with the database according to err: "The database is damaged;
+// restore a backup".
+func outageHead(err error) string {
+	var known *fault.Error
+	if !errors.As(err, &known) || known.Code != fault.Unavailable || strings.Contains(known.Message, "in time") {
+		return silentHead
+	}
+	head, _, _ := strings.Cut(known.Message, "; nothing was changed")
+	return strings.TrimSuffix(head, ".")
+}
+
+// Tolerate returns nil if err is due to an outage of the database, which the page then shows with
+// what the node has in memory. It returns any other error unchanged.
+func (s *Site) Tolerate(f *Frame, err error) error {
+	if !fault.Is(err, fault.Unavailable) {
+		return err
+	}
+	if f.Outage == nil && f.Principal != nil {
+		f.Outage = s.Outage()
+	}
+	if f.Outage == nil || !f.Outage.HasCopy {
+		return err
+	}
+	return nil
+}
+
+// Kept describes what the node has in memory: "3 policies, 120 blocks and 2 exemptions".
+func (o *Outage) Kept() string {
+	policies := format.Number(int64(o.Policies)) + " policies"
+	if o.Policies == 1 {
+		policies = "1 policy"
+	}
+	return policies + ", " + format.Plural(o.Blocks, "block") + " and " + format.Plural(o.Exemptions, "exemption")
+}
+
+// withoutLogin returns what of an outage everybody may see, as in /readyz.
+func (o *Outage) withoutLogin() *Outage {
+	return &Outage{Head: silentHead, Since: o.Since}
+}
+
+// checksGoOn reports whether nothing fails that checks need.
+func checksGoOn(r wire.Readiness) bool {
+	for _, p := range r.Parts {
+		if !p.OK && p.Name != "database" {
+			return false
+		}
+	}
+	return r.Ready
+}
