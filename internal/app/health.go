@@ -7,16 +7,21 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/adminui"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/nodes"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
 )
 
 // health describes the parts of the installation for the overview page.
 func (s *status) health(ctx context.Context) []adminui.Part {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	const limit = 2 * time.Second
+	// ctx may have ended because the database does not answer, which says nothing about the log.
+	ofLog, cancelLog := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancelLog()
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	parts := s.nodesHealth(ctx)
-	parts = append(parts, s.logHealth(ctx), s.databaseHealth())
+	parts = append(parts, s.logHealth(ofLog), s.databaseHealth())
 	if p := s.memoryHealth(); p.Trouble != "" {
 		parts = append(parts, p)
 	}
@@ -111,6 +116,9 @@ func (s *status) databaseHealth() adminui.Part {
 		p.Name = "Database"
 	}
 	since, failing := s.catalog.Failing()
+	if last := s.backends.lastAnswer(); failing == nil && time.Since(last) >= httpserver.DefaultMaxSilence {
+		since, failing = last, context.DeadlineExceeded // the catalog waits for longer
+	}
 	refusing, refused := s.writes.failing()
 	stats := s.flusher.Stats()
 	switch {

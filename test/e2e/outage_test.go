@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 
@@ -141,6 +142,35 @@ func TestChecksContinueWhilePostgresIsStopped(t *testing.T) {
 		t.Error("checks were degraded although Redis answered")
 	}
 	l.wantChargedOnce(false)
+}
+
+// While Postgres is stopped, the overview comes from memory and does not take that for a trouble
+// of Redis.
+func TestOverviewShowsWhatFailsWhilePostgresIsStopped(t *testing.T) {
+	t.Parallel() // it waits until the node has noticed
+	s := backends{servers.Redis(t), servers.DedicatedPostgres(t)}
+	n := s.start(t, 1)[0]
+	n.awaitReady()
+	const password = "a password of the tests"
+	n.must(http.StatusCreated, post, wire.PathUsers, `{"name":"maria","role":"viewer","password":"`+password+`"}`)
+	cookie := n.logIn(t, "maria", password)
+	n.about("local:seen") // before it, the page is that of the first steps
+	overview := func() answer { return n.send(get, n.admin+"/", "", "Cookie: "+cookie) }
+	if a := overview(); a.status != http.StatusOK || strings.Contains(string(a.body), "Nothing can be changed") {
+		t.Fatalf("got %d: %s", a.status, a.body)
+	}
+	s.postgres.Stop()
+	a := overview()
+	for _, text := range []string{"Nothing can be changed until the database", "answers in "} {
+		if a.status != http.StatusOK || !strings.Contains(string(a.body), text) {
+			t.Errorf("got %d without %q: %s", a.status, text, a.body)
+		}
+	}
+	s.postgres.Continue()
+	servers.Await(t, "the overview of the database", func() bool {
+		a := overview()
+		return a.status == http.StatusOK && strings.Contains(string(a.body), "Top offenders")
+	})
 }
 
 func TestKilledPostgresLosesNoAcknowledgedWrite(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -87,15 +88,17 @@ func (s *Site) failed(c *httpserver.Call, err error) error {
 // one. To somebody who is not logged in it says no more than /readyz.
 func (s *Site) explainOutage(c *httpserver.Call, page *errorPage) {
 	page.IsChange = c.Method() != http.MethodGet && c.Method() != http.MethodHead
+	page.ChecksGoOn = s.Ready == nil || checksGoOn(s.Ready(c.Context()))
 	page.Away, page.Outage = s.Outage(), nil // the page says more than the frame
 	if page.Away == nil {
+		// The database may accept no writes, and be read.
+		page.ChecksGoOn = page.ChecksGoOn && page.Nav != nil && slices.Contains(page.Degraded, partNames["database"])
 		return
 	}
 	if page.Nav == nil {
 		page.Away = page.Away.withoutLogin()
 	}
 	page.Head = page.Away.Head
-	page.ChecksGoOn = s.Ready == nil || checksGoOn(s.Ready(c.Context()))
 }
 
 // Missing answers a browser that requests a path without a page. It needs no login, and

@@ -98,8 +98,9 @@ func (s *Site) NewFrame(c *httpserver.Call, title, section string) Frame {
 		f.Carry = append(f.Carry, Field{name, carried.Params().Get(name)})
 	}
 	if !c.Principal.MustSetUpTOTP { // a user who must set it up has no other access, and sees nothing of the node
+		f.Outage = s.Outage()
 		f.Nav = s.nav(c.Principal, section, carried)
-		f.Degraded, f.Outage = s.degraded(c), s.Outage()
+		f.Degraded = s.degraded(c, f.Outage)
 		if s.Silences != nil {
 			f.Silences = s.Silences()
 		}
@@ -121,14 +122,19 @@ var partNames = map[string]string{
 	"eviction": "Redis has evicted keys",
 }
 
-func (s *Site) degraded(c *httpserver.Call) []string {
+// degraded describes the failing parts of the node, with an outage of the database that is too
+// short for the readiness to have it.
+func (s *Site) degraded(c *httpserver.Call, o *Outage) []string {
+	var failing []string
+	if o != nil {
+		failing = append(failing, partNames["database"])
+	}
 	if s.Ready == nil {
-		return nil
+		return failing
 	}
 	ctx := c.Context()
-	var failing []string
 	for _, part := range s.Ready(ctx).Parts {
-		if part.OK {
+		if part.OK || part.Name == "database" && o != nil {
 			continue
 		}
 		text, known := partNames[part.Name]

@@ -77,7 +77,7 @@ func (s *Site) navCounts() (counts, waiting map[string]int) {
 	set := s.Catalog.Blocks()
 	counts = map[string]int{"/blocks": set.Size(blocks.Block), "/exemptions": set.Size(blocks.Exemption), "/policies": len(s.Catalog.Selector().Policies())}
 	waiting = map[string]int{}
-	if _, failing := s.Catalog.Failing(); failing != nil || s.OpenProposals == nil {
+	if s.OpenProposals == nil || s.Outage() != nil {
 		return counts, waiting
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), navTimeout)

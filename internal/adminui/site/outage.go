@@ -102,5 +102,5 @@ func checksGoOn(r wire.Readiness) bool {
 			return false
 		}
 	}
-	return r.Ready
+	return true
 }
