@@ -209,7 +209,7 @@ func TestListsAreSortedAndPagedInBrowser(t *testing.T) {
 	b.consoleIsClean()
 }
 
-// Of the blocks only the list is replaced. What stands above it must not be that of another list.
+// Of the blocks only the list is replaced. The head above it must not be that of another list.
 func TestHeadOfBlocksFollowsTheFilters(t *testing.T) {
 	n := newNode(t)
 	n.block(t, "ip:192.0.2.1", "", "", blocks.Manual, time.Hour)

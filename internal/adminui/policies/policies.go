@@ -37,15 +37,16 @@ type Handler struct {
 }
 
 func (h *Handler) Routes() []httpserver.Route {
+	presets := &presetHandler{h}
 	return []httpserver.Route{
 		h.Get("/policies", identity.Read, h.listPolicies),
 		h.Get(newPolicyPath, identity.Admin, h.showNewPolicy),
 		h.Post(newPolicyPath, identity.Admin, h.saveNewPolicy),
 		h.Post(newPolicyPath+"/draft", identity.Admin, h.showDraft),
 		h.Post(form.TryNewPath, identity.Admin, h.tryDraft),
-		h.Get(presetsPath, identity.Read, h.listPresets),
-		h.Get(presetsPath+"/:name", identity.Read, h.showPreset),
-		h.Post(presetsPath+"/:name", identity.Admin, h.applyPreset),
+		h.Get(presetsPath, identity.Read, presets.listPresets),
+		h.Get(presetsPath+"/:name", identity.Read, presets.showPreset),
+		h.Post(presetsPath+"/:name", identity.Admin, presets.applyPreset),
 		h.Get("/policies/:name", identity.Read, h.showPolicy),
 		h.Get("/policies/:name/usage", identity.Read, h.showUsage),
 		h.Post("/policies/:name", identity.Admin, h.savePolicy),

@@ -21,6 +21,9 @@ import (
 
 const presetsPath = "/presets"
 
+// presetHandler shows and applies presets.
+type presetHandler struct{ *Handler }
+
 // presetsPage shows the policy files that Stint ships, and what one would change.
 type presetsPage struct {
 	site.Frame
@@ -49,11 +52,11 @@ type presetChange struct {
 	Differences []difference
 }
 
-func (h *Handler) listPresets(c *httpserver.Call) error {
+func (h *presetHandler) listPresets(c *httpserver.Call) error {
 	return h.showPlan(c, presets.All()[0].Name)
 }
 
-func (h *Handler) showPreset(c *httpserver.Call) error {
+func (h *presetHandler) showPreset(c *httpserver.Call) error {
 	name, err := site.PathParam(c, "name")
 	if err != nil {
 		return err
@@ -61,7 +64,7 @@ func (h *Handler) showPreset(c *httpserver.Call) error {
 	return h.showPlan(c, name)
 }
 
-func (h *Handler) showPlan(c *httpserver.Call, name string) error {
+func (h *presetHandler) showPlan(c *httpserver.Call, name string) error {
 	preset, err := findPreset(name)
 	if err != nil {
 		return err
@@ -75,7 +78,7 @@ func (h *Handler) showPlan(c *httpserver.Call, name string) error {
 }
 
 // applyPreset makes the changes that the page showed. The form contains the shown states.
-func (h *Handler) applyPreset(c *httpserver.Call) error {
+func (h *presetHandler) applyPreset(c *httpserver.Call) error {
 	values, err := form.Read(c)
 	if err != nil {
 		return err
@@ -142,12 +145,12 @@ func expectedTags(values url.Values) (map[string]etag.Tag, error) {
 	return expect, nil
 }
 
-func (h *Handler) renderPreset(c *httpserver.Call, status int, preset presets.Preset, shadow bool, plan *admin.PolicyPlan, wrong string) error {
+func (h *presetHandler) renderPreset(c *httpserver.Call, status int, preset presets.Preset, shadow bool, plan *admin.PolicyPlan, wrong string) error {
 	page := presetsPage{
 		Frame: h.NewFrame(c, "Presets", "/policies"), Presets: presets.All(), Preset: preset, Changed: len(plan.Changed()), Shadow: shadow,
 		Confirm: plan.Confirm, ConfirmReason: plan.ConfirmReason, Error: wrong,
 	}
-	if err := previewTraps(h, c, &page, preset); err != nil {
+	if err := h.previewTraps(c, &page, preset); err != nil {
 		return err
 	}
 	for i := range plan.Changes {
@@ -163,7 +166,7 @@ func (h *Handler) renderPreset(c *httpserver.Call, status int, preset presets.Pr
 
 // previewTraps fills in what the traps of a preset would have caught. If the preview fails, the
 // page is shown without it.
-func previewTraps(h *Handler, c *httpserver.Call, page *presetsPage, preset presets.Preset) error {
+func (h *presetHandler) previewTraps(c *httpserver.Call, page *presetsPage, preset presets.Preset) error {
 	if !page.May("admin") || !admin.CanPreview(preset.Policies) {
 		return nil
 	}
