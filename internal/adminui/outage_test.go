@@ -35,16 +35,17 @@ func outageNode(t *testing.T) (*node, *servers.PostgresServer) {
 // fromMemory are the pages that are shown while the database does not answer, each with a text
 // that is in memory.
 var fromMemory = map[string]string{
-	"/":                      "New automatic blocks",
-	"/blocks":                "ip:192.0.2.1",
-	"/blocks?q=Too":          "too many requests",
-	"/exemptions":            "ip:198.51.100.0/24",
-	"/policies":              `href="/policies/default"`,
-	"/policies/default":      "Version 1 is active",
-	"/key?key=ip:192.0.2.1":  "too many requests",
-	"/key?key=ip:192.0.2.99": "Notes are in the database.",
-	"/live":                  "Live",
-	"/settings":              "Settings",
+	"/":                             "New automatic blocks",
+	"/blocks":                       "ip:192.0.2.1",
+	"/blocks?q=Too":                 "too many requests",
+	"/exemptions":                   "ip:198.51.100.0/24",
+	"/policies":                     `href="/policies/default"`,
+	"/policies?q=DEF&order=updated": `aria-sort="ascending"><a class="sort" id="sort-name"`,
+	"/policies/default":             "Version 1 is active",
+	"/key?key=ip:192.0.2.1":         "too many requests",
+	"/key?key=ip:192.0.2.99":        "Notes are in the database.",
+	"/live":                         "Live",
+	"/settings":                     "Settings",
 }
 
 func TestPagesWithoutDatabase(t *testing.T) {

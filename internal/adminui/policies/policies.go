@@ -145,6 +145,7 @@ func (h *Handler) findPolicies(ctx context.Context, page *policiesPage, cursor s
 		return found, err
 	}
 	page.List.FromMemory = true
+	delete(page.List.Query, "order")
 	matching := slices.DeleteFunc(h.inMemory(), func(p *rules.Policy) bool { return !f.Matches(p) })
 	return rules.PolicyPage{Items: matching[:min(len(matching), site.RowsPerPage)], Total: len(matching)}, nil
 }
