@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/oschwald/maxminddb-golang/v2"
@@ -72,6 +73,13 @@ func TestUnusableFilesAreRejectedByName(t *testing.T) {
 		if _, err := geoip.Open(dir); err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("want an error of one line with %q, got %v", name, err)
 		}
+	}
+	dir := t.TempDir()
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe.mmdb"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := geoip.Open(dir); err == nil || err.Error() != filepath.Join(dir, "pipe.mmdb")+" is not a regular file" {
+		t.Errorf("Open of a pipe: got %v", err)
 	}
 	if _, err := geoip.Open(t.TempDir()); err == nil || !strings.Contains(err.Error(), "has no file whose name ends in .mmdb") {
 		t.Errorf("Open of an empty directory: got %v", err)

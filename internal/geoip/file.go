@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/wholefile"
 )
 
 // maxFileSize bounds what is read into memory of one file.
@@ -132,7 +132,7 @@ func readFile(path, name string) (*file, error) {
 func maxLeaves(nodes uint) int { return 4 * (int(nodes) + 1) }
 
 func readBounded(path string) ([]byte, error) {
-	in, err := os.Open(path)
+	in, err := wholefile.OpenRegular(path)
 	if err != nil {
 		return nil, errors.Unwrap(err)
 	}
@@ -141,8 +141,6 @@ func readBounded(path string) ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, errors.Unwrap(err)
-	case !info.Mode().IsRegular():
-		return nil, errors.New("is not a regular file")
 	case info.Size() > maxFileSize:
 		return nil, fmt.Errorf("has more than %d MiB", maxFileSize>>20)
 	}

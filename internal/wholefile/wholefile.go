@@ -3,9 +3,11 @@
 package wholefile
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 )
 
 // MaxText bounds the files that people write or administer, such as settings and certificates.
@@ -22,16 +24,35 @@ func Read(path string, limit int) ([]byte, error) {
 	return ReadFrom(file, path, limit)
 }
 
-// ReadRegular is Read for a regular file only: reading a pipe may last for ever.
+// ReadRegular is Read for a regular file only; see OpenRegular.
 func ReadRegular(path string, limit int) ([]byte, error) {
-	info, err := os.Stat(path)
+	file, err := OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
+	defer file.Close()
+	return ReadFrom(file, path, limit)
+}
+
+// ErrNotRegular is the cause of OpenRegular's error for anything but a regular file.
+var ErrNotRegular = errors.New("is not a regular file")
+
+// OpenRegular opens a regular file for reading. It fails for a pipe, which another program can
+// hold up for ever, without waiting for a writer.
+func OpenRegular(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
 	}
-	return Read(path, limit)
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s %w", path, ErrNotRegular)
+	}
+	if err != nil {
+		_ = file.Close() // nothing was read
+		return nil, err
+	}
+	return file, nil
 }
 
 // ReadFrom is Read for a reader. It returns errors of the reader unchanged; others contain name.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stint-dev/stint/internal/wholefile"
@@ -38,7 +39,11 @@ func TestReadRefusesAFolder(t *testing.T) {
 }
 
 func TestReadRegularRefusesWhatIsNoFile(t *testing.T) {
-	for _, path := range []string{t.TempDir(), "/dev/zero"} {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{t.TempDir(), "/dev/zero", pipe} {
 		if _, err := wholefile.ReadRegular(path, 10); err == nil || err.Error() != path+" is not a regular file" {
 			t.Errorf("%s: got %v", path, err)
 		}

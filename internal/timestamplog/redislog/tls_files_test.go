@@ -151,7 +151,7 @@ func TestURLWithUnfitFilesIsRejected(t *testing.T) {
 		"no certificate":       {withFiles("rediss+cluster://:secret@example.com", cert, "", key), "both sslcert and sslkey"},
 		"an empty name":        {"rediss://:secret@example.com?sslrootcert=", "without the name of a file"},
 		"two":                  {"rediss://:secret@example.com?sslrootcert=" + cert + "&sslrootcert=" + cert, "twice"},
-		"no such file":         {withFiles("rediss://:secret@example.com", missing, "", ""), "the sslrootcert of the Redis URL: stat " + missing},
+		"no such file":         {withFiles("rediss://:secret@example.com", missing, "", ""), "the sslrootcert of the Redis URL: open " + missing},
 		"a folder":             {withFiles("rediss://:secret@example.com", "", t.TempDir(), key), "is not a regular file"},
 		"no PEM":               {withFiles("rediss://:secret@example.com", key, "", ""), "contains no certificate"},
 		"another one's key":    {withFiles("rediss+sentinel://:secret@example.com", "", cert, otherKey), "sslcert and sslkey of the Redis URL: "},
