@@ -138,6 +138,7 @@ func TestNodeWarnsOfOriginPatternsThatItsFilesDoNotKnow(t *testing.T) {
 	n.do("POST", "/v1/blocks", `{"pattern":"asn:64501","scope":"login","reason":"stuffing","expires_in":"1h"}`, 201)
 	n.geo.Follow(t.Context())
 	n.contains(n.do("GET", "/readyz", "", 200), `"name":"geoip","ok":true`)
+	n.contains(n.do("GET", "/metrics", "", 200), "\nstint_geoip_incomplete 0\n")
 	if err := os.Remove(filepath.Join(dir, "asn.mmdb")); err != nil {
 		t.Fatal(err)
 	}
@@ -146,6 +147,7 @@ func TestNodeWarnsOfOriginPatternsThatItsFilesDoNotKnow(t *testing.T) {
 		t.Errorf("without the file: got %s, want allowed", got)
 	}
 	n.contains(n.do("GET", "/readyz", "", 200), `"name":"geoip","ok":false`, "know no autonomous systems", `"ready":true`)
+	n.contains(n.do("GET", "/metrics", "", 200), "\nstint_geoip_incomplete 1\n")
 	if !strings.Contains(logs.String(), "know no autonomous systems, so that those of asn: match no address") {
 		t.Errorf("the log does not warn: %s", logs.String())
 	}

@@ -48,7 +48,10 @@ func registerMetrics(a *App) {
 	})
 	m.Registry().MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_reload_failed", Help: "1 if the settings, a certificate or a GeoIP file could not be read again; the earlier ones are in effect."},
-			func() float64 { return one(a.live.failed() || a.geo.Failed()) }))
+			func() float64 { return one(a.live.failed() || a.geo.Failed()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_geoip_incomplete",
+			Help: "1 if patterns of asn: or country: are active that this node cannot match, because its GeoIP files do not know these origins."},
+			func() float64 { return one(a.geo.Problem() != "") }))
 	for _, c := range []*certificate{a.live.checkCert, a.live.adminCert} {
 		if c != nil {
 			m.Registry().MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_certificate_expiry_timestamp_seconds",
