@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/adminui"
-	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/nodes"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
 )
@@ -115,10 +114,7 @@ func (s *status) databaseHealth() adminui.Part {
 	if s.backends.dir != nil {
 		p.Name = "Database"
 	}
-	since, failing := s.catalog.Failing()
-	if last := s.backends.lastAnswer(); failing == nil && time.Since(last) >= httpserver.DefaultMaxSilence {
-		since, failing = last, context.DeadlineExceeded // the catalog waits for longer
-	}
+	since, failing := databaseOutage(s.catalog, s.backends)
 	refusing, refused := s.writes.failing()
 	stats := s.flusher.Stats()
 	switch {

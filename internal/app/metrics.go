@@ -22,7 +22,7 @@ func (a *App) newMetrics() *metrics.Metrics {
 	return metrics.New(buildinfo.Read(), a.settings.NodeName, metrics.Gauges{
 		Outage: func() bool { return a.gate.Outage().Open() },
 		Failing: func() bool {
-			_, unreachable := a.catalog.Failing()
+			_, unreachable := databaseOutage(a.catalog, a.backends)
 			_, refusing := a.writes.failing()
 			return unreachable != nil || refusing != nil
 		},

@@ -39,7 +39,7 @@ func (s *status) ready(context.Context) wire.Readiness {
 
 // databasePart describes the database, which may refuse writes while it can be read.
 func (s *status) databasePart() wire.Part {
-	since, failing := s.catalog.Failing()
+	since, failing := databaseOutage(s.catalog, s.backends)
 	detail := "unreachable; checks go on with the last policies and blocks known, changes are refused"
 	if failing == nil {
 		since, failing = s.writes.failing()

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/geoip"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/recorder"
 )
@@ -32,6 +34,19 @@ type status struct {
 // degraded reports whether this node decides without the shared log.
 func (s *status) degraded() bool {
 	return s.gate.Outage().Open() || s.watch != nil && s.watch.state().Problem != ""
+}
+
+// databaseOutage returns since when the database has been unreachable and why, a nil error if it
+// is not. A database that hangs is taken for unreachable as soon as pages and changes do so; the
+// catalog waits for longer.
+func databaseOutage(c *catalog.Catalog, b *backends) (since time.Time, err error) {
+	if since, err = c.Failing(); err != nil {
+		return since, err
+	}
+	if last := b.lastAnswer(); time.Since(last) >= httpserver.DefaultMaxSilence {
+		return last, context.DeadlineExceeded
+	}
+	return time.Time{}, nil
 }
 
 // lastKnownAge returns a clause about the age of the policies and blocks that the node uses, ""

@@ -80,7 +80,7 @@ func sessionOf(s *Server, c *Call) (*Principal, error) {
 	if onlyReads(c) {
 		return s.o.Sessions.SessionOf(c.Context(), c.Ctx)
 	}
-	ctx, cancel := readContext(s, c.DecisionContext())
+	ctx, cancel := storeContext(s, c.DecisionContext(), true)
 	defer cancel()
 	return s.o.Sessions.SessionOf(ctx, c.Ctx)
 }

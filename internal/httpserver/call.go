@@ -97,18 +97,12 @@ const HandlerTimeout = 10 * time.Second
 
 // Context returns the context that the handler passes to stores and services. Its deadline is
 // HandlerTimeout after the first call, so that a slow upload does not use up the time of the
-// stores. That of a request that only reads ends earlier if the database answers nothing; see
-// Options.MaxSilence. It is cancelled when the handler has returned. Do not use c.Ctx.Context,
-// the context of fasthttp: fasthttp reuses it for the next request while a driver may still
-// watch it.
+// stores. It ends earlier while the database answers nothing; see Options.MaxSilence. It is
+// cancelled when the handler has returned. Do not use c.Ctx.Context, the context of fasthttp:
+// fasthttp reuses it for the next request while a driver may still watch it.
 func (c *Call) Context() context.Context {
-	if c.ctx != nil {
-		return c.ctx
-	}
-	if onlyReads(c) {
-		c.ctx, c.cancel = readContext(c.server, c.DecisionContext())
-	} else {
-		c.ctx, c.cancel = context.WithTimeout(c.DecisionContext(), HandlerTimeout)
+	if c.ctx == nil {
+		c.ctx, c.cancel = storeContext(c.server, c.DecisionContext(), onlyReads(c))
 	}
 	return c.ctx
 }
@@ -121,16 +115,17 @@ func onlyReads(c *Call) bool { return c.Method() == http.MethodGet || c.Method()
 // more often, since each node asks it for changes twice a second.
 const DefaultMaxSilence = 3 * time.Second
 
-// errSilent ends the context of a request that reads. It is a context.DeadlineExceeded, so that
+// errSilent ends the context of a request. It is a context.DeadlineExceeded, so that
 // stores report it as that.
 var errSilent = fmt.Errorf("the database answers nothing: %w", context.DeadlineExceeded)
 
-// readContext returns the context of a request that only reads. It ends after HandlerTimeout, or
-// once the database has answered nothing for Options.MaxSilence. If that was so before, it lasts
-// for a third of it, in which a database that is back answers.
-func readContext(s *Server, parent context.Context) (context.Context, context.CancelFunc) {
+// storeContext returns the context of a request. It ends after HandlerTimeout, or once the database
+// has answered nothing for Options.MaxSilence. If that was so before, it lasts for a third of it, in
+// which a database that is back answers. A change that was begun before has HandlerTimeout in any
+// case: its caller may have to find out what came of it, which takes longer than to wait.
+func storeContext(s *Server, parent context.Context, reads bool) (context.Context, context.CancelFunc) {
 	limited, cancelLimited := context.WithTimeout(parent, HandlerTimeout)
-	if s.o.LastAnswer == nil {
+	if s.o.LastAnswer == nil || !reads && !isSilent(s) {
 		return limited, cancelLimited
 	}
 	ctx, cancel := context.WithCancelCause(limited)
@@ -142,7 +137,7 @@ func readContext(s *Server, parent context.Context) (context.Context, context.Ca
 			case <-ctx.Done():
 				return
 			case <-look.C:
-				if time.Since(s.o.LastAnswer()) >= s.o.MaxSilence {
+				if isSilent(s) {
 					cancel(errSilent)
 				}
 			}
@@ -150,6 +145,9 @@ func readContext(s *Server, parent context.Context) (context.Context, context.Ca
 	})
 	return ctx, func() { cancel(nil); cancelLimited() }
 }
+
+// isSilent reports whether the database has answered nothing for Options.MaxSilence.
+func isSilent(s *Server) bool { return time.Since(s.o.LastAnswer()) >= s.o.MaxSilence }
 
 // DecisionContext returns the context for calls of the gate. It is never cancelled: the gate
 // sets its own deadline, and a caller who has disconnected is still charged, since the response

@@ -8,17 +8,21 @@ import (
 	"time"
 )
 
-func TestReadContextEndsOnceTheDatabaseIsSilent(t *testing.T) {
+func TestStoreContextEndsOnceTheDatabaseIsSilent(t *testing.T) {
 	const silence = 3 * time.Second
 	for name, test := range map[string]struct {
+		change bool
 		before time.Duration // how long ago the last answer was when the request came, 0 for never
 		every  time.Duration // how often there is an answer, 0 for no more
 		want   time.Duration
 	}{
-		"it answered before the request":         {before: 100 * time.Millisecond, want: silence},
-		"it has been silent for long":            {before: time.Hour, want: silence / 3},
-		"it has never answered":                  {want: silence / 3},
-		"it answers others and not this request": {before: 100 * time.Millisecond, every: time.Second, want: HandlerTimeout},
+		"it answered before the request":           {before: 100 * time.Millisecond, want: silence},
+		"it has been silent for long":              {before: time.Hour, want: silence / 3},
+		"it has never answered":                    {want: silence / 3},
+		"it answers others and not this request":   {before: 100 * time.Millisecond, every: time.Second, want: HandlerTimeout},
+		"a change before it is known to be silent": {change: true, before: 100 * time.Millisecond, want: HandlerTimeout},
+		"a change after it has been silent":        {change: true, before: silence, want: silence / 3},
+		"a change, and it has never answered":      {change: true, want: silence / 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -32,7 +36,7 @@ func TestReadContextEndsOnceTheDatabaseIsSilent(t *testing.T) {
 					}
 					return time.Now().Truncate(test.every)
 				}})
-				ctx, cancel := readContext(s, context.Background())
+				ctx, cancel := storeContext(s, context.Background(), !test.change)
 				defer cancel()
 				<-ctx.Done()
 				if took := time.Since(began); took != test.want {
@@ -47,10 +51,10 @@ func TestReadContextEndsOnceTheDatabaseIsSilent(t *testing.T) {
 }
 
 // A handler that has returned leaves nothing behind that watches the database.
-func TestReadContextIsReleased(t *testing.T) {
+func TestStoreContextIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // fails if a goroutine is left
 		s := New(Options{LastAnswer: time.Now})
-		ctx, cancel := readContext(s, context.Background())
+		ctx, cancel := storeContext(s, context.Background(), true)
 		cancel()
 		if !errors.Is(context.Cause(ctx), context.Canceled) {
 			t.Errorf("the cause is %v, want Canceled", context.Cause(ctx))

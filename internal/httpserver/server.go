@@ -69,7 +69,8 @@ type Options struct {
 	// nil if that is not known.
 	LastAnswer func() time.Time
 	// MaxSilence is how long the database may answer nothing until what a request reads is given
-	// up, which takes HandlerTimeout otherwise; 0 means DefaultMaxSilence.
+	// up, and changes that come after; both take HandlerTimeout otherwise. 0 means
+	// DefaultMaxSilence.
 	MaxSilence time.Duration
 	// MissingPage answers a browser that requests a path without a route on the admin listener;
 	// nil answers with a problem.

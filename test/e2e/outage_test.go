@@ -166,6 +166,12 @@ func TestOverviewShowsWhatFailsWhilePostgresIsStopped(t *testing.T) {
 			t.Errorf("got %d without %q: %s", a.status, text, a.body)
 		}
 	}
+	if n.part("database").OK {
+		t.Error("/readyz does not report what the overview does")
+	}
+	if a := n.as(get, "/metrics", ""); !strings.Contains(string(a.body), "\nstint_database_outage 1\n") {
+		t.Errorf("the metrics do not report what the overview does: %s", a.body)
+	}
 	s.postgres.Continue()
 	servers.Await(t, "the overview of the database", func() bool {
 		a := overview()
