@@ -13,6 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
+	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/storetest"
 )
@@ -115,6 +116,27 @@ func answersWhileStopped(t *testing.T, v *visitor, server *servers.PostgresServe
 	t.Error("the answers always took the time of a whole request")
 }
 
+// noWrites is a node whose database has refused writes for two hours, while it can be read.
+func noWrites(t *testing.T) *node {
+	var n *node
+	n = newNode(t, func(d *adminui.Deps) {
+		d.Ready = func(context.Context) wire.Readiness {
+			return wire.Readiness{Parts: []wire.Part{{Name: "database", Since: wire.At(n.clock.Now().Add(-2 * time.Hour))}}}
+		}
+	})
+	return n
+}
+
+func TestPagesSayThatTheDatabaseAcceptsNoWrites(t *testing.T) {
+	n := noWrites(t)
+	v := n.as(t, "maria")
+	for _, path := range []string{"/", "/blocks", "/users", "/live"} {
+		v.get(path).is(http.StatusOK).holds("The database accepts no writes.").holds(", 2 h ago").lacks("unreachable")
+	}
+	v.get("/blocks").holds("/blocks/new") // a change may succeed before the node has noticed
+	n.visitor(t).get("/login").is(http.StatusOK).lacks("accepts no writes")
+}
+
 func mustURL(t *testing.T, text string) *url.URL {
 	t.Helper()
 	u, err := url.Parse(text)
@@ -142,4 +164,14 @@ func TestOutageScreens(t *testing.T) {
 	} {
 		b.screens("outage"+name, path)
 	}
+}
+
+// TestNoWritesScreens tests what pages look like while the database can be read and not written.
+func TestNoWritesScreens(t *testing.T) {
+	n := noWrites(t)
+	n.fill(t)
+	b := newBrowser(t, n)
+	b.withAxe()
+	b.logIn("maria")
+	b.screens("no-writes", "/blocks")
 }

@@ -33,6 +33,9 @@ type Frame struct {
 	Degraded []string
 	// Outage is the present outage of the database, nil for none. Nothing can be changed during it.
 	Outage *Outage
+	// NoWrites is since when the database has accepted no writes, although it can be read; zero if
+	// it accepts them.
+	NoWrites time.Time
 	// Silences are the active silences of notifications.
 	Silences []operations.Silence
 	// Toast describes the last change, nil for none.
@@ -100,7 +103,7 @@ func (s *Site) NewFrame(c *httpserver.Call, title, section string) Frame {
 	if !c.Principal.MustSetUpTOTP { // a user who must set it up has no other access, and sees nothing of the node
 		f.Outage = s.Outage()
 		f.Nav = s.nav(c.Principal, section, carried)
-		f.Degraded = s.degraded(c, f.Outage)
+		f.Degraded, f.NoWrites = s.degraded(c, f.Outage)
 		if s.Silences != nil {
 			f.Silences = s.Silences()
 		}
@@ -117,20 +120,19 @@ func (f Frame) MayEndSilence(s operations.Silence) bool {
 
 // partNames describe failing parts of the node.
 var partNames = map[string]string{
-	"database": "The database is unreachable", "log": "The timestamp log is unreachable",
+	"database": "The database accepts no writes", "log": "The timestamp log is unreachable",
 	"policies": "Policies are not loaded yet", "listeners": "This node is shutting down",
 	"eviction": "Redis has evicted keys",
 }
 
-// degraded describes the failing parts of the node, with an outage of the database that is too
-// short for the readiness to have it.
-func (s *Site) degraded(c *httpserver.Call, o *Outage) []string {
-	var failing []string
+// degraded describes the failing parts of the node, and returns since when the database has
+// accepted no writes. During an outage it can neither be read nor written.
+func (s *Site) degraded(c *httpserver.Call, o *Outage) (failing []string, noWrites time.Time) {
 	if o != nil {
-		failing = append(failing, partNames["database"])
+		failing = append(failing, "The database is unreachable")
 	}
 	if s.Ready == nil {
-		return failing
+		return failing, noWrites
 	}
 	ctx := c.Context()
 	for _, part := range s.Ready(ctx).Parts {
@@ -141,9 +143,11 @@ func (s *Site) degraded(c *httpserver.Call, o *Outage) []string {
 		if !known {
 			text = part.Name + " fails"
 		}
-		failing = append(failing, text)
+		if failing = append(failing, text); part.Name == "database" {
+			noWrites = part.Since.UTC()
+		}
 	}
-	return failing
+	return failing, noWrites
 }
 
 // Render sends a page.
