@@ -39,6 +39,8 @@ func TestConditionMatchesEveryReadingOfAPath(t *testing.T) {
 		{"/login;x=1", "/login;x=1", true},
 		{"/a/b", "/a;x%2Fb", true},
 		{"/login", "/login%3Bx", true},
+		{"/login", "/a%2F..%2Flogin;%2Fx", true}, // the parameter has a slash only if it is decoded first
+		{"/login", "/%2Flogin;%2F..", true},
 		{"/login", "/lo;gin", false},
 		{"/api/*", "/x;/api/..", false},
 	} {
@@ -73,7 +75,7 @@ func FuzzPathsAreReadOnce(f *testing.F) {
 	f.Fuzz(func(t *testing.T, target string) {
 		escape := func(path string) string { return strings.ReplaceAll((&url.URL{Path: path}).EscapedPath(), "*", "%2A") }
 		path, others := readPath(target)
-		if path[0] != '/' || slices.Contains(others, path) || len(others) > 3 {
+		if path[0] != '/' || slices.Contains(others, path) || len(others) > 4 {
 			t.Fatalf("%q is read as %q and %q", target, path, others)
 		}
 		if again := NormalizePath(escape(path)); again != path {

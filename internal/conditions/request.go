@@ -10,8 +10,9 @@ import (
 // conditions. It is immutable. An attribute that was not sent is "", and no condition matches it.
 type Request struct {
 	values [attributeCount]string
-	// otherPaths are the path as read by programs that do not decode %2F to a slash, or that know
-	// no parameters of segments, without what is the same. Any of them may meet a condition.
+	// otherPaths are the path as read by programs that do not decode %2F to a slash, that know no
+	// parameters of segments, or that remove those before they decode, without what is the same. Any
+	// of them may meet a condition.
 	otherPaths []string
 	scope      string
 	// said are the further values by name, nil for none. The map must not be changed.
@@ -166,6 +167,9 @@ func readPath(target string) (path string, others []string) {
 	if hasSlash {
 		decoded, _ = decode(target, true)
 		add(resolve(withoutParameters(decoded)))
+		add(resolve(decoded))
+		// Tomcat removes parameters before it decodes: a %2F in one ends none.
+		decoded, _ = decode(withoutParameters(target), false)
 		add(resolve(decoded))
 	}
 	return path, others
