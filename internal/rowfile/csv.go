@@ -59,20 +59,35 @@ func readCSV[T any](from *Reader, s *Schema[T], yield func(T, error) bool) {
 		} else {
 			row, err = s.FromCSV(line, cell)
 		}
+		var wrong *RowError
+		if errors.As(err, &wrong) {
+			err = &RowError{wrong.Line, wrong.Problem + openTo(line, line+lineBreaks(record))}
+		}
 		if !yield(row, err) {
 			return
 		}
 	}
 }
 
-// badRow returns the error for a row that is not valid CSV. An open quote takes the rows behind it
-// along, which nobody would miss if only the first was named.
 func badRow(syntax *csv.ParseError) *RowError {
-	problem := "it is not valid CSV: " + strings.TrimPrefix(syntax.Err.Error(), "csv: ")
-	if syntax.Line > syntax.StartLine {
-		problem += "; its quote is open to line " + strconv.Itoa(syntax.Line) + ", and no row up to there was read"
+	return &RowError{syntax.StartLine, "it is not valid CSV: " + strings.TrimPrefix(syntax.Err.Error(), "csv: ") + openTo(syntax.StartLine, syntax.Line)}
+}
+
+// openTo says of an invalid row that it is of several lines: an open quote takes the rows behind it
+// along, which nobody would miss if only the first was named. It returns "" for a row of one line.
+func openTo(first, last int) string {
+	if first == last {
+		return ""
 	}
-	return &RowError{syntax.StartLine, problem}
+	return "; its quote is open to line " + strconv.Itoa(last) + ", and no row up to there was read"
+}
+
+// lineBreaks returns how many line breaks are in the cells of a row.
+func lineBreaks(record []string) (n int) {
+	for _, cell := range record {
+		n += strings.Count(cell, "\n")
+	}
+	return n
 }
 
 // separator guesses between the comma and the semicolon of some spreadsheets from the
