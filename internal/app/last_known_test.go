@@ -184,6 +184,10 @@ func TestNodeStartsWithoutDatabaseFromLastKnownState(t *testing.T) {
 	if status, body := n.block(t, "ip:192.0.2.2"); status != http.StatusServiceUnavailable || !strings.Contains(body, "database") {
 		t.Errorf("a change: got %d %s", status, body)
 	}
+	page, body := send(t, n.AdminAddr(), http.Header{"Cookie": {"stint_session=of-before"}}, "GET", "/", "")
+	if page.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "It has not answered since this node started.") {
+		t.Errorf("a page: got %d %s", page.StatusCode, body)
+	}
 	if n.log.Count("this node answers checks by the policies and blocks kept") != 1 {
 		t.Errorf("got the log %s", n.log)
 	}

@@ -42,7 +42,7 @@ func (s *Site) Outage() *Outage {
 		return nil
 	}
 	// The copy has failed after the last answer, unless other calls of the node are answered.
-	if since.IsZero() || last.Before(since) && !last.IsZero() {
+	if since.IsZero() || last.Before(since) && s.LastAnswer != nil {
 		since = last
 	}
 	set, asOf := s.Catalog.Blocks(), time.Time{}
