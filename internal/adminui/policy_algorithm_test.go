@@ -1,6 +1,7 @@
 package adminui_test
 
 import (
+	"compress/gzip"
 	"context"
 	"fmt"
 	"net/http"
@@ -256,6 +257,25 @@ func TestPolicyDraftIsBacktestedWithItsAlgorithmInBrowser(t *testing.T) {
 	}
 	b.audit("trial with another algorithm")
 	b.consoleIsClean()
+}
+
+// TestTrialSaysWhatOfALogWasNotTried tries a policy on a log with a line that is no request and with
+// other data behind the gzip data, which are both left out.
+func TestTrialSaysWhatOfALogWasNotTried(t *testing.T) {
+	n := newNode(t)
+	v := n.as(t, "maria")
+	var log strings.Builder
+	w := gzip.NewWriter(&log)
+	_, err := w.Write([]byte(burstLog() + "no request\n"))
+	must(t, err)
+	must(t, w.Close())
+	end := log.Len()
+	log.WriteString(burstLog())
+	v.upload("/policies/default/try", "access.log", log.String(), n.editorForm(t, 1, url.Values{"do": {"try-log"}})).is(http.StatusOK).
+		holds("of 30 requests").holds("1 of 31 lines contains no readable request.").
+		holds(fmt.Sprintf("access.log&#34;: what follows the gzip data, from byte %d on, is no gzip data and was ignored", end))
+	v.upload("/policies/default/try", "access.log", burstLog(), n.editorForm(t, 1, url.Values{"do": {"try-log"}})).is(http.StatusOK).
+		holds("of 30 requests").lacks("no readable request").lacks("was ignored")
 }
 
 func TestPolicyEditorShowsOptionsOfChosenAlgorithmOnly(t *testing.T) {
