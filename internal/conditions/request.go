@@ -11,7 +11,7 @@ import (
 type Request struct {
 	values [attributeCount]string
 	// otherPaths are the path as read by programs that do not decode %2F to a slash, that know no
-	// parameters of segments, or that remove those before they decode, without what is the same. Any
+	// parameters of segments, or that remove those after they decode, without what is the same. Any
 	// of them may meet a condition.
 	otherPaths []string
 	scope      string
@@ -161,15 +161,16 @@ func readPath(target string) (path string, others []string) {
 			others = append(others, other)
 		}
 	}
+	// Programs that know parameters remove them before they decode: a %2F in one ends none.
+	bare, _ := decode(withoutParameters(target), false)
+	path = resolve(withoutParameters(bare))
 	decoded, hasSlash := decode(target, false)
-	path = resolve(withoutParameters(decoded))
 	add(resolve(decoded))
 	if hasSlash {
+		add(resolve(bare))
+		add(resolve(withoutParameters(decoded)))
 		decoded, _ = decode(target, true)
 		add(resolve(withoutParameters(decoded)))
-		add(resolve(decoded))
-		// Tomcat removes parameters before it decodes: a %2F in one ends none.
-		decoded, _ = decode(withoutParameters(target), false)
 		add(resolve(decoded))
 	}
 	return path, others
