@@ -66,7 +66,7 @@ test-doors: setup ## Build Caddy 2.11 and Traefik 3.6 once, which takes ten minu
 	$(GO) test ./test/doors -count 1 -timeout 30m -args -built-gateways "$$(GO="$(GO)" bash scripts/build-gateways.sh)"
 
 # The packages whose tests start Redis and depend on what it does.
-redis := ./internal/algorithms ./internal/app ./internal/gate ./internal/timestamplog/... ./test/e2e ./test/upgrade
+redis := ./internal/algorithms ./internal/app ./internal/gate ./internal/redisconn ./internal/timestamplog/... ./test/e2e ./test/upgrade
 .PHONY: test-redis
 test-redis: setup ## Run the tests on another program than redis-server: make test-redis REDIS_SERVER=valkey-server
 	STINT_TEST_REDIS_SERVER="$(REDIS_SERVER)" $(GO) test -trimpath $(undebugged) -vet=off -count 1 -p 1 -timeout 30m $(redis)

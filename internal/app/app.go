@@ -32,6 +32,7 @@ import (
 	"github.com/stint-dev/stint/internal/metrics"
 	"github.com/stint-dev/stint/internal/openid"
 	"github.com/stint-dev/stint/internal/recorder"
+	"github.com/stint-dev/stint/internal/redisconn"
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/supervise"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
@@ -96,7 +97,7 @@ func New(ctx context.Context, s Settings, out, logs io.Writer) (*App, error) {
 	a.live.settings.Store(&s)
 	a.log = a.live.newLogger(s, logs)
 	a.live.log = a.log
-	redislog.LogTo(a.log)
+	redisconn.LogTo(a.log)
 	supervise.LogTo(a.log)
 	if err := a.build(ctx); err != nil {
 		a.close()

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/metrics"
-	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+	"github.com/stint-dev/stint/internal/redisconn"
 	"github.com/stint-dev/stint/internal/timestamplog/tracedlog"
 )
 
@@ -43,7 +43,7 @@ func (g *grpcDoor) build(a *App) error {
 		return nil
 	}
 	maxBatch := 0
-	if redislog.IsCluster(a.settings.RedisURL) {
+	if redisconn.TargetOf(a.settings.RedisURL).IsCluster() {
 		maxBatch = 1
 	}
 	g.server = envoy.New(envoy.Options{

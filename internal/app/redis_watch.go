@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/notify"
+	"github.com/stint-dev/stint/internal/redisconn"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
 )
 
@@ -71,7 +72,7 @@ func (w *redisWatch) start(ctx context.Context) error {
 	w.mu.Lock()
 	w.started = true
 	w.mu.Unlock()
-	if wrong := (*redislog.ConfigError)(nil); errors.As(err, &wrong) {
+	if wrong := (*redisconn.ConfigError)(nil); errors.As(err, &wrong) {
 		return fmt.Errorf("--redis-url: %s", oneLine(wrong))
 	}
 	if err == nil {
@@ -106,7 +107,7 @@ func (w *redisWatch) check(ctx context.Context) error {
 	w.observe(ctx, health)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var wrong *redislog.ConfigError
+	var wrong *redisconn.ConfigError
 	switch {
 	case err == nil:
 		if !w.passed {

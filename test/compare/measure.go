@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/stint-dev/stint/internal/redisconn"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
@@ -33,7 +34,7 @@ var (
 // measure returns the table of what each algorithm keeps and costs, on that Redis
 // with so many keys, and in memory.
 func measure(ctx context.Context, url string, keys int) (table, error) {
-	client, err := redislog.Connect(url)
+	client, err := redisconn.Connect(url)
 	if err != nil {
 		return table{}, err
 	}

@@ -27,6 +27,22 @@ const Primaries = 3
 // hashSlots is how many slots a Redis Cluster has.
 const hashSlots = 16384
 
+// ClusterOfOne returns a Redis Cluster of one server, which ends with the test. args go to it.
+func ClusterOfOne(t testing.TB, args ...string) *RedisServer {
+	t.Helper()
+	server := DedicatedRedis(t, append([]string{"--cluster-enabled", "yes"}, args...)...)
+	admin := redis.NewClient(&redis.Options{Addr: server.Addr})
+	defer admin.Close()
+	if err := admin.ClusterAddSlotsRange(t.Context(), 0, hashSlots-1).Err(); err != nil {
+		t.Fatal(err)
+	}
+	Await(t, "the Cluster has all slots", func() bool {
+		return strings.Contains(admin.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
+	})
+	server.URL = "redis+cluster://" + server.Addr
+	return server
+}
+
 // Cluster returns a Redis Cluster that ends with the test. A primary that is
 // missed for a second is replaced by its replica, and the others continue.
 // args go to every server.

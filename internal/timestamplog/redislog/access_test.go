@@ -41,7 +41,7 @@ func TestUserWithTheDocumentedRightsIsEnough(t *testing.T) {
 		wantOutage(t, ask(t.Context(), wrong, policy(t, 1, "2/1h"), address, 1).Err)
 	})
 	t.Run("in a cluster", func(t *testing.T) {
-		server := clusterOfOne(t)
+		server := servers.ClusterOfOne(t)
 		client := redis.NewClient(&redis.Options{Addr: server.Addr})
 		defer client.Close()
 		restrict(t, client, slices.Concat(minRights, minRightsInCluster))

@@ -137,7 +137,7 @@ func TestCallAboutSeveralSlotsFollowsADemotedPrimary(t *testing.T) {
 }
 
 func TestClusterThatIsDownDecidesNothing(t *testing.T) {
-	server := clusterOfOne(t)
+	server := servers.ClusterOfOne(t)
 	log, p, keys := open(t, server, redislog.Options{}), policy(t, 1, "2/1h"), tokens(0, 20)
 	wantAll(t, true, keys, askAbout(t, log, p, keys...))
 	admin := connect(t, server)
@@ -153,7 +153,7 @@ func TestClusterThatIsDownDecidesNothing(t *testing.T) {
 }
 
 func TestMinimumRightsAllowCallsAboutSeveralSlots(t *testing.T) {
-	server := clusterOfOne(t)
+	server := servers.ClusterOfOne(t)
 	admin := connect(t, server)
 	giveRights(t, admin)
 	must(t, admin.Do(t.Context(), "ACL", "SETUSER", "stint", "+cluster|slots", "+cluster|shards", "+command", "+readonly").Err())
@@ -165,7 +165,7 @@ func TestMinimumRightsAllowCallsAboutSeveralSlots(t *testing.T) {
 
 // A call about several slots fails only for the slot that no primary has.
 func TestSlotThatNobodyServesFailsAlone(t *testing.T) {
-	server := clusterOfOne(t)
+	server := servers.ClusterOfOne(t)
 	admin := connect(t, server)
 	must(t, admin.ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err())
 	var events outageEvents
@@ -220,7 +220,7 @@ end)`).Err())
 // A call about several slots and a call about one say the same about a server that refuses the user
 // the names of its logs.
 func TestMissingRightToTheKeysIsNamed(t *testing.T) {
-	server := clusterOfOne(t)
+	server := servers.ClusterOfOne(t)
 	admin := connect(t, server)
 	giveRights(t, admin)
 	must(t, admin.Do(t.Context(), "ACL", "SETUSER", "stint", "+cluster|slots", "+cluster|shards", "+command", "+readonly", "resetkeys", "~other:*").Err())

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,24 +13,8 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// clusterOfOne returns a Redis Cluster of a single node that has every slot.
-func clusterOfOne(t *testing.T) *servers.RedisServer {
-	t.Helper()
-	server := servers.DedicatedRedis(t, "--cluster-enabled", "yes")
-	admin := connect(t, server)
-	if err := admin.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
-		t.Fatal(err)
-	}
-	servers.Await(t, "the cluster is whole", func() bool {
-		return strings.Contains(admin.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
-	})
-	server.URL = strings.Replace(server.URL, "redis://", "redis+cluster://", 1)
-	server.URL = strings.TrimSuffix(server.URL, "/0")
-	return server
-}
-
 func TestContractOnACluster(t *testing.T) {
-	server := clusterOfOne(t)
+	server := servers.ClusterOfOne(t)
 	runContracts(t, func(t *testing.T) logtest.Harness {
 		h := newExpiring(t, server)
 		h.Steps, h.CrossSlot = 20, true
@@ -40,7 +23,7 @@ func TestContractOnACluster(t *testing.T) {
 }
 
 func TestDecideAllOnAClusterNeedsKeysOfOneSlot(t *testing.T) {
-	log, p := open(t, clusterOfOne(t), redislog.Options{}), policy(t, 1, "1/1h")
+	log, p := open(t, servers.ClusterOfOne(t), redislog.Options{}), policy(t, 1, "1/1h")
 	near := "token:0"
 	for n := 0; near == "token:0" || redislog.ShardOf(near) != redislog.ShardOf(address); n++ {
 		near = fmt.Sprint("token:", n)

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/stint-dev/stint/internal/escape"
 )
 
 // Health describes the servers.
@@ -51,7 +53,16 @@ const maxOffset = time.Second
 // Health examines every server that decides. If one does not answer, the error
 // matches ErrUnreachable, and the result has the others.
 func (l *Log) Health(ctx context.Context) (Health, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	h, err := healthOf(ctx, l.client, l.timeout)
+	if err != nil {
+		err = unreachable(err)
+	}
+	return h, err
+}
+
+// healthOf examines every server that decides. Its error is that of a server.
+func healthOf(ctx context.Context, client redis.UniversalClient, timeout time.Duration) (Health, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var h Health
 	var failed error // the first failure of a server
@@ -68,7 +79,7 @@ func (l *Log) Health(ctx context.Context) (Health, error) {
 		return nil // otherwise the client would not wait for the other servers
 	}
 	var err error
-	switch client := l.client.(type) {
+	switch client := client.(type) {
 	case *redis.ClusterClient:
 		err = client.ForEachMaster(ctx, ask)
 	case *redis.Client:
@@ -80,10 +91,7 @@ func (l *Log) Health(ctx context.Context) (Health, error) {
 	for _, node := range h.Nodes {
 		h.Warnings = append(h.Warnings, node.warnings()...)
 	}
-	if err = cmp.Or(err, failed); err != nil {
-		return h, unreachable(err)
-	}
-	return h, nil
+	return h, cmp.Or(err, failed)
 }
 
 func nodeHealth(ctx context.Context, client *redis.Client) (NodeHealth, error) {
@@ -105,7 +113,7 @@ func nodeHealth(ctx context.Context, client *redis.Client) (NodeHealth, error) {
 	case err == nil:
 		n.read(parseInfo(text))
 	case isRefused(err):
-		n.NoInfo = oneLine(err.Error())
+		n.NoInfo = escape.OneLine(err.Error())
 		n.readHello(ctx, client)
 	default:
 		return NodeHealth{}, err

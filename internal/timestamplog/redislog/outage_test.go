@@ -138,7 +138,7 @@ func underLoad(t *testing.T, log *redislog.Log, requests int, limit string, dist
 // everywhere runs a test on a standalone server and on a Cluster.
 func everywhere(t *testing.T, test func(*testing.T, *servers.RedisServer)) {
 	t.Run("a server", func(t *testing.T) { test(t, servers.DedicatedRedis(t)) })
-	t.Run("a cluster", func(t *testing.T) { test(t, clusterOfOne(t)) })
+	t.Run("a cluster", func(t *testing.T) { test(t, servers.ClusterOfOne(t)) })
 }
 
 func TestFunctionsFlushedUnderLoadChangeNoAnswer(t *testing.T) {
@@ -209,4 +209,42 @@ func TestReplicaIsAnOutage(t *testing.T) {
 		t.Fatal(err)
 	}
 	servers.Await(t, "a promoted replica answers", func() bool { return answers(log, p) })
+}
+
+// A server that answers but does not decide must not end an outage.
+func TestForeignAnswerEndsNoOutage(t *testing.T) {
+	server := servers.Redis(t)
+	proxy := servers.NewProxy(t, server.Addr)
+	var ended atomic.Int32
+	log, err := redislog.Open("redis://"+proxy.Addr, redislog.Options{
+		Prefix: server.Prefix, Timeout: time.Second,
+		OnOutage: func(e timestamplog.OutageEvent) {
+			if !e.Ended.IsZero() {
+				ended.Add(1)
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	p := policy(t, 1, "5/h")
+	if r := ask(t.Context(), log, p, "a", 1); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	proxy.Answer(":1\r\n")
+	for range 3 {
+		if r := ask(t.Context(), log, p, "a", 1); r.Err == nil {
+			t.Fatal("it was taken for a decision")
+		}
+	}
+	if len(log.Outages()) != 1 {
+		t.Fatal("no outage has begun")
+	}
+	time.Sleep(3 * redislog.ProbeInterval)
+	if ended.Load() != 0 {
+		t.Error("the outage ended though nothing decides")
+	}
+	proxy.Relay()
+	servers.Await(t, "the outage ends", func() bool { return len(log.Outages()) == 0 })
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/stint-dev/stint/internal/redisconn"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
@@ -57,7 +58,7 @@ type Options struct {
 // timeout. Each file has one concern.
 type Log struct {
 	client     redis.UniversalClient
-	target     target // what Open parsed
+	target     redisconn.Target // what Open parsed
 	prefix     string
 	shards     sharder
 	timeout    time.Duration
@@ -75,7 +76,7 @@ type Log struct {
 
 var _ timestamplog.Log = (*Log)(nil)
 
-// New returns the log on client. Close closes client. If Connect made client, calls end at
+// New returns the log on client. Close closes client. If redisconn.Connect made client, calls end at
 // their timeouts. No settings of a client make a request count twice.
 func New(client redis.UniversalClient, options Options) *Log {
 	l := &Log{client: client, prefix: options.Prefix, timeout: options.Timeout, maxLatency: options.MaxLatency, clock: options.Clock, requests: options.OnRequestError}
@@ -96,7 +97,7 @@ func New(client redis.UniversalClient, options Options) *Log {
 	return l
 }
 
-// Open returns the log on the Redis that url names in the syntax of Connect. It does not wait
+// Open returns the log on the Redis that url names in the syntax of redisconn.Connect. It does not wait
 // for Redis to answer. The error says what is wrong with the URL or the prefix.
 func Open(url string, options Options) (*Log, error) {
 	if options.Prefix != "" {
@@ -104,12 +105,12 @@ func Open(url string, options Options) (*Log, error) {
 			return nil, err
 		}
 	}
-	client, err := Connect(url)
+	client, err := redisconn.Connect(url)
 	if err != nil {
 		return nil, err
 	}
 	l := New(client, options)
-	l.target = targetOf(url)
+	l.target = redisconn.TargetOf(url)
 	return l, nil
 }
 

@@ -2,10 +2,12 @@ package redislog_test
 
 import (
 	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/stint-dev/stint/internal/redisconn"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
 	"github.com/stint-dev/stint/internal/timestamplog/refusalcache"
 	"github.com/stint-dev/stint/test/logtest"
@@ -14,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) {
 	// Do not log a line for each server that is killed on purpose.
-	redislog.LogTo(slog.New(slog.DiscardHandler))
+	redisconn.LogTo(slog.New(slog.DiscardHandler))
 	servers.Main(m)
 }
 
@@ -33,7 +35,7 @@ func open(t testing.TB, server *servers.RedisServer, options redislog.Options) *
 // connect returns a client for what a test does directly on server.
 func connect(t testing.TB, server *servers.RedisServer) redis.UniversalClient {
 	t.Helper()
-	client, err := redislog.Connect(server.URL)
+	client, err := redisconn.Connect(server.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,4 +64,13 @@ func TestContractBehindTheRefusalCache(t *testing.T) {
 		h.Log = refusalcache.New(h.Log, refusalcache.Options{Now: logtest.Steady(h.Clock, refusalcache.MaxAge)})
 		return h
 	})
+}
+
+func TestPrefixCannotCreateAHashTag(t *testing.T) {
+	for _, prefix := range []string{"a{b}", "{", "a b", "a\n", strings.Repeat("a", 65)} {
+		if log, err := redislog.Open("redis://127.0.0.1", redislog.Options{Prefix: prefix}); err == nil {
+			log.Close()
+			t.Errorf("the prefix %q was taken", prefix)
+		}
+	}
 }

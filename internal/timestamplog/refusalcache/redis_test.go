@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/redisconn"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
@@ -18,7 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	redislog.LogTo(slog.New(slog.DiscardHandler))
+	redisconn.LogTo(slog.New(slog.DiscardHandler))
 	servers.Main(m)
 }
 

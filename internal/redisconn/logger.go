@@ -1,4 +1,4 @@
-package redislog
+package redisconn
 
 import (
 	"context"

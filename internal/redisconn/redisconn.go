@@ -1,4 +1,6 @@
-package redislog
+// Package redisconn connects to the Redis that a URL names: one server, the primary that Sentinels
+// know, or a Cluster. It bounds the replies, and explains failures by the URL.
+package redisconn
 
 import (
 	"context"

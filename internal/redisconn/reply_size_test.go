@@ -1,13 +1,10 @@
-package redislog_test
+package redisconn_test
 
 import (
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
-	"github.com/stint-dev/stint/internal/timestamplog"
-	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+	"github.com/stint-dev/stint/internal/redisconn"
 	"github.com/stint-dev/stint/test/servers"
 )
 
@@ -32,15 +29,10 @@ func TestAnnouncedLengthAllocatesNoMemory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			proxy := servers.NewProxy(t, server.Addr)
-			client, err := redislog.Connect("redis://" + proxy.Addr)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer client.Close()
-			if err := client.Ping(t.Context()).Err(); err != nil {
-				t.Fatal(err)
-			}
+			client := connect(t, "redis://"+proxy.Addr)
+			must(t, client.Ping(t.Context()).Err())
 			proxy.Answer(reply)
+			var err error
 			for range 3 { // the second reply is read with the next command
 				if err = client.Do(t.Context(), "ECHO", "a").Err(); err != nil {
 					break
@@ -68,47 +60,9 @@ func TestRepliesOfEveryKindFit(t *testing.T) {
 		// The last reply must be refused, which shows that the ends of all others were found.
 		all := strings.Repeat(reply, 3) + "*99999999\r\n"
 		for _, size := range []int{1, 2, 7, 4096} {
-			if at := redislog.FirstUnfit(all, size); at != (len(all)-1)/size*size {
+			if at := redisconn.FirstUnfit(all, size); at != (len(all)-1)/size*size {
 				t.Errorf("%.40q in pieces of %d: refused at byte %d of %d", reply, size, at, len(all))
 			}
 		}
 	}
-}
-
-// A server that answers but does not decide must not end an outage.
-func TestForeignAnswerEndsNoOutage(t *testing.T) {
-	server := servers.Redis(t)
-	proxy := servers.NewProxy(t, server.Addr)
-	var ended atomic.Int32
-	log, err := redislog.Open("redis://"+proxy.Addr, redislog.Options{
-		Prefix: server.Prefix, Timeout: time.Second,
-		OnOutage: func(e timestamplog.OutageEvent) {
-			if !e.Ended.IsZero() {
-				ended.Add(1)
-			}
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
-	p := policy(t, 1, "5/h")
-	if r := ask(t.Context(), log, p, "a", 1); r.Err != nil {
-		t.Fatal(r.Err)
-	}
-	proxy.Answer(":1\r\n")
-	for range 3 {
-		if r := ask(t.Context(), log, p, "a", 1); r.Err == nil {
-			t.Fatal("it was taken for a decision")
-		}
-	}
-	if len(log.Outages()) != 1 {
-		t.Fatal("no outage has begun")
-	}
-	time.Sleep(3 * redislog.ProbeInterval)
-	if ended.Load() != 0 {
-		t.Error("the outage ended though nothing decides")
-	}
-	proxy.Relay()
-	servers.Await(t, "the outage ends", func() bool { return len(log.Outages()) == 0 })
 }

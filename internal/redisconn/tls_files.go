@@ -1,4 +1,4 @@
-package redislog
+package redisconn
 
 import (
 	"crypto/tls"
@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 
+	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/wholefile"
 )
 
@@ -89,5 +90,5 @@ func (f tlsFiles) configure(config *tls.Config) (*tls.Config, error) {
 }
 
 func fileError(option string, err error) error {
-	return fmt.Errorf("the %s of the Redis URL: %s", option, oneLine(err.Error()))
+	return fmt.Errorf("the %s of the Redis URL: %s", option, escape.OneLine(err.Error()))
 }

@@ -1,4 +1,4 @@
-package redislog_test
+package redisconn_test
 
 import (
 	"net"
@@ -8,57 +8,49 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
-
-	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+	"github.com/stint-dev/stint/internal/redisconn"
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// tlsEndpoint is what listens for TLS of a server, with a certificate that nobody has signed.
-type tlsEndpoint struct {
-	address   string
+// tlsServer is a server with an endpoint for TLS, with a certificate that nobody has signed.
+type tlsServer struct {
+	*servers.RedisServer
+	address   string // the endpoint for TLS
 	cert, key string // files
-	admin     redis.UniversalClient
 }
 
-// overTLS starts a server with an endpoint for TLS.
-func overTLS(t *testing.T, args ...string) tlsEndpoint {
+// overTLS starts a server with an endpoint for TLS, as start does without one.
+func overTLS(t *testing.T, start func(testing.TB, ...string) *servers.RedisServer, args ...string) tlsServer {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	e := tlsEndpoint{address: l.Addr().String()}
+	s := tlsServer{address: l.Addr().String()}
 	l.Close()
-	_, port, err := net.SplitHostPort(e.address)
+	_, port, err := net.SplitHostPort(s.address)
 	must(t, err)
-	e.cert, e.key = servers.Certificate(t, t.TempDir())
-	args = append([]string{"--tls-port", port, "--tls-cert-file", e.cert, "--tls-key-file", e.key, "--tls-ca-cert-file", e.cert}, args...)
-	e.admin = connect(t, servers.DedicatedRedis(t, args...))
-	return e
+	s.cert, s.key = servers.Certificate(t, t.TempDir())
+	s.RedisServer = start(t, append([]string{"--tls-port", port, "--tls-cert-file", s.cert, "--tls-key-file", s.key, "--tls-ca-cert-file", s.cert}, args...)...)
+	return s
+}
+
+// redisOverTLS starts a server of its own with an endpoint for TLS.
+func redisOverTLS(t *testing.T, args ...string) tlsServer {
+	t.Helper()
+	return overTLS(t, servers.DedicatedRedis, args...)
 }
 
 // clusterOverTLS starts a Cluster of one server with an endpoint for TLS.
-func clusterOverTLS(t *testing.T, args ...string) tlsEndpoint {
+func clusterOverTLS(t *testing.T, args ...string) tlsServer {
 	t.Helper()
-	e := overTLS(t, append(args, "--cluster-enabled", "yes", "--tls-cluster", "yes")...)
-	must(t, e.admin.ClusterAddSlotsRange(t.Context(), 0, 16383).Err())
-	servers.Await(t, "the Cluster has all slots", func() bool {
-		return strings.Contains(e.admin.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
-	})
-	return e
+	return overTLS(t, servers.ClusterOfOne, append(args, "--tls-cluster", "yes")...)
 }
 
 func TestConnectUsesTLSAndVerifiesTheCertificate(t *testing.T) {
-	tls := overTLS(t, "--tls-auth-clients", "no").address
-	p := policy(t, 1, "2/1h")
-	trusting := openURL(t, "rediss://"+tls+"/0?dial_timeout=20s&skip_verify=true")
-	if r := ask(t.Context(), trusting, p, address, 1); r.Err != nil || !r.Allowed {
-		t.Errorf("over TLS: %+v", r)
-	}
-	strict := openURL(t, "rediss://"+tls+"/0?dial_timeout=20s")
-	r := ask(t.Context(), strict, p, address, 1)
-	wantOutage(t, r.Err)
-	if !strings.Contains(r.Err.Error(), "certificate") {
-		t.Errorf("a certificate that nobody vouches for: %v", r.Err)
+	server := redisOverTLS(t, "--tls-auth-clients", "no")
+	must(t, ping(t, "rediss://"+server.address+"/0?dial_timeout=20s&skip_verify=true"))
+	err := ping(t, "rediss://"+server.address+"/0?dial_timeout=20s")
+	if err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("a certificate that nobody vouches for: %v", err)
 	}
 }
 
@@ -76,9 +68,8 @@ func withFiles(rawURL, root, cert, key string) string {
 func TestURLNamesTheAuthorityAndACertificateOfItsOwn(t *testing.T) {
 	ownCert, ownKey := servers.Certificate(t, t.TempDir())
 	otherCert, otherKey := servers.Certificate(t, t.TempDir())
-	server := overTLS(t, "--tls-ca-cert-file", ownCert)
-	_, err := check(t, withFiles("rediss://"+server.address+"/0", server.cert, ownCert, ownKey), redislog.CheckOptions{})
-	must(t, err)
+	server := redisOverTLS(t, "--tls-ca-cert-file", ownCert)
+	must(t, ping(t, withFiles("rediss://"+server.address+"/0", server.cert, ownCert, ownKey)))
 	for name, test := range map[string]struct{ url, want string }{
 		"no authority":               {withFiles("rediss://"+server.address, "", ownCert, ownKey), "?sslrootcert=FILE"},
 		"another authority":          {withFiles("rediss://"+server.address, otherCert, ownCert, ownKey), "certificate cannot be verified"},
@@ -86,14 +77,12 @@ func TestURLNamesTheAuthorityAndACertificateOfItsOwn(t *testing.T) {
 		"a certificate it knows not": {withFiles("rediss://"+server.address, server.cert, otherCert, otherKey), "tls-ca-cert-file"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := check(t, test.url, redislog.CheckOptions{})
-			wantConfigError(t, err, test.want)
+			wantExplained(t, test.url, test.want)
 		})
 	}
 	t.Run("in a Cluster", func(t *testing.T) {
 		server := clusterOverTLS(t, "--tls-ca-cert-file", ownCert)
-		_, err := check(t, withFiles("rediss+cluster://"+server.address, server.cert, ownCert, ownKey), redislog.CheckOptions{})
-		must(t, err)
+		must(t, ping(t, withFiles("rediss+cluster://"+server.address, server.cert, ownCert, ownKey)))
 	})
 }
 
@@ -108,35 +97,33 @@ func TestCertificateMayBeForTheServersOwnNameOrForThatOfTheURL(t *testing.T) {
 		"rediss+cluster://127.0.0.1:1?addr=localhost:" + port,
 		"rediss+cluster://localhost:1?addr=" + server.address,
 	} {
-		_, err := check(t, url+"&sslrootcert="+cert, redislog.CheckOptions{})
-		must(t, err)
+		must(t, ping(t, url+"&sslrootcert="+cert))
 	}
-	_, err = check(t, "rediss+cluster://"+server.address+"?sslrootcert="+cert, redislog.CheckOptions{})
-	wantConfigError(t, err, "certificate cannot be verified")
+	wantExplained(t, "rediss+cluster://"+server.address+"?sslrootcert="+cert, "certificate cannot be verified")
 }
 
 func TestNewConnectionsUseNewFiles(t *testing.T) {
 	own, root := t.TempDir(), filepath.Join(t.TempDir(), "root.pem")
 	ownCert, ownKey := servers.Certificate(t, own)
-	server := overTLS(t, "--tls-ca-cert-file", ownCert)
+	server := redisOverTLS(t, "--tls-ca-cert-file", ownCert)
 	replace := func(from, to string) {
 		text, err := os.ReadFile(from)
 		must(t, err)
 		must(t, os.WriteFile(to, text, 0o600))
 	}
 	replace(server.cert, root)
-	log := openURL(t, withFiles("rediss://"+server.address+"/0", root, ownCert, ownKey)+"&dial_timeout=20s")
-	p := policy(t, 1, "100/1h")
-	must(t, ask(t.Context(), log, p, address, 1).Err)
+	client := connect(t, withFiles("rediss://"+server.address+"/0", root, ownCert, ownKey)+"&dial_timeout=20s")
+	must(t, client.Ping(t.Context()).Err())
 
 	newCert, newKey := servers.Certificate(t, t.TempDir())
 	servers.Certificate(t, own)
 	replace(newCert, root)
-	must(t, server.admin.Do(t.Context(), "config", "set",
+	admin := connect(t, server.URL)
+	must(t, admin.Do(t.Context(), "config", "set",
 		"tls-cert-file", newCert, "tls-key-file", newKey, "tls-ca-cert-file", ownCert).Err())
-	must(t, server.admin.ClientKillByFilter(t.Context(), "TYPE", "normal", "SKIPME", "yes").Err())
-	servers.Await(t, "Redis decides over a new connection", func() bool {
-		return ask(t.Context(), log, p, address, 1).Err == nil
+	must(t, admin.ClientKillByFilter(t.Context(), "TYPE", "normal", "SKIPME", "yes").Err())
+	servers.Await(t, "Redis answers over a new connection", func() bool {
+		return client.Ping(t.Context()).Err() == nil
 	})
 }
 
@@ -158,7 +145,7 @@ func TestURLWithUnfitFilesIsRejected(t *testing.T) {
 		"an option that is no": {withFiles("rediss://:secret@example.com", cert, "", "") + "&sslmode=secret", "option that does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			client, err := redislog.Connect(test.url)
+			client, err := redisconn.Connect(test.url)
 			if err == nil {
 				client.Close()
 				t.Fatal("the URL was accepted")
@@ -168,7 +155,5 @@ func TestURLWithUnfitFilesIsRejected(t *testing.T) {
 			}
 		})
 	}
-	client, err := redislog.Connect(withFiles("rediss+sentinel://example.com", cert, cert, key) + "&master_name=m")
-	must(t, err)
-	client.Close()
+	connect(t, withFiles("rediss+sentinel://example.com", cert, cert, key)+"&master_name=m")
 }

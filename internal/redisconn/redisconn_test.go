@@ -1,13 +1,37 @@
-package redislog_test
+package redisconn_test
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+	"github.com/stint-dev/stint/internal/redisconn"
+	"github.com/stint-dev/stint/test/servers"
 )
+
+func TestMain(m *testing.M) {
+	// Do not log a line for each connection that fails on purpose.
+	redisconn.LogTo(slog.New(slog.DiscardHandler))
+	servers.Main(m)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// connect returns a client of a URL.
+func connect(t testing.TB, url string) redis.UniversalClient {
+	t.Helper()
+	client, err := redisconn.Connect(url)
+	must(t, err)
+	t.Cleanup(func() { client.Close() })
+	return client
+}
 
 func TestConnectAcceptsEveryKindOfURL(t *testing.T) {
 	for _, url := range []string{
@@ -17,7 +41,7 @@ func TestConnectAcceptsEveryKindOfURL(t *testing.T) {
 		"rediss+sentinel://example.com?master_name=main",
 		"redis+cluster://example.com:7000?addr=b.example.com:7000", "rediss+cluster://user:secret@example.com",
 	} {
-		client, err := redislog.Connect(url)
+		client, err := redisconn.Connect(url)
 		if err != nil {
 			t.Errorf("%s: %v", url, err)
 			continue
@@ -62,7 +86,7 @@ func TestConnectExplainsABadURLWithoutRepeatingIt(t *testing.T) {
 		"redis+cluster://:secret@example.com/1":               "no numbered databases",
 		"redis+cluster://example.com?secret=1":                "option",
 	} {
-		client, err := redislog.Connect(url)
+		client, err := redisconn.Connect(url)
 		if err == nil {
 			client.Close()
 			t.Errorf("%q was taken", url)
@@ -70,15 +94,6 @@ func TestConnectExplainsABadURLWithoutRepeatingIt(t *testing.T) {
 		}
 		if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v, want %q in it and nothing of the URL", url, err, want)
-		}
-	}
-}
-
-func TestPrefixCannotCreateAHashTag(t *testing.T) {
-	for _, prefix := range []string{"a{b}", "{", "a b", "a\n", strings.Repeat("a", 65)} {
-		if log, err := redislog.Open("redis://127.0.0.1", redislog.Options{Prefix: prefix}); err == nil {
-			log.Close()
-			t.Errorf("the prefix %q was taken", prefix)
 		}
 	}
 }

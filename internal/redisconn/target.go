@@ -1,4 +1,4 @@
-package redislog
+package redisconn
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/stint-dev/stint/internal/escape"
 )
 
 // kind is the type of Redis deployment that a URL names.
@@ -18,27 +20,24 @@ const (
 	cluster    kind = "redis+cluster"
 )
 
-// target is the content of a URL without its secrets. The zero value is an unknown target.
-type target struct {
+// Target is the content of a URL without its secrets. The zero value is an unknown target.
+type Target struct {
 	kind  kind
 	tls   bool
 	files tlsFiles
 	addrs []string // host:port; those of the Sentinels, if any; none for a Unix socket
 }
 
-// IsCluster reports whether a URL that Connect accepts names a Redis Cluster.
-func IsCluster(rawURL string) bool { return targetOf(rawURL).kind == cluster }
-
-// targetOf parses a URL that Connect has accepted.
-func targetOf(rawURL string) target {
+// TargetOf parses a URL that Connect has accepted.
+func TargetOf(rawURL string) Target {
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		return target{}
+		return Target{}
 	}
 	scheme, suffix, _ := strings.Cut(u.Scheme, "+")
-	t := target{kind: standalone, tls: scheme == "rediss"}
+	t := Target{kind: standalone, tls: scheme == "rediss"}
 	if t.files, _, err = cutTLSFiles(u); err != nil {
-		return target{}
+		return Target{}
 	}
 	if scheme == "unix" {
 		return t
@@ -59,8 +58,23 @@ func targetOf(rawURL string) target {
 	return t
 }
 
+// IsCluster reports whether t is a Redis Cluster.
+func (t Target) IsCluster() bool { return t.kind == cluster }
+
+// CheckMode returns what is wrong with the URL if the server of an address is in that redis_mode,
+// nil for nothing.
+func (t Target) CheckMode(address, mode string) *ConfigError {
+	switch {
+	case mode == "sentinel":
+		return configErrorf("the server %s is a Sentinel, which holds no data; write %s with ?master_name=", address, Target{kind: sentinel}.scheme(t.tls))
+	case mode == "cluster" && t.kind != cluster && t.kind != "":
+		return configErrorf("the server %s belongs to a Cluster; write %s", address, Target{kind: cluster}.scheme(t.tls))
+	}
+	return nil
+}
+
 // scheme returns the URL's scheme, with TLS or without.
-func (t target) scheme(withTLS bool) string {
+func (t Target) scheme(withTLS bool) string {
 	if withTLS {
 		return strings.Replace(string(t.kind), "redis", "rediss", 1) + "://"
 	}
@@ -74,13 +88,13 @@ const handshakeTimeout = 2 * time.Second
 // mismatch returns the error to show if a server speaks TLS and the URL does not say so, or the
 // other way round. Such a server closes the connection or does not answer, and so only looks
 // unreachable. mismatch returns nil if no server shows a mismatch.
-func (t target) mismatch(ctx context.Context) *ConfigError {
+func (t Target) mismatch(ctx context.Context) *ConfigError {
 	for _, addr := range t.addrs {
 		switch {
 		case t.tls && speaksPlainly(ctx, addr):
-			return &ConfigError{"it speaks no TLS; write " + t.scheme(false) + ", or name its TLS port"}
+			return t.speaksNoTLS()
 		case !t.tls && speaksTLS(ctx, addr):
-			return &ConfigError{"it speaks TLS; write " + t.scheme(true)}
+			return configErrorf("it speaks TLS; write %s", t.scheme(true))
 		case t.tls:
 			if alert := t.alertOf(ctx, addr); alert != "" {
 				return t.refusesTLS(alert)
@@ -113,8 +127,13 @@ func speaksPlainly(ctx context.Context, addr string) bool {
 // error's type is not exported.
 const tlsAlert = "remote error: tls: "
 
+// speaksNoTLS returns the error for a server without TLS.
+func (t Target) speaksNoTLS() *ConfigError {
+	return configErrorf("it speaks no TLS; write %s, or name its TLS port", t.scheme(false))
+}
+
 // refusesTLS returns the error for a server that ended a connection with an alert.
-func (t target) refusesTLS(alert string) *ConfigError {
+func (t Target) refusesTLS(alert string) *ConfigError {
 	hint := ""
 	switch {
 	case strings.Contains(alert, "certificate required"):
@@ -122,13 +141,13 @@ func (t target) refusesTLS(alert string) *ConfigError {
 	case t.files.cert != "" && strings.Contains(alert, "certificate"):
 		hint = "; Redis must accept the certificate of sslcert, by an authority of its tls-ca-cert-file"
 	}
-	return &ConfigError{"it refuses the TLS connection (" + oneLine(alert) + ")" + hint}
+	return configErrorf("it refuses the TLS connection (%s)%s", escape.OneLine(alert), hint)
 }
 
 // alertOf returns the alert with which a server ends a connection on which nothing is sent, ""
 // for none. Since TLS 1.3 a client that sends at once may find the connection reset before it has
 // read the alert that its certificate is missing.
-func (t target) alertOf(ctx context.Context, addr string) string {
+func (t Target) alertOf(ctx context.Context, addr string) string {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	config, err := t.files.configure(&tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12})
