@@ -97,6 +97,7 @@ func (s *scratch) reserveOwn(ctx context.Context, g *Gate, refused bool) error {
 		}
 		into.requests, into.asked = append(into.requests, s.requests[i]), append(into.asked, a)
 	}
+	further.refuseWaits()
 	g.askLog(ctx, &further)
 	own.until = further.until
 	return g.askAll(ctx, &own, refused || !further.allows())
@@ -134,7 +135,7 @@ func (s *scratch) askApart(ctx context.Context, g *Gate) {
 		if r.Uncharged && s.asked[i].policy.Derived != nil {
 			r.MaxWait = 0 // so that it reserves nothing at its own time
 		}
-		r.Peek, r.Uncharged = r.Peek || !r.ChargeAlways, false
+		r.Peek = r.Peek || !r.ChargeAlways
 	}
 	g.askLog(ctx, s)
 	refusing, rest := scratch{until: s.until}, scratch{until: s.until}

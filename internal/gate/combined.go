@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/stint-dev/stint/internal/fault"
@@ -177,10 +176,6 @@ func (s *scratch) askUncharged(ctx context.Context, g *Gate) (refused bool) {
 		rest++
 	}
 	s.requests, s.asked = s.requests[:rest], s.asked[:rest]
-	asked := slices.Clone(uncharged.requests)
-	for i := range uncharged.requests {
-		uncharged.requests[i].Uncharged, uncharged.requests[i].Peek = false, true // askLog would leave out the wait
-	}
 	g.askLog(ctx, &uncharged)
 	s.until = uncharged.until
 	for i, a := range uncharged.asked {
@@ -192,7 +187,7 @@ func (s *scratch) askUncharged(ctx context.Context, g *Gate) (refused bool) {
 		}
 	}
 	if longest >= 0 {
-		s.requests, s.asked = append(s.requests, asked[longest]), append(s.asked, uncharged.asked[longest])
+		s.requests, s.asked = append(s.requests, uncharged.requests[longest]), append(s.asked, uncharged.asked[longest])
 	}
 	return refused
 }
@@ -282,6 +277,7 @@ func (g *Gate) askShadows(ctx context.Context, s *scratch, decisions []Decision)
 	for i := range decisions {
 		s.askShadows(&decisions[i])
 	}
+	s.refuseWaits()
 	g.askLog(ctx, s)
 }
 

@@ -132,6 +132,7 @@ func (s *scratch) queue(i int, d *Decision) {
 
 // askQueued decides what was queued in s.
 func (s *scratch) askQueued(ctx context.Context, g *Gate, decisions []Decision, errs []error) {
+	s.refuseWaits()
 	g.askLog(ctx, s)
 	if len(s.preceded) > 0 {
 		g.askPreceded(ctx, s, decisions)

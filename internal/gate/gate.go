@@ -260,11 +260,11 @@ func (s *scratch) ask(d *Decision, p *rules.Policy, shadow bool) {
 	if p.IsReported() {
 		r.Cost, r.ID, r.ChargeAlways, r.Uncharged = 1, "", false, true
 	}
-	isCharged := p.Rules.Distinct() != "" && !p.IsReported()
-	if isCharged {
+	chargesValue := p.Rules.Distinct() != "" && !p.IsReported()
+	if chargesValue {
 		s.nameValue(r, p.Rules.ValueOf(d.Check.Request, nil))
 	}
-	if !p.Options.CountRefused && !isCharged && (p.Derived == nil || !shadow) { // no reservation is possible there; a shadow policy then decides at once
+	if !p.Options.CountRefused && !chargesValue && (p.Derived == nil || !shadow) { // no reservation is possible there; a shadow policy then decides at once
 		r.MaxWait = d.Check.MaxWait.Milliseconds()
 	}
 	s.asked = append(s.asked, a)
@@ -278,6 +278,16 @@ func (s *scratch) nameValue(r *timestamplog.Request, value string) {
 		return
 	}
 	r.Value = presentSigner(s.gate).valueOf(value)
+}
+
+// refuseWaits makes the uncharged requests of s be refused instead of having to wait: each is
+// asked on its own, so nothing would be reserved for the time for which it would be allowed.
+func (s *scratch) refuseWaits() {
+	for i := range s.requests {
+		if r := &s.requests[i]; r.Uncharged {
+			r.MaxWait = 0
+		}
+	}
 }
 
 // askLog fills in the log's results, or what each policy answers without the log.
@@ -303,12 +313,8 @@ func (g *Gate) askLog(ctx context.Context, s *scratch) {
 // startAsking prepares the requests for Log.Decide, and memory for the results.
 func (s *scratch) startAsking() {
 	s.results = append(s.results[:0], make([]timestamplog.Result, len(s.requests))...)
-	for i := range s.requests {
-		r, a := &s.requests[i], s.asked[i]
-		if r.Uncharged {
-			r.Uncharged, r.Peek, r.MaxWait = !a.decision.Check.Peek, true, 0
-		}
-		if r.Detail && !a.shadow {
+	for i, a := range s.asked {
+		if s.requests[i].Detail && !a.shadow {
 			s.results[i].States = a.decision.room
 		}
 	}

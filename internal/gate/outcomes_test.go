@@ -261,8 +261,10 @@ func TestBatchMayHaveOneDeadline(t *testing.T) {
 }
 
 func TestRefusalsOfAFullOutcomePolicyAreCached(t *testing.T) {
-	n, _ := newRemoteNode(t, policy(t, 1, "default", "*", "9/m"), policy(t, 2, "guessing", "*", "1/m", counts("login_failed")))
-	n.deadline = time.Hour
+	onEveryLog(t, testRefusalsAreCached, policy(t, 1, "default", "*", "9/m"), policy(t, 2, "guessing", "*", "1/m", counts("login_failed")))
+}
+
+func testRefusalsAreCached(t *testing.T, n *node) {
 	log := n.recordCalls()
 	cache := refusalcache.New(log, refusalcache.Options{Now: n.clock})
 	n.log = cache

@@ -26,16 +26,16 @@ type Request struct {
 	// much of its cost as fits is charged anyway, so that it fills the limit. MaxWait must be
 	// 0. See Log.Decide.
 	ChargeAlways bool
-	// Uncharged makes a request of DecideAll refuse the others if its own rules refuse it, but
-	// it is charged nothing even if all are allowed. ChargeAlways must not be set, and ID must
-	// be "". In Decide it requires Peek, which charges nothing anyway; there it means that a
-	// refusal may come from a cache.
+	// Uncharged makes a request charge nothing even if it is allowed. Otherwise it is a request
+	// like any other: a refusal may come from a cache, and in DecideAll it refuses the others
+	// and does not make peeks of them. ChargeAlways must not be set, and ID must be "".
 	Uncharged bool
 	// Value is the hash of the value to count, if Rules count different values; Rules.Distinct
 	// names that value. 0 means a new value that nobody has sent, which only an Uncharged
 	// request or a peek may ask about. Value means nothing under other rules.
 	Value uint64
-	// Peek answers the request as if it had been made, without writing anything.
+	// Peek asks the log, never a cache, what it would answer if the request were made, and
+	// writes nothing. One peek makes peeks of all requests of a DecideAll.
 	Peek bool
 	// Detail asks for Result.States, which cost more than the decision.
 	Detail bool
@@ -45,8 +45,8 @@ type Request struct {
 	MaxWait int64
 	// ID names the request for idempotent replay: if it is sent again within IDLifetime after
 	// it was charged, it gets the original answer and is not charged again. At most MaxID
-	// bytes; "" for a request that is never replayed. A request with a MaxWait that is not a
-	// peek must have one.
+	// bytes; "" for a request that is never replayed. A request with a MaxWait must have one,
+	// unless Uncharged or Peek is set.
 	ID string
 }
 

@@ -23,8 +23,10 @@
 //     "many callers get reservations of their own, and no window exceeds its limit".
 //  2. All or nothing. A request is logged, with its whole cost, if and only if
 //     every rule allows it. A refused request uses no quota, unless
-//     Options.CountRefused or Request.ChargeAlways is set. Request.Uncharged only asks.
+//     Options.CountRefused or Request.ChargeAlways is set. A request with Request.Uncharged
+//     uses none if it is allowed either.
 //     Tests: "an uncharged request among several refuses all and is charged nothing",
+//     "an uncharged request in a batch is answered as any other and is charged nothing",
 //     "a cost is logged whole or not at all",
 //     "many callers of one key are allowed exactly the limit".
 //  3. Exact wait. The same request succeeds at RetryAt if nobody else came, and
@@ -144,9 +146,9 @@ type Log interface {
 	// to one LogID. A refused request and a peek store no ID, and a peek does not
 	// look one up. A replayed request still causes a clock correction if one is needed.
 	//
-	// Refused requests. If Options.CountRefused is set, a refused request that
-	// is not a peek is logged like an allowed one, within the retention. RetryAt and
-	// States include it, and its ID is not stored.
+	// Refused requests. If Options.CountRefused is set, a refused request that is
+	// neither a peek nor Uncharged is logged like an allowed one, within the retention.
+	// RetryAt and States include it, and its ID is not stored.
 	//
 	// Usage. If Request.ChargeAlways is set, a refused request that is not a peek is
 	// charged the largest part of its cost that every rule has left now: the smallest

@@ -11,6 +11,7 @@ func batches() []contract {
 	return []contract{
 		{"a batch is answered in order, each request on its own", batchInOrder},
 		{"a batch mixes policies, costs and peeks", batchMixes},
+		{"an uncharged request in a batch is answered as any other and is charged nothing", batchUncharged},
 		{"a batch of a thousand requests is answered whole", largeBatch},
 		{"an empty batch is no error", emptyBatch},
 	}
@@ -66,6 +67,23 @@ func batchMixes(t *testing.T, h Harness) {
 			t.Errorf("request %d has states although Detail is not set", i)
 		}
 	}
+}
+
+func batchUncharged(t *testing.T, h Harness) {
+	f := newFixture(t, h, "2/m")
+	uncharged := f.request(1)
+	uncharged.Uncharged, uncharged.Detail = true, true
+	results := f.decideAll([]timestamplog.Request{uncharged, f.request(1), uncharged, f.request(1), uncharged, f.request(1)})
+	for i, left := range map[int]int{0: 2, 2: 1} {
+		f.wantAllowed(results[i])
+		f.wantStates(results[i].States, state(left, 0))
+	}
+	f.wantLimited(results[4], "2/1m", minute)
+	f.wantLimited(results[5], "2/1m", minute)
+	f.wantTimes(0, 0)
+	uncharged.MaxWait = minute
+	f.wantReservation(f.at(second).decide(uncharged), minute)
+	f.wantTimes(0, 0)
 }
 
 func largeBatch(t *testing.T, h Harness) {

@@ -170,6 +170,6 @@ func emptyStackHasNoStates(t *testing.T, h Harness) {
 }
 
 // state is what one rule has left and its wait in milliseconds.
-func state(remaining int, reset int64) timestamplog.RuleState {
-	return timestamplog.RuleState{Remaining: remaining, RetryAfterMS: reset}
+func state(remaining int, wait int64) timestamplog.RuleState {
+	return timestamplog.RuleState{Remaining: remaining, RetryAfterMS: wait}
 }

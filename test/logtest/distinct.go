@@ -78,7 +78,7 @@ func valuesOfEachWindow(t *testing.T, h Harness) {
 func valuesAskedFor(t *testing.T, h Harness) {
 	f := newFixture(t, h, "2/s distinct path")
 	ask := f.request(1)
-	ask.Peek, ask.Uncharged = true, true
+	ask.Uncharged = true
 	f.wantAllowed(f.decide(ask))
 	allowValue(f, 1)
 	allowValue(f.at(100), 2)
@@ -86,8 +86,7 @@ func valuesAskedFor(t *testing.T, h Harness) {
 	allowValue(f.at(200), 1) // so that the refusal is not remembered with its old wait
 	f.wantLimited(f.decide(ask), "2/1s distinct path", second+100)
 	plain := f.with("5/s")
-	ask = f.request(1)
-	ask.Uncharged, ask.MaxWait = true, minute
+	ask.MaxWait = minute
 	waiting := plain.request(1)
 	waiting.MaxWait, waiting.ID = minute, "waits"
 	results := f.decideCombined(ask, waiting)
@@ -358,7 +357,7 @@ func (m *distinctModel) maxDifferent(id timestamplog.LogID, rule rules.Rule, end
 // drawValue makes q a request for distinct rules.
 func drawValue(rt *rapid.T, q *timestamplog.Request) {
 	q.Value, q.MaxWait = rapid.Uint64Range(1, 16).Draw(rt, "value"), 0
-	if q.Peek && rapid.Bool().Draw(rt, "new") {
+	if (q.Peek || q.Uncharged) && rapid.Bool().Draw(rt, "new") {
 		q.Value, q.MaxWait = 0, rapid.SampledFrom([]int64{0, 15, timestamplog.MaxWait}).Draw(rt, "max wait")
 	}
 }

@@ -279,6 +279,9 @@ func (s *simulation) drawRequest(rt *rapid.T) timestamplog.Request {
 		q.ChargeAlways, q.MaxWait = true, 0
 		q.Cost = rapid.IntRange(1, 40).Draw(rt, "usage") // above every limit too
 	}
+	if rapid.IntRange(0, 4).Draw(rt, "uncharged") == 4 {
+		q.Uncharged, q.ChargeAlways, q.ID, q.Cost = true, false, "", cost
+	}
 	if isDistinct(s.model) {
 		drawValue(rt, &q)
 	}
@@ -307,7 +310,14 @@ func (s *simulation) decide() {
 	s.Log.Decide(s.t.Context(), requests, results)
 	results = own(results)
 	for i, q := range requests {
-		s.check(q, s.model.decide(s.Clock.NowMS(), q), results[i])
+		var want answer
+		if q.Uncharged {
+			want = decideAll(s.model, s.Clock.NowMS(), requests[i:i+1])[0]
+			q.Peek = true // nothing was charged
+		} else {
+			want = s.model.decide(s.Clock.NowMS(), q)
+		}
+		s.check(q, want, results[i])
 	}
 }
 
@@ -318,10 +328,6 @@ func (s *simulation) decideAll() {
 	for i, key := range keys {
 		requests[i] = s.drawRequest(s.rt)
 		requests[i].LogID = s.id(key)
-		if i > 0 && rapid.IntRange(0, 3).Draw(s.rt, "uncharged") == 0 {
-			requests[i].Uncharged, requests[i].ChargeAlways, requests[i].ID = true, false, ""
-			requests[i].Cost = min(requests[i].Cost, timestamplog.MaxCost)
-		}
 	}
 	results := make([]timestamplog.Result, len(requests))
 	err := s.Log.DecideAll(s.t.Context(), requests, results)

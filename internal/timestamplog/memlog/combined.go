@@ -18,13 +18,7 @@ func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, re
 	peek, maxWait := false, timestamplog.MaxWait
 	for i := range requests {
 		hash := hashOf(l.seed, requests[i].LogID)
-		asked[i] = combined{q: requests[i], r: &results[i], shard: l.shard(hash), hash: hash}
-		switch {
-		case isCounter(&requests[i]):
-			asked[i].counting = new(counting)
-		case requests[i].IsDistinct():
-			asked[i].distinct = new(distinctView)
-		}
+		asked[i] = newCombined(l.shard(hash), hash, &requests[i], &results[i])
 		shards = append(shards, int(hash&(shardCount-1)))
 		peek, maxWait = peek || requests[i].Peek, min(maxWait, requests[i].MaxWait)
 	}
@@ -47,7 +41,8 @@ func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, re
 	return nil
 }
 
-// combined is one of several requests that are decided as one.
+// combined is one of several requests that are decided as one, or an Uncharged request of a
+// counter.
 type combined struct {
 	q         timestamplog.Request
 	r         *timestamplog.Result
@@ -57,6 +52,17 @@ type combined struct {
 	view      view
 	*counting               // set under a counter, which uses neither log nor view; else nil
 	distinct  *distinctView // set under distinct rules, which use neither log nor view; else nil
+}
+
+func newCombined(s *shard, hash uint64, q *timestamplog.Request, r *timestamplog.Result) combined {
+	c := combined{q: *q, r: r, shard: s, hash: hash}
+	switch {
+	case isCounter(q):
+		c.counting = new(counting)
+	case q.IsDistinct():
+		c.distinct = new(distinctView)
+	}
+	return c
 }
 
 func (c *combined) judge(now int64) {

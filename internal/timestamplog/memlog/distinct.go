@@ -63,10 +63,10 @@ func (v *distinctView) place(value uint64) int {
 	return slices.IndexFunc(v.values, func(t valueTime) bool { return t.value == value })
 }
 
-// decideDistinct answers q, and charges it if it is allowed and not a peek.
+// decideDistinct answers q, and charges it if it is allowed and neither a peek nor Uncharged.
 func (s *shard) decideDistinct(hash uint64, now int64, q *timestamplog.Request, r *timestamplog.Result) {
 	v := s.judgeDistinct(hash, now, q, r)
-	if r.Allowed && !r.Replayed && !q.Peek {
+	if r.Allowed && !r.Replayed && !q.Peek && !q.Uncharged {
 		s.chargeDistinct(hash, &v, q)
 	}
 	if q.Detail {

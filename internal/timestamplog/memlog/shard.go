@@ -57,12 +57,12 @@ func (s *shard) delete(hash uint64, k *keyLog) {
 	}
 }
 
-// decide answers q, and logs it if it is allowed and not a peek.
+// decide answers q, and logs it if it is allowed and neither a peek nor Uncharged.
 func (s *shard) decide(hash uint64, now int64, q *timestamplog.Request, r *timestamplog.Result) {
 	var v view
 	k := s.judge(hash, now, q, r, &v)
 	switch {
-	case q.Peek || r.Replayed || len(q.Rules) == 0:
+	case q.Peek || q.Uncharged || r.Replayed || len(q.Rules) == 0:
 	case r.Allowed:
 		k = s.log(hash, k, now, r.ReservedAt, q)
 		if q.Detail {

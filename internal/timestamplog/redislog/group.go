@@ -20,13 +20,12 @@ type item struct {
 	cost         uint32
 	peek, detail bool
 	counted      bool // whether a counter counts it; its waits may be long
-	// Only stint_reserve supports the next five fields.
-	always bool // Request.ChargeAlways
-	// uncharged is Request.Uncharged.
-	uncharged bool
-	value     uint64 // Request.Value, 0 for none
-	maxWait   int64
-	id        string
+	uncharged    bool // Request.Uncharged
+	// Only stint_reserve supports the next four fields.
+	always  bool   // Request.ChargeAlways
+	value   uint64 // Request.Value, 0 for none
+	maxWait int64
+	id      string
 	// elsewhere says that the primary did nothing because another has the log.
 	elsewhere bool
 	result    timestamplog.Result

@@ -381,7 +381,8 @@ local function states(stack, cost, holds, lift)
   return concat(written)
 end
 
-local PEEK, DETAIL = 1, 2
+-- The flags of a request; see stint_decide and stint_reserve.
+local PEEK, DETAIL, ALWAYS, UNCHARGED = 1, 2, 4, 8
 local ALLOWED, REFUSED, FOREIGN, REPEATED, DENIED, ELSEWHERE = '\0', '\1', '\2', '\3', '\6', '\7'
 
 -- WRITTEN precedes states. If at most SENT entries are in blocks, of a ring that is not much
@@ -429,7 +430,7 @@ local known_reservation, add_id
 local function decide(name, stack, cost, flags, id, ids)
   if #stack.rules == 0 then return ALLOWED, '' end
   if stack.engine or not open(name) or not ordinary then return decide_rare(name, stack, cost, flags, id, ids), '' end
-  local peek, detail = flags % 2 == PEEK, flags >= DETAIL
+  local peek, special = flags % 2 == PEEK, flags >= DETAIL  -- detail or UNCHARGED or both
   local known, known_cost, expires
   if id and not peek then known, known_cost, expires = known_reservation(ids, id) end
   local longest, by = longest_wait(stack, cost, 0, count, age)
@@ -438,13 +439,13 @@ local function decide(name, stack, cost, flags, id, ids)
     answer = REPEATED .. pack('>I8I4', known, known_cost)
   elseif by then
     -- A stack with a shorter window may have left a log that expires before the wait ends.
-    if not peek and count > 0 then ttl = newest + window - now end
-    answer = REFUSED .. pack('>BI4I4', by.index, longest, peek and 0 or min(longest, ttl))
+    if (not peek or flags >= UNCHARGED) and count > 0 then ttl = newest + window - now end
+    answer = REFUSED .. pack('>BI4I4', by.index, longest, peek and flags < UNCHARGED and 0 or min(longest, ttl))
   elseif not peek then
     push(stack, cost)
     if id then add_id(ids, id, now, cost, expires) end
   end
-  if not detail then return answer, '' end
+  if not special or flags % ALWAYS < DETAIL then return answer, '' end
   return answer, log_to_send() or WRITTEN .. states(stack, cost, ttl, 0)
 end
 
@@ -535,7 +536,8 @@ end
 -- KEYS    the log of each request
 -- ARGV 1  the deadline of the call in milliseconds, as set_now reads it
 -- ARGV 2  4 bytes for each request: the number of its stack, counted from 1; its cost in two
---         bytes; and flags, 1 for a peek plus 2 for detail
+--         bytes; and flags, 1 to charge nothing plus 2 for detail and 8 if what is charged
+--         nothing is no peek
 -- ARGV 3+ the stacks, as read_stack parses them
 -- return  one string, or an array of the parts of one. First the time of all decisions in 8 bytes,
 --         then for each request one of these bytes and what follows it:

@@ -91,7 +91,7 @@ func (s stackList) append(args []any) []any {
 
 func flags(it *item) byte {
 	var f byte
-	if it.peek {
+	if it.peek || it.uncharged {
 		f |= 1
 	}
 	if it.detail {

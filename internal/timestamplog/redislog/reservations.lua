@@ -218,8 +218,8 @@ local function decide_alone(v, max_wait)
   load_and_judge(v, max_wait)
   if v.foreign or v.known then return reply(v) end
   local at, counts_refused = now + v.wait, v.always or v.stack.count_refused
-  if v.peek then
-    return reply(v, at)
+  if v.peek or v.uncharged then
+    return reply(v, at, not counts_refused)
   elseif v.retry == 0 then
     charge(v, at)
   elseif counts_refused and charge_refused(v) then
@@ -228,11 +228,11 @@ local function decide_alone(v, max_wait)
   return reply(v, at, not counts_refused)
 end
 
-local ALWAYS, UNCHARGED, VALUE = 4, 8, 16  -- the flags that only stint_reserve has
+local VALUE = 16  -- a flag that only stint_reserve has, as ALWAYS
 
 local function view_of(name, stack, cost, flags, id, ids, value, max_wait)
   return {
-    name = name, stack = stack, cost = cost, peek = flags % 2 == PEEK, detail = flags % ALWAYS >= DETAIL,
+    name = name, stack = stack, cost = cost, peek = flags % 2 == PEEK and flags < UNCHARGED, detail = flags % ALWAYS >= DETAIL,
     always = flags % UNCHARGED >= ALWAYS, uncharged = flags >= UNCHARGED, id = id, ids = ids, value = value, max_wait = max_wait, engine = stack.engine or timestamps,
   }
 end
@@ -290,7 +290,7 @@ local function reserve_rest(keys, args, answers)
   while next_byte <= #args[3] do
     asked = asked + 1
     local name, stack, cost, flags, id, ids, value, max_wait = next_request(keys, args)
-    if max_wait == 0 and flags < ALWAYS and not value then
+    if max_wait == 0 and flags % UNCHARGED < ALWAYS and not value then
       answers[2 * asked], answers[2 * asked + 1] = decide(name, stack, cost, flags, id, ids)
     else
       answers[2 * asked], answers[2 * asked + 1] = '', decide_alone(view_of(name, stack, cost, flags, id, ids, value), max_wait)
@@ -304,9 +304,8 @@ end
 -- ARGV 2  'together' if all are to be allowed or none; otherwise each is decided by itself
 -- ARGV 3  for each request 11 bytes, its id and its value: the number of its stack, counted
 --         from 1; its cost in 4 bytes; its flags, as in stint_decide plus 4 to charge it even
---         if it is refused, 8 to charge it never and 16 if it has a value; its max_wait in 4
---         bytes; the length of its id, 0 for none; the id; and the hash of its value in 16
---         hexadecimal digits
+--         if it is refused and 16 if it has a value; its max_wait in 4 bytes; the length of
+--         its id, 0 for none; the id; and the hash of its value in 16 hexadecimal digits
 -- ARGV 4+ the stacks, as read_stack parses them
 -- return  as stint_decide, and in addition these answers:
 --         3  allowed and charged before: the reservation in 8 bytes and its cost in 4

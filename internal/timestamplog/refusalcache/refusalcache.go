@@ -21,9 +21,9 @@
 //     wait for at most MaxAge, and still refuse.
 //
 // A request is never answered from the cache if it has a MaxWait, an ID, a value,
-// ChargeAlways or Options.CountRefused, if it is a peek that is not Uncharged, or if it is
-// part of a DecideAll. A charge of ChargeAlways never invalidates an entry: while a cost
-// of 1 is refused, nothing fits, so nothing is charged.
+// ChargeAlways or Options.CountRefused, if it is a peek, or if it is part of a
+// DecideAll. A charge of ChargeAlways never invalidates an entry: while a cost of 1 is
+// refused, nothing fits, so nothing is charged.
 //
 // A refusal of a cost above 1 says nothing about smaller costs, which may be
 // allowed and then make the larger cost wait longer. It is served only while a refusal
@@ -162,7 +162,7 @@ func (l *Log) decideOne(ctx context.Context, request []timestamplog.Request, res
 // if either may have happened.
 func (l *Log) forgetReserved(q *timestamplog.Request, r *timestamplog.Result) {
 	reserved := q.MaxWait > 0 && (r.ReservedAt > r.Now || r.Err != nil)
-	if !q.Peek && (reserved || q.Value != 0) {
+	if !q.Peek && !q.Uncharged && (reserved || q.Value != 0) {
 		l.Forget(q.LogID)
 	}
 }
@@ -230,7 +230,7 @@ func (l *Log) shard(id timestamplog.LogID) (hash uint64, s *shard) {
 // isCacheable reports whether a refusal of q writes nothing and is the same for
 // every caller.
 func isCacheable(q *timestamplog.Request) bool {
-	return (!q.Peek || q.Uncharged) && q.MaxWait == 0 && q.ID == "" && q.Value == 0 && !q.Options.CountRefused && !q.ChargeAlways
+	return !q.Peek && q.MaxWait == 0 && q.ID == "" && q.Value == 0 && !q.Options.CountRefused && !q.ChargeAlways
 }
 
 // lookup fills in r from the cache, if it has the answer to q and ask is false. Otherwise it
