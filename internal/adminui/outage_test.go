@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -135,6 +136,28 @@ func TestPagesSayThatTheDatabaseAcceptsNoWrites(t *testing.T) {
 	}
 	v.get("/blocks").holds("/blocks/new") // a change may succeed before the node has noticed
 	n.visitor(t).get("/login").is(http.StatusOK).lacks("accepts no writes")
+}
+
+// TestPagesOfADatabaseThatAnswersInPart locks the table by which the node learns of changes: pages
+// are still read from the database.
+func TestPagesOfADatabaseThatAnswersInPart(t *testing.T) {
+	n, server := outageNode(t)
+	v := n.as(t, "maria")
+	other, err := pgx.Connect(t.Context(), server.URL)
+	must(t, err)
+	defer other.Close(context.Background())
+	_, err = other.Exec(t.Context(), "BEGIN; LOCK TABLE revision IN ACCESS EXCLUSIVE MODE")
+	must(t, err)
+	var page *answer
+	servers.Await(t, "the node has given up to follow the database", func() bool {
+		page = v.get("/users").is(http.StatusOK)
+		return strings.Contains(page.body, "Nothing can be changed")
+	})
+	page.holds("maria").holds("The database answers in part only.").holds("It answers other calls of this node").
+		lacks("Its last answer came").lacks("pages use what this node has in memory")
+	_, err = other.Exec(t.Context(), "COMMIT")
+	must(t, err)
+	servers.Await(t, "the node follows the database", func() bool { return !strings.Contains(v.get("/users").body, "Nothing can be changed") })
 }
 
 func mustURL(t *testing.T, text string) *url.URL {

@@ -16,8 +16,12 @@ import (
 // Outage describes an outage of the database: what the node has in memory, by which it decides
 // checks and from which pages are shown.
 type Outage struct {
-	Head  string    // what the database does not do
-	Since time.Time // of the last answer; zero if there was none since the node started
+	Head string // what the database does not do
+	// InPart means that the database answers other calls of the node, and only the copy cannot be
+	// brought up to date. Since is then the time since which it is not; otherwise that of the last
+	// answer, zero if there was none since the node started.
+	InPart bool
+	Since  time.Time
 	// AsOf is from when the copy is that was read from a file, because the database has not
 	// answered since the node started. It is zero for a copy that was read from the database.
 	AsOf time.Time
@@ -26,23 +30,32 @@ type Outage struct {
 	Policies, Blocks, Exemptions int
 }
 
-// silentHead is the headline of an outage whose error says no more.
-const silentHead = "The database does not answer"
+// The headlines of outages: the first two if the error says no more, the last for a database that
+// takes no connections.
+const (
+	silentHead      = "The database does not answer"
+	inPartHead      = "The database answers in part only"
+	unreachableHead = "The database cannot be reached"
+)
 
 // Outage returns the present outage of the database, nil for none.
 func (s *Site) Outage() *Outage {
 	since, err := s.Catalog.Failing()
 	var last time.Time
+	isAnswered := false
 	if s.LastAnswer != nil {
 		last = s.LastAnswer()
-		if err == nil && time.Since(last) < cmp.Or(s.MaxSilence, httpserver.DefaultMaxSilence) {
-			return nil
-		}
-	} else if err == nil {
+		isAnswered = time.Since(last) < cmp.Or(s.MaxSilence, httpserver.DefaultMaxSilence)
+	}
+	if err == nil && (isAnswered || s.LastAnswer == nil) {
 		return nil
 	}
-	// The copy has failed after the last answer, unless other calls of the node are answered.
-	if since.IsZero() || last.Before(since) && s.LastAnswer != nil {
+	head := outageHead(err)
+	isInPart := isAnswered && head != unreachableHead // the last answer may have come just before
+	switch {
+	case isInPart && head == silentHead:
+		head = inPartHead
+	case !isInPart && s.LastAnswer != nil:
 		since = last
 	}
 	set, asOf := s.Catalog.Blocks(), time.Time{}
@@ -50,7 +63,7 @@ func (s *Site) Outage() *Outage {
 		asOf = at
 	}
 	return &Outage{
-		Head: outageHead(err), Since: since.UTC(), AsOf: asOf.UTC(), HasCopy: s.Catalog.Loaded(),
+		Head: head, InPart: isInPart, Since: since.UTC(), AsOf: asOf.UTC(), HasCopy: s.Catalog.Loaded(),
 		Policies: len(s.Catalog.Selector().Policies()), Blocks: set.Size(blocks.Block), Exemptions: set.Size(blocks.Exemption),
 	}
 }
@@ -92,7 +105,11 @@ func (o *Outage) Kept() string {
 
 // withoutLogin returns what of an outage everybody may see, as in /readyz.
 func (o *Outage) withoutLogin() *Outage {
-	return &Outage{Head: silentHead, Since: o.Since}
+	seen := &Outage{Head: silentHead, InPart: o.InPart, Since: o.Since}
+	if o.InPart {
+		seen.Head = inPartHead
+	}
+	return seen
 }
 
 // checksGoOn reports whether nothing fails that checks need.
