@@ -127,6 +127,9 @@ func TestTokensPageIsSearchedSortedAndPaged(t *testing.T) {
 	if got.names(); len(got.names()) != 2 {
 		t.Errorf("after the rotation the page lists %q", got.names())
 	}
+	secret := regexp.MustCompile(identity.SecretPattern).FindString(got.body)
+	v.get("/tokens?q=" + secret).is(http.StatusOK).lists("edge-17x-2")
+	v.get("/tokens?q=" + secret[:len(secret)-1]).is(http.StatusOK).holds("No active token matches")
 	v.post(ask.action("/tokens/"+n.tokenID(t, "edge-17x")+"/delete"), nil).is(http.StatusSeeOther)
 	v.get("/tokens?state=ended").is(http.StatusOK).lists("edge-17x").holds("revoked")
 	v.get("/tokens?q=edge-17x").lists("edge-17x-2")

@@ -35,7 +35,7 @@ func (h *tokenHandler) routes() []route {
 var (
 	opListTokens = &openapi.Operation{
 		ID: "listTokens", Tag: "identities", Summary: "List the tokens, all or a page; ended ones are included.",
-		Query: append(routes.WholeList("Only tokens whose name or beginning of the secret contains this text, case-insensitive.",
+		Query: append(routes.WholeList("Only tokens whose name or beginning of the secret contains this text, case-insensitive, and the one whose whole secret it is.",
 			"created, also if omitted: the oldest first; name; last_used: the last used first; expiry: what ends or ended soonest first.", identity.TokenOrders),
 			openapi.Param{Name: "state", Doc: "The state of the tokens; all if omitted.", Enum: tokenStates}),
 		Answers: ok("The tokens.", wire.Page[wire.Token]{}),

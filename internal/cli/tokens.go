@@ -70,7 +70,7 @@ func newTokenList(con *console.Console) *cobra.Command {
 		}),
 	}
 	c.Flags().BoolVar(&all, "all", false, "include revoked and expired tokens")
-	c.Flags().StringVar(&search, "search", "", "only tokens whose name or beginning contains this text")
+	c.Flags().StringVar(&search, "search", "", "only tokens whose name or beginning contains this text, or whose secret it is")
 	return c
 }
 

@@ -20,7 +20,8 @@ var TokenOrders = []TokenOrder{TokensByCreated, TokensByName, TokensByLastUsed, 
 type TokenFilter struct {
 	// State is "active", "ended" or "all", the default when empty.
 	State string
-	// Search selects tokens of which the name or the hint contains this text, ignoring case.
+	// Search selects tokens of which the name or the hint contains this text, ignoring case, and
+	// the one of which it is the secret.
 	Search string
 	Order  TokenOrder // "" means TokensByCreated
 	Cursor string     // from the previous page, empty for the first

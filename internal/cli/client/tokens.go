@@ -10,8 +10,8 @@ import (
 // Tokens manages API tokens.
 type Tokens struct{ conn *conn }
 
-// List returns the tokens whose name or hint contains search, all for "", including revoked and
-// expired ones.
+// List returns the tokens whose name or hint contains search, or whose secret it is, all for "",
+// including revoked and expired ones.
 func (t Tokens) List(ctx context.Context, search string) ([]wire.Token, error) {
 	return items[wire.Token](ctx, t.conn, get(wire.PathTokens).with(param("search", search)))
 }

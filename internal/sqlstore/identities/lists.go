@@ -1,6 +1,7 @@
 package identities
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"strings"
@@ -40,12 +41,12 @@ func (s *Store) FindTokens(ctx context.Context, f identity.TokenFilter) (page id
 	if err != nil {
 		return page, err
 	}
-	now := s.db.LocalNow()
+	now, secret := s.db.LocalNow(), identity.HashSecret(f.Search)
 	all = slices.DeleteFunc(all, func(t *identity.Token) bool {
 		if f.State == "active" && !t.ActiveAt(now) || f.State == "ended" && t.ActiveAt(now) {
 			return true
 		}
-		return f.Search != "" && !contains(t.Name) && !contains(t.Hint)
+		return f.Search != "" && !contains(t.Name) && !contains(t.Hint) && !bytes.Equal(t.Hash, secret[:])
 	})
 	page.Total = len(all)
 	page.Items, page.Next, err = db.PageOf(all, string(f.Order), f.Cursor, f.Limit, position)
