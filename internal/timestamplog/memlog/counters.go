@@ -4,8 +4,6 @@ import (
 	"hash/maphash"
 	"math"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/rules"
@@ -84,7 +82,7 @@ func (s *shard) judgeCounter(c *counting, hash uint64, now int64, q *timestamplo
 	if len(q.Rules) == 0 {
 		return
 	}
-	c.stack = s.stacks.of(q)
+	c.stack = s.stacks.Of(q, newStack)
 	if k := s.logs.find(counterHash(hash), q.LogID); k != nil {
 		c.log = k
 		if !k.expired(now) {
@@ -175,39 +173,7 @@ func (c *counting) describe(now int64, q *timestamplog.Request, r *timestamplog.
 	}
 }
 
-// stacks caches the algorithms.Stack of each policy version. The zero value is ready to use. It
-// is safe for concurrent use.
-type stacks struct {
-	known sync.Map // of policyVersion to *countedStack
-	count atomic.Int64
-}
-
-type policyVersion struct{ policy, version int64 }
-
-type countedStack struct {
-	rules     rules.Stack
-	algorithm *algorithms.Algorithm
-	options   algorithms.Options
-	stack     *algorithms.Stack
-}
-
-// maxStacks bounds the cache. It is cleared when full; stacks in use are soon cached again.
-const maxStacks = 4096
-
-// of returns the stack that counts q.
-func (s *stacks) of(q *timestamplog.Request) *algorithms.Stack {
-	id := policyVersion{q.Policy, q.Version}
-	if found, ok := s.known.Load(id); ok {
-		if k := found.(*countedStack); k.algorithm == q.Algorithm && k.options == q.Options && k.rules.Equal(q.Rules) {
-			return k.stack
-		}
-	}
-	k := &countedStack{rules: slices.Clone(q.Rules), algorithm: q.Algorithm, options: q.Options}
-	k.stack = algorithms.NewStack(q.Algorithm, k.rules.Counted(q.Options))
-	if s.count.Add(1) > maxStacks {
-		s.known.Clear()
-		s.count.Store(1)
-	}
-	s.known.Store(id, k)
-	return k.stack
+// newStack returns the stack that counts q.
+func newStack(q *timestamplog.Request) *algorithms.Stack {
+	return algorithms.NewStack(q.Algorithm, q.Rules.Counted(q.Options))
 }

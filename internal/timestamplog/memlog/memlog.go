@@ -9,6 +9,7 @@ import (
 	"hash/maphash"
 	"time"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
@@ -43,7 +44,7 @@ type Log struct {
 	now    func() time.Time
 	seed   maphash.Seed
 	shards [shardCount]shard
-	stacks stacks
+	stacks timestamplog.Derived[*algorithms.Stack]
 	bound  bound
 }
 

@@ -19,7 +19,7 @@ type shard struct {
 	counters map[*keyLog]*algorithms.State
 	// values has the values of the logs that are distinct logs.
 	values    map[*keyLog][]valueTime
-	stacks    *stacks
+	stacks    *timestamplog.Derived[*algorithms.Stack]
 	bound     *bound
 	bytes     int      // memory of the logs, without the IDs
 	published int      // the part of bound.used that comes from this shard

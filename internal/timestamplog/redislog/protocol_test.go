@@ -74,37 +74,10 @@ func TestReplyWithOnlyATimeMeansThatTheCallWasLate(t *testing.T) {
 	}
 }
 
-func TestStackTextsCacheEachVersionAndRetention(t *testing.T) {
-	var texts stackTexts
+func TestStackTextHasTheRetentionAndEachRule(t *testing.T) {
 	q := timestamplog.Request{Rules: testStack, Retention: rules.Retention{Entries: 20, Window: time.Minute}}
-	q.Policy, q.Version = 1, 1
-	if got := texts.text(&q); got != "20 60000 1 1000 20 60000" {
+	if got := stackText(&q); got != "20 60000 1 1000 20 60000" {
 		t.Errorf("the stack is written %q", got)
-	}
-	q.Retention.Entries = 800
-	if got := texts.text(&q); got != "800 60000 1 1000 20 60000" {
-		t.Errorf("with a longer memory the stack is written %q", got)
-	}
-	q.Rules = testStack[:1]
-	if got := texts.text(&q); got != "800 60000 1 1000" {
-		t.Errorf("with other rules the stack is written %q", got)
-	}
-	if n := testing.AllocsPerRun(100, func() { texts.text(&q) }); n > 1 {
-		t.Errorf("a known stack costs %v allocations", n)
-	}
-}
-
-func TestStackTextsUseBoundedMemory(t *testing.T) {
-	var texts stackTexts
-	q := timestamplog.Request{Rules: testStack}
-	for id := range int64(3 * maxStacks) {
-		q.Policy = id
-		texts.text(&q)
-	}
-	n := 0
-	texts.known.Range(func(_, _ any) bool { n++; return true })
-	if n > maxStacks {
-		t.Errorf("%d stacks are remembered, want at most %d", n, maxStacks)
 	}
 }
 

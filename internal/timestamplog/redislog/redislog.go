@@ -68,7 +68,7 @@ type Log struct {
 	single   *primary
 	topology *topology
 	groups   groups
-	stacks   stackTexts
+	stacks   timestamplog.Derived[string] // by stackText
 
 	outages  *outages
 	requests requestObserver // may be nil
@@ -247,7 +247,7 @@ func isHurried(ctx context.Context, maxLatency time.Duration) bool {
 func (l *Log) fill(it *item, q *timestamplog.Request) int {
 	shard := l.shards.of(q.Key)
 	it.shard, it.name = shard, logName(l.prefix, shard, q.LogID)
-	it.stack = l.stacks.text(q)
+	it.stack = l.stacks.Of(q, stackText)
 	it.rules = q.Rules
 	it.cost = uint32(q.Cost)
 	it.peek, it.detail = q.Peek, q.Detail

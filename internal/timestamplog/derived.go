@@ -1,0 +1,55 @@
+package timestamplog
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// maxDerived bounds the cache of a Derived. It is cleared when full; what is in use is soon cached
+// again.
+const maxDerived = 4096
+
+// Derived caches what a log derives from the Rules, Retention, Algorithm and Options of requests,
+// under Policy and Version. The zero value is ready to use. It is safe for concurrent use.
+type Derived[T any] struct {
+	known sync.Map // of policyVersion to *derivation[T]
+	count atomic.Int64
+}
+
+type policyVersion struct{ policy, version int64 }
+
+type derivation[T any] struct {
+	rules     rules.Stack
+	retention rules.Retention
+	algorithm *algorithms.Algorithm
+	options   algorithms.Options
+	value     T
+}
+
+// is reports whether d was derived from what q says. A version may have several: its retention
+// shrinks with time, and some keys have limits of their own.
+func (d *derivation[T]) is(q *Request) bool {
+	return d.retention == q.Retention && d.algorithm == q.Algorithm && d.options == q.Options && d.rules.Equal(q.Rules)
+}
+
+// Of returns what derive, which must depend on nothing else, returns for q. derive must not keep
+// the Rules of q.
+func (d *Derived[T]) Of(q *Request, derive func(*Request) T) T {
+	id := policyVersion{q.Policy, q.Version}
+	if found, ok := d.known.Load(id); ok {
+		if known := found.(*derivation[T]); known.is(q) {
+			return known.value
+		}
+	}
+	known := &derivation[T]{slices.Clone(q.Rules), q.Retention, q.Algorithm, q.Options, derive(q)}
+	if d.count.Add(1) > maxDerived {
+		d.known.Clear()
+		d.count.Store(1)
+	}
+	d.known.Store(id, known)
+	return known.value
+}
