@@ -15,6 +15,9 @@ import "slices"
 // secret that callers do not know, and because entries leave only many at a time: the table
 // is then rebuilt and needs no tombstones.
 //
+// Fast path. Plain version: a map, in plain_test.go. Benchmark: BenchmarkTopk, 1.5 times faster
+// for known keys and 4 times in a flood of new ones.
+//
 // In a flood of new keys nearly every check creates an entry and evicts one, and waits for
 // the memory of both. So the fields that decide evictions come first in an entry, and the
 // key and value of a dropped entry stay until another key needs it, or forget is called.
