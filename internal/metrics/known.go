@@ -6,9 +6,10 @@ import (
 	"sync/atomic"
 )
 
-// known keeps what was made for each of a few names. Looking one up takes no
-// lock and allocates nothing, which sync.Map does for a name. The zero value
-// knows none.
+// known keeps what was made for each of a few names. Looking one up takes no lock. The zero
+// value knows none.
+//
+// Fast path. Plain version: sync.Map. Benchmark: BenchmarkKnown, 1.5 times faster.
 type known[V any] struct {
 	all    atomic.Pointer[map[string]*V] // never changed, but replaced
 	making sync.Mutex

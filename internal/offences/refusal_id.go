@@ -26,6 +26,9 @@ type RefusalID struct {
 
 // RefusalIDMaker makes ids under one secret. It is safe for concurrent use. The zero value is not
 // usable.
+//
+// Fast path. Plain version: hmac.New for each id, in refusal_id_test.go. Benchmark: BenchmarkMAC,
+// 3.6 times faster.
 type RefusalIDMaker struct{ digests sync.Pool } // of *digest
 
 // digest is a keyed hash that is reused: keying a hash costs more than hashing the data.

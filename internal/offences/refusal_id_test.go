@@ -1,6 +1,9 @@
 package offences
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"strings"
 	"testing"
@@ -64,6 +67,40 @@ func TestRefusalIDAcceptsLettersMistakenForDigits(t *testing.T) {
 	if got, err := ParseRefusalID(mistaken); err != nil || got != id {
 		t.Errorf("ParseRefusalID(%s) = %v, %v; want %v", mistaken, got, err, id)
 	}
+}
+
+// plainMAC is the plain version of RefusalIDMaker.MAC.
+func plainMAC(secret []byte, policy int64, key string) [MACSize]byte {
+	h := hmac.New(sha256.New, secret)
+	h.Write(binary.BigEndian.AppendUint64(nil, uint64(policy)))
+	h.Write([]byte(key))
+	return [MACSize]byte(h.Sum(nil)[:MACSize])
+}
+
+func TestMACIsTheHMACOfPolicyAndKey(t *testing.T) {
+	secret := []byte("secret")
+	m := NewRefusalIDMaker(secret)
+	rapid.Check(t, func(t *rapid.T) {
+		policy, key := rapid.Int64().Draw(t, "policy"), rapid.String().Draw(t, "key")
+		if got, want := m.MAC(policy, key), plainMAC(secret, policy, key); got != want {
+			t.Fatalf("got %x, want %x", got, want)
+		}
+	})
+}
+
+func BenchmarkMAC(b *testing.B) {
+	secret := make([]byte, 32)
+	b.Run("fast", func(b *testing.B) {
+		m := NewRefusalIDMaker(secret)
+		for range b.N {
+			m.MAC(1, "ip:203.0.113.7")
+		}
+	})
+	b.Run("plain", func(b *testing.B) {
+		for range b.N {
+			plainMAC(secret, 1, "ip:203.0.113.7")
+		}
+	})
 }
 
 func BenchmarkID(b *testing.B) {

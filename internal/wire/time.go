@@ -28,8 +28,10 @@ func (t Time) AppendJSON(dst []byte) []byte {
 	return append(dst, '"')
 }
 
-// appendTime appends a time in TimeLayout. Every refused check calls it, and
-// time.Time.AppendFormat takes four times as long.
+// appendTime appends a time in TimeLayout. Every refused check calls it.
+//
+// Fast path. Plain version: time.Time.AppendFormat. Benchmark: BenchmarkAppendTime, 3.7 times
+// faster.
 func appendTime(dst []byte, t time.Time) []byte {
 	year, month, day := t.Date()
 	if year < 0 || year > 9999 {

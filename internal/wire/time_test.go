@@ -20,3 +20,22 @@ func TestTimeAppendJSONMatchesTimeLayout(t *testing.T) {
 		}
 	})
 }
+
+func BenchmarkAppendTime(b *testing.B) {
+	for _, version := range []struct {
+		name string
+		do   func([]byte, time.Time) []byte
+	}{
+		{"fast", appendTime},
+		{"plain", func(text []byte, t time.Time) []byte { return t.AppendFormat(text, TimeLayout) }},
+	} {
+		b.Run(version.name, func(b *testing.B) {
+			var text []byte
+			at := time.Date(2026, 11, 20, 14, 3, 14, 600e6, time.UTC)
+			for range b.N {
+				at = at.Add(time.Millisecond)
+				text = version.do(text[:0], at)
+			}
+		})
+	}
+}
