@@ -9,6 +9,9 @@ import (
 // tree: a look-up follows the bytes of the key, and its cost does not depend on how many
 // different lengths the texts have. One table per length would need up to 512 look-ups. The zero
 // value is empty.
+//
+// Fast path. Plain version: a table per length, in prefixtree_test.go. Benchmark:
+// BenchmarkPrefixes, 17 times faster with prefixes of 200 lengths, 1.2 times with networks.
 type prefixTree[T any] struct {
 	root prefixNode[T]
 	size int
