@@ -8,95 +8,36 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/conditions"
-	"github.com/stint-dev/stint/internal/crawlers"
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/supervise"
 )
 
 // addAdditional sets d.Additional, which stays nil if no policy with conditions or an outcome
-// applies and no further key counts. Traps are decided at once. Policies with the outcome
-// conditions.NotFound do not apply to verified crawlers.
-func (d *Decision) addAdditional(selector *rules.Selector, set *blocks.Set, verifier *crawlers.Verifier, who rules.Subject) error {
-	if selector.HasDerived() {
-		if err := d.addDerived(selector, set, d.Policy); err != nil {
-			return err
+// applies and no further key counts. Traps and blocks of further keys are decided at once.
+func (d *Decision) addAdditional(by *applying) error {
+	var room [8]additional
+	for _, with := range by.appendAsked(room[:0], d.Check.Request) {
+		outcome, answer := Allowed, Answer{At: d.At, Rule: -1, Derived: with.derived}
+		switch p := with.policy; {
+		case with.block != nil:
+			outcome, answer.RetryAt, answer.Never = Blocked, with.block.Expires, with.block.Expires.IsZero()
+		case with.derived == nil && p.IsTrap():
+			outcome, answer.Never, answer.Rule = Limited, true, refusingRule(p)
 		}
-		if d.Shadow != nil {
-			if err := d.addDerived(selector, set, d.Shadow.Policy); err != nil {
+		var a Decision
+		a.begin(&d.Check, d.At)
+		a.IsAdditional = true
+		if with.policy.Mode == rules.Shadow {
+			a.Shadow = &Shadow{Outcome: outcome, Policy: with.policy, Answer: answer}
+		} else {
+			a.Policy, a.Outcome, a.Answer, a.Block = with.policy, outcome, answer, with.block
+			if err := a.checkAskable(); err != nil {
 				return err
 			}
 		}
-	}
-	if d.Check.Request == nil && !selector.HasReported() {
-		return nil
-	}
-	var room [8]*rules.Policy
-	applying := selector.AppendConditional(room[:0], who, d.Check.Request)
-	applying = selector.AppendReported(applying, who)
-	for _, p := range applying {
-		if p == d.Policy || !limits(p) || !d.Check.Request.IsInScope(p.Scope) || d.Shadow != nil && p == d.Shadow.Policy ||
-			p.Outcome == conditions.NotFound && verifier.OperatorOf(d.Check.Key) != "" {
-			continue
-		}
-		outcome, answer := Allowed, Answer{At: d.At, Rule: -1}
-		if p.IsTrap() {
-			outcome, answer = Limited, Answer{At: d.At, Never: true, Rule: refusingRule(p)}
-		}
-		if err := d.addPolicy(p, outcome, answer, nil); err != nil {
-			return err
-		}
-		if err := d.addDerived(selector, set, p); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// addPolicy adds a decision of p. outcome and answer are its result if p needs no log. block is
-// the block that refuses its key, nil for none.
-func (d *Decision) addPolicy(p *rules.Policy, outcome Outcome, answer Answer, block *blocks.Entry) error {
-	var a Decision
-	a.begin(&d.Check, d.At)
-	a.IsAdditional = true
-	if p.Mode == rules.Shadow {
-		a.Shadow = &Shadow{Outcome: outcome, Policy: p, Answer: answer}
-	} else {
-		a.Policy, a.Outcome, a.Answer, a.Block = p, outcome, answer, block
-		if err := a.checkAskable(); err != nil {
-			return err
-		}
-	}
-	d.Additional = append(d.Additional, a)
-	return nil
-}
-
-// addDerived adds the decisions about the further keys that p, which may be nil, counts for the
-// request. An exempt key is left out; a blocked key refuses the request.
-func (d *Decision) addDerived(selector *rules.Selector, set *blocks.Set, p *rules.Policy) error {
-	if p == nil {
-		return nil
-	}
-	for _, part := range selector.DerivedOf(p) {
-		key, found := part.Derived.KeyOf(d.Check.Key, d.Check.Request, nil)
-		if !found || !part.IsReported() && !part.Rules.CanCount(d.Check.Request, nil) {
-			continue
-		}
-		outcome, answer := Allowed, Answer{At: d.At, Rule: -1, Derived: &key}
-		match := set.MatchIn(key, d.Check.Request.Scope(), d.At)
-		switch {
-		case match.Exemption != nil:
-			continue
-		case match.Block != nil && part.Mode == rules.Enforce:
-			outcome, answer.RetryAt, answer.Never = Blocked, match.Block.Expires, match.Block.Expires.IsZero()
-		default:
-			match.Block = nil
-		}
-		if err := d.addPolicy(part, outcome, answer, match.Block); err != nil {
-			return err
-		}
+		d.Additional = append(d.Additional, a)
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/blocks"
-	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
@@ -68,6 +67,8 @@ type PolicyExplanation struct {
 	// Derived is the further key that Policy limits, if Policy is a part of another policy; nil
 	// if it limits the key itself.
 	Derived *keys.Key
+	// isAsked reports that a check without further details asks the policy.
+	isAsked bool
 	Answer  Answer
 	Allowed bool
 	Rules   []RuleExplanation
@@ -102,82 +103,58 @@ func (g *Gate) Explain(ctx context.Context, k keys.Key, policy string) (*Explana
 	now, set, selector := g.now(), g.view.Blocks(), g.view.Selector()
 	member := g.view.Profiles().Find(k)
 	who := profiles.Subject(k, member)
-	var d Decision
-	d.begin(&Check{Key: k, Policy: policy}, now)
-	enforcing, shadow, err := policiesOf(&d.Check, selector, who)
+	by := applying{selector: selector, set: set, crawlers: g.crawlers, who: who, at: now}
+	err := by.selectOwn(&Check{Key: k, Policy: policy}, member)
 	if err != nil {
 		return nil, err
 	}
-	d.Policy = enforcing
-	d.applyOwnLimit(selector, who, member)
-	enforcing = d.Policy
 	x := &Explanation{
-		Key: k, At: now, Plan: who.Plan, OwnLimit: d.OwnLimit, Crawler: g.crawlers.OperatorOf(k), Outcome: Allowed, NextAllowed: now,
+		Key: k, At: now, Plan: who.Plan, OwnLimit: by.ownLimit, Crawler: g.crawlers.OperatorOf(k), Outcome: Allowed, NextAllowed: now,
 		Exemptions: set.Selecting(blocks.Exemption, k, now), Blocks: append(set.Selecting(blocks.Block, k, now), set.SelectingScoped(k, now)...),
 	}
 	byMatch, shadowByMatch := selector.Matched(who)
-	if x.Enforcing, err = g.explainPolicy(ctx, who, enforcing, byMatch); err != nil {
+	if x.Enforcing, err = g.explainPolicy(ctx, who, by.enforcing, byMatch); err != nil {
 		x.Degraded = degradedBy(err)
 	}
-	if x.Shadow, err = g.explainPolicy(ctx, who, shadow, shadowByMatch); err != nil {
+	if x.Shadow, err = g.explainPolicy(ctx, who, by.shadow, shadowByMatch); err != nil {
 		x.Degraded = degradedBy(err)
 	}
 	if policy == "" {
-		x.addAdditional(ctx, g, selector, who)
+		x.addAdditional(ctx, g, &by)
 	}
 	x.conclude()
 	return x, nil
 }
 
 // addAdditional adds the policies that apply in addition to the key's own, in the order in which
-// a check asks them: if several refuse a check for equally long, the check names the first.
-func (x *Explanation) addAdditional(ctx context.Context, g *Gate, selector *rules.Selector, who rules.Subject) {
-	for _, p := range []*PolicyExplanation{x.Enforcing, x.Shadow} {
-		if p != nil {
-			x.addDerived(ctx, g, selector, p.Policy)
+// a check asks them: if several refuse a check for equally long, the check names the first. The
+// parts of policies follow whose further key x.Key may be.
+func (x *Explanation) addAdditional(ctx context.Context, g *Gate, by *applying) {
+	asked := by.appendAsked(nil, nil)
+	for _, with := range by.possible() {
+		px := x.addConditional(ctx, g, by.who, with.policy, with.derived)
+		px.isAsked = slices.ContainsFunc(asked, func(a additional) bool { return a.policy == with.policy })
+		if px.isAsked && with.block != nil && !slices.Contains(x.Blocks, with.block) {
+			x.Blocks = append(x.Blocks, with.block)
 		}
 	}
-	for _, p := range selector.Conditional(who) {
-		if p.Outcome == conditions.NotFound && x.Crawler != "" {
-			continue
-		}
-		px, err := g.explainPolicy(ctx, who, p, keys.Pattern{})
-		if err != nil {
-			x.Degraded = degradedBy(err)
-		}
-		x.Conditional = append(x.Conditional, px)
-		x.addDerived(ctx, g, selector, p)
-	}
-	for _, part := range selector.Making(x.Key) {
-		x.addPart(ctx, g, part, x.Key)
+	for _, part := range by.selector.Making(x.Key) {
+		x.addConditional(ctx, g, by.who, part, &x.Key)
 	}
 }
 
-// addDerived adds the parts of p that limit further keys which every request of x.Key has, those
-// of its network.
-func (x *Explanation) addDerived(ctx context.Context, g *Gate, selector *rules.Selector, p *rules.Policy) {
-	for _, part := range selector.DerivedOf(p) {
-		if key, found := part.Derived.KeyOf(x.Key, nil, nil); found {
-			x.addPart(ctx, g, part, key)
-		}
+// addConditional adds a policy, or its part that limits a further key.
+func (x *Explanation) addConditional(ctx context.Context, g *Gate, who rules.Subject, p *rules.Policy, derived *keys.Key) *PolicyExplanation {
+	if derived != nil {
+		who = rules.Subject{Key: *derived}
 	}
-}
-
-// addPart adds the part of a policy that limits a further key, which may be x.Key itself.
-func (x *Explanation) addPart(ctx context.Context, g *Gate, part *rules.Policy, key keys.Key) {
-	match := g.view.Blocks().Match(key, x.At)
-	if key != x.Key && match.Exemption != nil {
-		return // exempt keys are not counted
-	}
-	px, err := g.explainPolicy(ctx, rules.Subject{Key: key}, part, keys.Pattern{})
+	px, err := g.explainPolicy(ctx, who, p, keys.Pattern{})
 	if err != nil {
 		x.Degraded = degradedBy(err)
 	}
-	px.Derived = &key
-	if key != x.Key && match.Block != nil && part.Mode == rules.Enforce && !part.DependsOnRequest() && !slices.Contains(x.Blocks, match.Block) {
-		x.Blocks = append(x.Blocks, match.Block)
-	}
+	px.Derived = derived
 	x.Conditional = append(x.Conditional, px)
+	return px
 }
 
 func (g *Gate) explainPolicy(ctx context.Context, who rules.Subject, p *rules.Policy, by keys.Pattern) (*PolicyExplanation, error) {
@@ -290,10 +267,7 @@ func (x *Explanation) applying() []*PolicyExplanation {
 		all = append(all, x.Enforcing)
 	}
 	for _, e := range x.Conditional {
-		if e.Derived != nil && *e.Derived == x.Key {
-			continue // it refuses requests that derive the key, but not checks of the key
-		}
-		if e.Policy.Mode == rules.Enforce && !e.Policy.DependsOnRequest() {
+		if e.isAsked && e.Policy.Mode == rules.Enforce {
 			all = append(all, e)
 		}
 	}

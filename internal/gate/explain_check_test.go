@@ -1,12 +1,15 @@
 package gate
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -18,7 +21,14 @@ func (n *node) wantExplained(t testing.TB, text string, d *Decision) *Explanatio
 	if err != nil {
 		t.Fatal(err)
 	}
-	if x.Outcome != d.Outcome || x.Never != d.Never || d.Outcome == Limited && !x.NextAllowed.Equal(d.RetryAt) && !d.Never {
+	isSame := x.Outcome == d.Outcome
+	switch d.Outcome {
+	case Limited:
+		isSame = isSame && x.Never == d.Never && x.NextAllowed.Equal(d.RetryAt)
+	case Blocked: // a rule may refuse for longer
+		isSame = isSame && x.Block == d.Block && (x.Never || !d.Never && !x.NextAllowed.Before(d.RetryAt))
+	}
+	if !isSame {
 		t.Fatalf("%s: the explanation is %s until %s, a check is %s until %s", text, x.Outcome, x.NextAllowed, d.Outcome, d.RetryAt)
 	}
 	if x.Limiting == nil {
@@ -35,9 +45,9 @@ func (n *node) wantExplained(t testing.TB, text string, d *Decision) *Explanatio
 	return x
 }
 
-// TestExplanationAgreesWithTheCheck compares both for keys under random policies: traps,
-// scopes, outcomes and further keys. Remaining must be the number of checks that are then
-// allowed.
+// TestExplanationAgreesWithTheCheck compares both for keys under random policies (traps, scopes,
+// outcomes, further keys, plans), entries and limits of their own. Remaining must be the number
+// of checks that are then allowed.
 func TestExplanationAgreesWithTheCheck(t *testing.T) {
 	scoped := func(p *rules.Policy) { p.Scope = "login" }
 	reports := counts("login_failed")
@@ -57,6 +67,16 @@ func TestExplanationAgreesWithTheCheck(t *testing.T) {
 		func() *rules.Policy {
 			return policy(t, 10, "scan", "ip:*", "1/h", reports, func(p *rules.Policy) { p.Rules[0].Distinct = "path" })
 		},
+		func() *rules.Policy { return policy(t, 12, "gold", "plan:gold", "3/m", also(t, "net:/24 4/m")) },
+		func() *rules.Policy { return policy(t, 13, "gold-guessing", "plan:gold", "1/h", reports) },
+		func() *rules.Policy {
+			return policy(t, 14, "off", "ip:192.0.2.2", "1/h", mode(rules.Off), also(t, "net:/24"))
+		},
+		func() *rules.Policy { return policy(t, 15, "off-guessing", "ip:*", "1/h", reports, mode(rules.Off)) },
+		func() *rules.Policy { return policy(t, 16, "unlimited", "ip:*", "", when(t, "/a", "")) },
+		func() *rules.Policy {
+			return policy(t, 17, "paths", "ip:*", "9/m", when(t, "/b", ""), also(t, "net:/24 2/m distinct path"))
+		},
 	}
 	keys := []string{"ip:192.0.2.1", "ip:192.0.2.2", "ip:192.0.2.9"}
 	rapid.Check(t, func(r *rapid.T) {
@@ -67,6 +87,18 @@ func TestExplanationAgreesWithTheCheck(t *testing.T) {
 			}
 		}
 		n := newNode(t, policies...)
+		if rapid.Bool().Draw(r, "plan") {
+			n.put(t, &profiles.Profile{Key: keys[1], Plan: "gold"})
+		}
+		if rapid.Bool().Draw(r, "own limit") {
+			n.put(t, &profiles.Profile{Key: keys[2], Limit: &profiles.Limit{Rules: stack(t, "2/m"), Reason: "launch", Expires: n.clock().Add(30 * time.Minute)}})
+		}
+		for i := range rapid.IntRange(0, 2).Draw(r, "entries") {
+			n.set.Apply(&blocks.Entry{
+				Kind: rapid.SampledFrom([]blocks.Kind{blocks.Block, blocks.Exemption}).Draw(r, "kind"), ID: fmt.Sprint(i), Expires: n.clock().Add(30 * time.Minute),
+				Pattern: pattern(t, rapid.SampledFrom([]string{"net:192.0.2.0/24", "ip:192.0.2.0/30", keys[0]}).Draw(r, "pattern")),
+			}, n.clock())
+		}
 		for range rapid.IntRange(0, 12).Draw(r, "steps") {
 			k := rapid.SampledFrom(keys).Draw(r, "key")
 			switch rapid.SampledFrom([]string{"check", "report", "advance"}).Draw(r, "step") {
@@ -90,7 +122,7 @@ func TestExplanationAgreesWithTheCheck(t *testing.T) {
 		for left < 20 && n.check(t, keys[0]).Outcome == Allowed {
 			left++
 		}
-		if x.Outcome == Allowed && x.Remaining != left && (x.Remaining >= 0 || left < 20) {
+		if x.Outcome == Allowed && len(x.Exemptions) == 0 && x.Remaining != left && (x.Remaining >= 0 || left < 20) {
 			r.Fatalf("Remaining is %d, and %d checks were then allowed", x.Remaining, left)
 		}
 	})

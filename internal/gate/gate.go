@@ -166,13 +166,11 @@ func (g *Gate) Check(ctx context.Context, c Check) (Decision, error) {
 // prepare selects the policies of d, and decides it if that needs no log.
 func (g *Gate) prepare(d *Decision, selector *rules.Selector, set *blocks.Set) error {
 	member := memberOf(g.view, d.Check.Key, selector)
-	who := profiles.Subject(d.Check.Key, member)
-	enforcing, shadow, err := policiesOf(&d.Check, selector, who)
-	if err != nil {
+	by := applying{selector: selector, set: set, crawlers: g.crawlers, who: profiles.Subject(d.Check.Key, member), at: d.At}
+	if err := by.selectOwn(&d.Check, member); err != nil {
 		return err
 	}
-	d.Policy = enforcing
-	d.applyOwnLimit(selector, who, member)
+	d.Policy, d.OwnLimit = by.enforcing, by.ownLimit
 	match := d.Check.matchIn(set, d.At)
 	d.Exemption, d.Block = match.Exemption, match.Block
 	switch {
@@ -186,10 +184,13 @@ func (g *Gate) prepare(d *Decision, selector *rules.Selector, set *blocks.Set) e
 	if err := d.checkAskable(); err != nil {
 		return err
 	}
-	if limits(shadow) {
-		d.Shadow = &Shadow{Outcome: Allowed, Policy: shadow, Answer: Answer{At: d.At, Rule: -1}}
+	if limits(by.shadow) {
+		d.Shadow = &Shadow{Outcome: Allowed, Policy: by.shadow, Answer: Answer{At: d.At, Rule: -1}}
 	}
-	return d.addAdditional(selector, set, g.crawlers, who)
+	if !by.asksMore(d.Check.Request) {
+		return nil
+	}
+	return d.addAdditional(&by)
 }
 
 // checkAskable returns an error if d's policy can never grant the cost or the wait. A policy that
@@ -217,33 +218,6 @@ func (s *scratch) askEnforcing(d *Decision) {
 	}
 	for i := range d.Additional {
 		s.askEnforcing(&d.Additional[i])
-	}
-}
-
-// policiesOf returns the policies that a check selects: the one that it names, as
-// enforcing or as shadow policy by its mode, and the best match for the other.
-func policiesOf(c *Check, selector *rules.Selector, who rules.Subject) (enforcing, shadow *rules.Policy, err error) {
-	enforcing, shadow = selector.Select(who)
-	if c.Specific {
-		byEnforcing, byShadow := selector.Matched(who)
-		if byEnforcing.String() == "*" {
-			enforcing = nil
-		}
-		if byShadow.String() == "*" {
-			shadow = nil
-		}
-	}
-	if c.Policy == "" {
-		return enforcing, shadow, nil
-	}
-	named, found := selector.ByName(c.Policy)
-	switch {
-	case !found:
-		return nil, nil, fault.NoSuch("policy", "there is no policy of that name; omit it to use the key's own policy")
-	case named.Mode == rules.Shadow:
-		return enforcing, named, nil
-	default:
-		return named, shadow, nil
 	}
 }
 

@@ -1,0 +1,153 @@
+package gate
+
+import (
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/crawlers"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/profiles"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// applying finds the policies that apply to a key, for checks and for explanations.
+type applying struct {
+	selector *rules.Selector
+	set      *blocks.Set
+	crawlers *crawlers.Verifier
+	who      rules.Subject
+	at       time.Time
+	// enforcing and shadow are the key's own policies, or the one that the check names; either
+	// may be nil.
+	enforcing, shadow *rules.Policy
+	// ownLimit is the key's own limit, whose rules enforcing has then; nil for none.
+	ownLimit *profiles.Limit
+}
+
+// selectOwn sets a.enforcing, a.shadow and a.ownLimit for a check of a.who.
+func (a *applying) selectOwn(c *Check, member *profiles.Member) (err error) {
+	if a.enforcing, a.shadow, err = policiesOf(c, a.selector, a.who); err != nil {
+		return err
+	}
+	limit := member.LimitAt(a.at)
+	if limit == nil {
+		return nil
+	}
+	// A policy that the check names instead of the key's own keeps its rules.
+	if own, _ := a.selector.Select(a.who); c.Policy == "" || a.enforcing != nil && a.enforcing == own {
+		a.enforcing, a.ownLimit = limit.Apply(own), limit
+	}
+	return nil
+}
+
+// policiesOf returns the policies that a check selects: the one that it names, as
+// enforcing or as shadow policy by its mode, and the best match for the other.
+func policiesOf(c *Check, selector *rules.Selector, who rules.Subject) (enforcing, shadow *rules.Policy, err error) {
+	enforcing, shadow = selector.Select(who)
+	if c.Specific {
+		byEnforcing, byShadow := selector.Matched(who)
+		if byEnforcing.String() == "*" {
+			enforcing = nil
+		}
+		if byShadow.String() == "*" {
+			shadow = nil
+		}
+	}
+	if c.Policy == "" {
+		return enforcing, shadow, nil
+	}
+	named, found := selector.ByName(c.Policy)
+	switch {
+	case !found:
+		return nil, nil, fault.NoSuch("policy", "there is no policy of that name; omit it to use the key's own policy")
+	case named.Mode == rules.Shadow:
+		return enforcing, named, nil
+	default:
+		return named, shadow, nil
+	}
+}
+
+// additional is a policy that a check asks in addition to the key's own policies.
+type additional struct {
+	// policy is the policy, or its part that limits the further key derived.
+	policy  *rules.Policy
+	derived *keys.Key
+	// block is the block that refuses the further key under an enforcing policy, nil for none.
+	block *blocks.Entry
+}
+
+// asksMore reports whether a check may ask more than the key's own policies.
+func (a *applying) asksMore(request *conditions.Request) bool {
+	return request != nil || a.selector.HasReported() || a.selector.HasDerived()
+}
+
+// appendAsked appends what a check asks in addition, in order. request is what the check says of
+// its request, nil for nothing.
+func (a *applying) appendAsked(all []additional, request *conditions.Request) []additional {
+	if !a.asksMore(request) {
+		return all
+	}
+	all = a.appendOwnDerived(all, request, false)
+	var room [8]*rules.Policy
+	conditional := a.selector.AppendConditional(room[:0], a.who, request)
+	return a.appendConditional(all, a.selector.AppendReported(conditional, a.who), request, false)
+}
+
+// possible returns what some check of the key asks in addition, in order. Of the further keys it
+// has those that every request of the key has.
+func (a *applying) possible() []additional {
+	return a.appendConditional(a.appendOwnDerived(nil, nil, true), a.selector.Conditional(a.who), nil, true)
+}
+
+func (a *applying) appendOwnDerived(all []additional, request *conditions.Request, isAny bool) []additional {
+	if !a.selector.HasDerived() {
+		return all
+	}
+	return a.appendDerived(a.appendDerived(all, a.enforcing, request, isAny), a.shadow, request, isAny)
+}
+
+// appendConditional appends those of the policies with conditions or an outcome that limit the
+// key, and their further keys. isAny leaves open what the request is. Policies with the outcome
+// conditions.NotFound do not apply to verified crawlers.
+func (a *applying) appendConditional(all []additional, policies []*rules.Policy, request *conditions.Request, isAny bool) []additional {
+	for _, p := range policies {
+		if p == a.enforcing || p == a.shadow || !limits(p) || !isAny && !request.IsInScope(p.Scope) ||
+			p.Outcome == conditions.NotFound && a.crawlers.OperatorOf(a.who.Key) != "" {
+			continue
+		}
+		all = a.appendDerived(append(all, additional{policy: p}), p, request, isAny)
+	}
+	return all
+}
+
+// appendDerived appends the parts of p, which may be nil, for the further keys that it counts. An
+// exempt key is left out.
+func (a *applying) appendDerived(all []additional, p *rules.Policy, request *conditions.Request, isAny bool) []additional {
+	for _, part := range a.selector.DerivedOf(p) {
+		key, found := part.Derived.KeyOf(a.who.Key, request, nil)
+		if !found || !isAny && !part.IsReported() && !part.Rules.CanCount(request, nil) {
+			continue
+		}
+		match := a.set.MatchIn(key, request.Scope(), a.at)
+		switch {
+		case match.Exemption != nil:
+			continue
+		case part.Mode != rules.Enforce:
+			match.Block = nil
+		}
+		derived := key // only a key that counts needs memory
+		all = append(all, additional{policy: part, derived: &derived, block: match.Block})
+	}
+	return all
+}
+
+// memberOf returns the plan and the limit of k, nil for none. It looks nothing up if no policy
+// selects by plan and no key has a limit of its own.
+func memberOf(view View, k keys.Key, selector *rules.Selector) *profiles.Member {
+	if set := view.Profiles(); selector.HasPlans() || set.HasLimits() {
+		return set.Find(k)
+	}
+	return nil
+}
