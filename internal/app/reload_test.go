@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -11,16 +10,15 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"log/slog"
+	"io"
 	"math/big"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/valyala/fasthttp"
 
 	"github.com/stint-dev/stint/test/servers"
 )
@@ -64,13 +62,6 @@ func servedSerial(t *testing.T, a *App) int64 {
 	return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
 }
 
-// hostRequest returns a request to a host.
-func hostRequest(host string) *fasthttp.RequestCtx {
-	var rc fasthttp.RequestCtx
-	rc.Request.SetHost(host)
-	return &rc
-}
-
 func TestReloadAppliesCertificatesLogLevelAndTrustedProxies(t *testing.T) {
 	dir := t.TempDir()
 	first := TLSFiles{filepath.Join(dir, "a.crt"), filepath.Join(dir, "a.key")}
@@ -96,32 +87,51 @@ func TestReloadAppliesCertificatesLogLevelAndTrustedProxies(t *testing.T) {
 		})
 		return log.String()
 	}
-	whoami := func() string {
-		answers := exchange(t, a.AdminAddr(), "GET /v1/whoami HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Forwarded-For: 198.51.100.9\r\nAuthorization: Bearer "+edgeToken+"\r\n\r\n")
-		if len(answers) != 1 || answers[0].StatusCode != 200 {
-			t.Fatalf("got %+v", answers)
+	get := func(path, host, header string) (status int, body string) {
+		t.Helper()
+		answers := exchange(t, a.AdminAddr(), "GET "+path+" HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\nX-Forwarded-For: 198.51.100.9\r\n"+header+"\r\n")
+		if len(answers) != 1 {
+			t.Fatalf("%s: got %d answers", path, len(answers))
 		}
-		var body bytes.Buffer
-		_, _ = body.ReadFrom(answers[0].Body)
-		return body.String()
+		read, _ := io.ReadAll(answers[0].Body)
+		return answers[0].StatusCode, string(read)
 	}
-	if got := servedSerial(t, a); got != 1 || strings.Contains(whoami(), "198.51.100.9") {
-		t.Fatalf("before the reload: certificate %d, %s", got, whoami())
+	ask := func(path string) string {
+		t.Helper()
+		status, body := get(path, "x", "Authorization: Bearer "+edgeToken+"\r\n")
+		if status != http.StatusOK {
+			t.Fatalf("%s: got %d, %s", path, status, body)
+		}
+		return body
+	}
+	whoami := func() string { return ask("/v1/whoami") }
+	answersHost := func() bool {
+		status, _ := get("/login", "stint.example.com", "")
+		return status != http.StatusMisdirectedRequest
+	}
+	// The log has a line about /livez at the level debug.
+	logsDebug := func() bool {
+		get("/livez", "x", "")
+		return strings.Contains(log.String(), "/livez")
+	}
+	saysFailed := func() bool { return strings.Contains(ask("/metrics"), "\nstint_reload_failed 1\n") }
+	if got := servedSerial(t, a); got != 1 || strings.Contains(whoami(), "198.51.100.9") || answersHost() || logsDebug() || saysFailed() {
+		t.Fatalf("before the reload: certificate %d, %s, answers the host: %v, log %s", got, whoami(), answersHost(), log.String())
 	}
 
-	write("log-level: debug\ntrusted-proxies: 127.0.0.1\nallowed-hosts: stint.example.com\ncheck-deadline: 250ms\n", second)
+	write("log-level: debug\ntrusted-proxies: 127.0.0.1\nallowed-hosts: stint.example.com\ncheck-deadline: 270ms\n", second)
 	text := reload()
 	if got := servedSerial(t, a); got != 2 || !strings.Contains(whoami(), "198.51.100.9") {
 		t.Errorf("after the reload: certificate %d, %s", got, whoami())
 	}
-	if !a.log.Enabled(t.Context(), slog.LevelDebug) || !a.live.allowedHosts().Allows(hostRequest("stint.example.com")) {
+	if !logsDebug() || !answersHost() {
 		t.Error("the log level or the allowed hosts did not change")
 	}
 	if !strings.Contains(text, `changed="tls-cert tls-key allowed-hosts trusted-proxies check-deadline log-level"`) ||
 		!strings.Contains(text, "settings=check-deadline\n") {
 		t.Errorf("got the log %s", text)
 	}
-	if shown := fmt.Sprint(a.live.settings.Load().Shown()); !strings.Contains(shown, "stint.example.com") || strings.Contains(shown, "250ms") {
+	if shown := ask("/settings"); !strings.Contains(shown, "stint.example.com") || strings.Contains(shown, "270ms") {
 		t.Errorf("the settings shown are not those in effect: %s", shown)
 	}
 
@@ -140,12 +150,12 @@ func TestReloadAppliesCertificatesLogLevelAndTrustedProxies(t *testing.T) {
 		wrong()
 		text := reload()
 		a.live.followCertificates(t.Context()) // the certificates are valid, but not the settings
-		if got := servedSerial(t, a); got != 2 || !a.log.Enabled(t.Context(), slog.LevelDebug) || !a.live.failed() || !strings.Contains(text, "level=ERROR") {
-			t.Errorf("certificate %d, failed %v: %s", got, a.live.failed(), text)
+		if got := servedSerial(t, a); got != 2 || !logsDebug() || !saysFailed() || !strings.Contains(text, "level=ERROR") {
+			t.Errorf("certificate %d, failed %v: %s", got, saysFailed(), text)
 		}
 	}
 	write("", second)
-	if text := reload(); a.live.failed() || a.log.Enabled(t.Context(), slog.LevelDebug) || strings.Contains(text, "level=ERROR") {
+	if text := reload(); saysFailed() || logsDebug() || strings.Contains(text, "level=ERROR") {
 		t.Errorf("a valid file after an invalid one: %s", text)
 	}
 
