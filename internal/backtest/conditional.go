@@ -101,7 +101,7 @@ func (t *trial) decideConditional(ctx context.Context, l *triedPolicy, applying 
 		requests[i].Key, requests[i].Cost, requests[i].Detail = each.key, record.Cost, true
 		if isReported {
 			requests[i].Cost, requests[i].Uncharged = 1, true
-		} else if !t.charge(&requests[i], each.policy, record) {
+		} else if !t.setValue(&requests[i], each.policy, record) {
 			requests[i].Uncharged = true
 		}
 	}
@@ -162,7 +162,7 @@ func (t *trial) reportTo(ctx context.Context, p *rules.Policy, key string, recor
 	l := t.byPolicy[p]
 	t.requests[0] = l.request
 	t.requests[0].Key, t.requests[0].Cost, t.requests[0].ChargeAlways = key, 1, true
-	if !t.charge(&t.requests[0], p, record) {
+	if !t.setValue(&t.requests[0], p, record) {
 		l.reports.Unsaid++
 		return nil
 	}
@@ -217,9 +217,9 @@ func attributesOf(record accesslog.Record) *conditions.Request {
 	return conditions.NewRequest(record.Path, record.Method, record.Agent, record.Host)
 }
 
-// charge completes the request that charges p, whose distinct rules count a value. It
-// reports false where nothing is said of that.
-func (t *trial) charge(q *timestamplog.Request, p *rules.Policy, record accesslog.Record) bool {
+// setValue completes a request that asks p by the value that distinct rules count. It reports
+// false if the record does not have that value.
+func (t *trial) setValue(q *timestamplog.Request, p *rules.Policy, record accesslog.Record) bool {
 	if p.Rules.Distinct() == "" {
 		return true
 	}

@@ -178,7 +178,7 @@ func (g *Gate) decideApart(ctx context.Context, checks []Check, which []int) ([]
 	s := g.scratch.Get().(*scratch)
 	defer s.release()
 	for _, i := range which {
-		s.queue(i, &decisions[i])
+		s.queueCheck(i, &decisions[i])
 	}
 	s.askQueued(ctx, g, decisions, errs)
 	signer := presentSigner(g)

@@ -127,13 +127,13 @@ func inCheck(i int, err error) error {
 var errTooMany = errors.New("too many logs for one call")
 
 // decideAsOne decides prepared decisions and their Additional, all or nothing, and returns the
-// gravest outcome. If that is not Allowed, nothing was charged, and shadow policies that need a
-// log were not asked.
+// gravest outcome. If that is not Allowed, nothing was charged unless ChargeAlways is set, and
+// shadow policies that need a log were not asked.
 func (g *Gate) decideAsOne(ctx context.Context, s *scratch, decisions []Decision) (Outcome, error) {
 	refused := gravest(decisions) != Allowed
 	for i := range decisions {
 		if gravest(decisions[i:i+1]) == Allowed || decisions[i].Check.ChargeAlways {
-			s.askEnforcing(&decisions[i])
+			s.queueEnforcing(&decisions[i])
 		}
 	}
 	if len(s.requests) > timestamplog.MaxCombined {
@@ -275,7 +275,7 @@ func (g *Gate) failAll(ctx context.Context, s *scratch, refused bool, err error)
 func (g *Gate) askShadows(ctx context.Context, s *scratch, decisions []Decision) {
 	s.requests, s.asked = s.requests[:0], s.asked[:0]
 	for i := range decisions {
-		s.askShadows(&decisions[i])
+		s.queueShadows(&decisions[i])
 	}
 	s.refuseWaits()
 	g.askLog(ctx, s)

@@ -53,20 +53,20 @@ func (d *Decision) asksOutcomesFirst() bool {
 	return !slices.ContainsFunc(d.Additional, func(a Decision) bool { return a.Policy != nil && !a.Policy.IsReported() })
 }
 
-// queue adds a prepared decision, which has index i in those of the call.
-func (s *scratch) queue(i int, d *Decision) {
+// queueCheck queues the requests of a prepared decision, which has index i in those of the call.
+func (s *scratch) queueCheck(i int, d *Decision) {
 	switch {
 	case d.asksOutcomesFirst():
 		s.preceded = append(s.preceded, i)
 		for j := range d.Additional {
-			s.askEnforcing(&d.Additional[j])
+			s.queueEnforcing(&d.Additional[j])
 		}
 	case d.Additional != nil:
 		s.combined = append(s.combined, i)
 	default:
-		s.askEnforcing(d)
+		s.queueEnforcing(d)
 		if d.Shadow != nil {
-			s.ask(d, d.Shadow.Policy, true)
+			s.queueRequest(d, d.Shadow.Policy, true)
 		}
 	}
 }
@@ -89,14 +89,14 @@ func (g *Gate) askPreceded(ctx context.Context, s *scratch, decisions []Decision
 	s.requests, s.asked = s.requests[:0], s.asked[:0]
 	for _, i := range s.preceded {
 		if d := &decisions[i]; d.additionalFailure() == nil {
-			s.askOwn(d)
+			s.queueOwn(d)
 		}
 	}
 	g.askLog(ctx, s)
 	for _, i := range s.preceded {
 		if d := &decisions[i]; d.additionalFailure() != nil {
 			s.requests, s.asked = s.requests[:0], s.asked[:0]
-			s.askOwn(d)
+			s.queueOwn(d)
 			s.failEach(ctx, g, d.additionalFailure())
 		}
 	}
@@ -120,26 +120,26 @@ func (d *Decision) additionalFailure() error {
 	return nil
 }
 
-// askOwn queues the requests of d's own policy and of its shadow policies. The policies with an
+// queueOwn queues the requests of d's own policy and of its shadow policies. The policies with an
 // outcome must have answered.
-func (s *scratch) askOwn(d *Decision) {
+func (s *scratch) queueOwn(d *Decision) {
 	refused := gravest(d.Additional) != Allowed
 	if limits(d.Policy) {
-		s.ask(d, d.Policy, false)
+		s.queueRequest(d, d.Policy, false)
 		s.requests[len(s.requests)-1].Peek = d.Check.Peek || refused
 	}
 	if !refused {
-		s.askShadows(d)
+		s.queueShadows(d)
 	}
 }
 
-// askShadows queues the requests of d's shadow policies that are not decided yet.
-func (s *scratch) askShadows(d *Decision) {
+// queueShadows queues the requests of d's shadow policies that are not decided yet.
+func (s *scratch) queueShadows(d *Decision) {
 	if d.Shadow != nil && d.Shadow.Outcome == Allowed {
-		s.ask(d, d.Shadow.Policy, true)
+		s.queueRequest(d, d.Shadow.Policy, true)
 	}
 	for i := range d.Additional {
-		s.askShadows(&d.Additional[i])
+		s.queueShadows(&d.Additional[i])
 	}
 }
 

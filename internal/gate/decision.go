@@ -74,8 +74,17 @@ func (c *Check) matchIn(set *blocks.Set, at time.Time) blocks.Match {
 	return match
 }
 
-// Decision is the answer to a Check.
+// Decision is the answer to a Check, or what one policy decided. Recorders receive three kinds:
+//
+//   - the answer to a check,
+//   - an element of its Additional, with IsAdditional set,
+//   - what one policy decided about a report, with Reported and IsAdditional set.
+//
+// The last two have a policy, as Policy or Shadow.Policy. They have no Exemption, no Additional
+// and no Handle.
 type Decision struct {
+	// Check is the check, with the cost that the policy was asked about. Meta of a refusal may
+	// also describe the request. For a report, Check is made of the report.
 	Check   Check
 	Outcome Outcome
 	// ID opens the record of a refusal; zero if nothing was refused. A peek has an ID too, which
@@ -95,12 +104,12 @@ type Decision struct {
 	// is that of the enforcing policy that makes the caller wait longest. It is Allowed only if
 	// all are, and nothing was charged otherwise.
 	Additional []Decision
-	// IsAdditional reports that the decision is an element of Additional. The check is then
-	// recorded with the decision that contains it.
+	// IsAdditional reports that the decision is that of one policy only. It does not count as a
+	// check: the check is recorded with the decision whose Additional has this one, and a report
+	// is no check.
 	IsAdditional bool
-	// Reported is the outcome that was reported, "" for a check. The decision is then the
-	// additional decision of one policy about one report, and Limited if the policy had no room
-	// for the report.
+	// Reported is the outcome that was reported, "" for a check. The decision is then Limited if
+	// the policy had no room for the report.
 	Reported string
 	// Shadow is what the shadow policy would have decided, nil if there is none.
 	Shadow *Shadow

@@ -129,7 +129,7 @@ func (g *Gate) DecideAt(ctx context.Context, now time.Time, checks []Check, deci
 		d.begin(&checks[i], now)
 		d.Check.ensureID()
 		if errs[i] = g.prepare(d, selector, set); errs[i] == nil {
-			s.queue(i, d)
+			s.queueCheck(i, d)
 		}
 	}
 	s.askQueued(ctx, g, decisions, errs)
@@ -211,13 +211,13 @@ func (d *Decision) checkAskable() error {
 	return nil
 }
 
-// askEnforcing queues the requests of d's enforcing policies that are not decided yet.
-func (s *scratch) askEnforcing(d *Decision) {
+// queueEnforcing queues the requests of d's enforcing policies that are not decided yet.
+func (s *scratch) queueEnforcing(d *Decision) {
 	if d.Exemption == nil && d.Outcome == Allowed && limits(d.Policy) {
-		s.ask(d, d.Policy, false)
+		s.queueRequest(d, d.Policy, false)
 	}
 	for i := range d.Additional {
-		s.askEnforcing(&d.Additional[i])
+		s.queueEnforcing(&d.Additional[i])
 	}
 }
 
@@ -225,7 +225,8 @@ func limits(p *rules.Policy) bool {
 	return p != nil && p.Mode != rules.Off && len(p.Rules) > 0
 }
 
-func (s *scratch) ask(d *Decision, p *rules.Policy, shadow bool) {
+// queueRequest queues the request that asks p, the enforcing or shadow policy of d.
+func (s *scratch) queueRequest(d *Decision, p *rules.Policy, shadow bool) {
 	a := asked{d, p, shadow}
 	_, answer := a.answer()
 	s.requests = append(s.requests, timestamplog.RequestOf(p, answer.countedKey(&d.Check).String(), d.Check.Cost))

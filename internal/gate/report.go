@@ -100,7 +100,7 @@ func (g *Gate) Report(ctx context.Context, reports []Report, answers []Reported)
 		a.prepare(selector, set, g.crawlers, profiles.Subject(a.Report.Key, memberOf(g.view, a.Report.Key, selector)))
 		decisions = append(decisions, a.decisions(now))
 		for j := range decisions[i] {
-			s.askReport(&decisions[i][j], a)
+			s.queueReport(&decisions[i][j], a)
 		}
 	}
 	g.askLog(ctx, s)
@@ -174,13 +174,13 @@ func (a *Reported) decisions(now time.Time) []Decision {
 	return all
 }
 
-// askReport queues the request that charges a report.
-func (s *scratch) askReport(d *Decision, a *Reported) {
+// queueReport queues the request that charges a report.
+func (s *scratch) queueReport(d *Decision, a *Reported) {
 	p, shadow := d.Policy, false
 	if p == nil {
 		p, shadow = d.Shadow.Policy, true
 	}
-	s.ask(d, p, shadow)
+	s.queueRequest(d, p, shadow)
 	r := &s.requests[len(s.requests)-1]
 	r.ID, r.ChargeAlways, r.Uncharged = a.Report.ID, true, false
 	if p.Rules.Distinct() != "" {
