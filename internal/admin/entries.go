@@ -11,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/paging"
 )
 
 // Entries are the use cases of blocks and exemptions.
@@ -42,7 +43,7 @@ type EntryStore interface {
 	// Add adds entries and fills in their ID, Created and Revision.
 	Add(ctx context.Context, by audit.Actor, on blocks.Conflict, entries ...blocks.Entry) ([]blocks.Added, error)
 	ByID(ctx context.Context, kind blocks.Kind, id string) (*blocks.Entry, error)
-	Find(ctx context.Context, f blocks.Filter) (blocks.Page, error)
+	Find(ctx context.Context, f blocks.Filter) (paging.Page[*blocks.Entry], error)
 	// Each iterates over all pages of Find, for exports.
 	Each(ctx context.Context, f blocks.Filter) iter.Seq2[*blocks.Entry, error]
 	Update(ctx context.Context, by audit.Actor, kind blocks.Kind, id string, u blocks.Update) (*blocks.Entry, error)
@@ -93,7 +94,7 @@ func checkScope(kind blocks.Kind, scope string) error {
 }
 
 // Find returns one page of entries.
-func (e *Entries) Find(ctx context.Context, f blocks.Filter) (blocks.Page, error) {
+func (e *Entries) Find(ctx context.Context, f blocks.Filter) (paging.Page[*blocks.Entry], error) {
 	return e.Store.Find(ctx, e.at(f))
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/paging"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -70,7 +71,7 @@ func TestEntriesInMemoryAreListedAsThoseOfTheDatabase(t *testing.T) {
 }
 
 // listed returns the entries of a page in their order, and its total.
-func listed(p blocks.Page) string {
+func listed(p paging.Page[*blocks.Entry]) string {
 	text := ""
 	for _, e := range p.Items {
 		text += fmt.Sprintf("%s %s %s, ", e.Kind, e.Pattern, e.Scope)

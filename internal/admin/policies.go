@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/paging"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -35,7 +36,7 @@ type PolicyOptions struct {
 // PolicyReader reads policies; see rules.Store.
 type PolicyReader interface {
 	Policies(ctx context.Context) ([]*rules.Policy, error)
-	FindPolicies(ctx context.Context, f rules.PolicyFilter) (rules.PolicyPage, error)
+	FindPolicies(ctx context.Context, f rules.PolicyFilter) (paging.Page[*rules.Policy], error)
 	FindPolicyByName(ctx context.Context, name string) (*rules.Policy, error)
 	PolicyVersions(ctx context.Context, name string) ([]*rules.Policy, error)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/paging"
 )
 
 type entriesPage struct {
@@ -123,14 +124,14 @@ func (h *entriesHandler) renderEntries(c *httpserver.Call, status int, s *kindTe
 
 // find returns the entries of the page. During an outage of the database they are the first of
 // those in memory, which has no ended ones.
-func (h *entriesHandler) find(ctx context.Context, page *entriesPage, f blocks.Filter) (blocks.Page, error) {
+func (h *entriesHandler) find(ctx context.Context, page *entriesPage, f blocks.Filter) (paging.Page[*blocks.Entry], error) {
 	found, err := h.entries.Find(ctx, f)
 	if err == nil || h.Tolerate(&page.Frame, err) != nil {
 		return found, err
 	}
 	page.List.FromMemory, page.OnlyEnded = true, f.State == "ended"
 	if page.OnlyEnded {
-		return blocks.Page{}, nil
+		return paging.Page[*blocks.Entry]{}, nil
 	}
 	return h.Catalog.Blocks().Find(f), nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/paging"
 	"github.com/stint-dev/stint/internal/supervise"
 )
 
@@ -201,7 +202,7 @@ func newBlocks(page *overviewPage) blocks.Filter {
 }
 
 // takeNewBlocks shows the recent ones of what newBlocks selected.
-func (p *overviewPage) takeNewBlocks(found *blocks.Page) {
+func (p *overviewPage) takeNewBlocks(found *paging.Page[*blocks.Entry]) {
 	p.Blocks, p.NewBlocks = nil, found.Total
 	for _, b := range found.Items {
 		if p.Now.Sub(b.Created) < max(recentBlocks, p.Range.Length()) {

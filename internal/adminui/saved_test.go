@@ -13,6 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/paging"
 	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/storetest"
@@ -24,7 +25,7 @@ type unlisted struct {
 	gone atomic.Bool
 }
 
-func (u *unlisted) FindTokens(ctx context.Context, f identity.TokenFilter) (page identity.Page[*identity.Token], err error) {
+func (u *unlisted) FindTokens(ctx context.Context, f identity.TokenFilter) (page paging.Page[*identity.Token], err error) {
 	if u.gone.Load() {
 		return page, fault.New(fault.Unavailable, "The database cannot be reached; nothing was changed.")
 	}

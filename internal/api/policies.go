@@ -109,7 +109,7 @@ func (h *policyHandler) listPolicies(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, routes.WholeListPage(page.Items, page.Next, page.Total, fromPolicy))
+	return c.SendJSON(http.StatusOK, routes.WholeListPage(page, fromPolicy))
 }
 
 // find returns the policy that the path names.

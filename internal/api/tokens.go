@@ -64,7 +64,7 @@ func (h *tokenHandler) listTokens(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, routes.WholeListPage(page.Items, page.Next, page.Total, h.wireToken))
+	return c.SendJSON(http.StatusOK, routes.WholeListPage(page, h.wireToken))
 }
 
 func (h *tokenHandler) getToken(c *httpserver.Call) error {

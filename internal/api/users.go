@@ -62,7 +62,7 @@ func (h *userHandler) listUsers(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, routes.WholeListPage(page.Items, page.Next, page.Total, fromUser))
+	return c.SendJSON(http.StatusOK, routes.WholeListPage(page, fromUser))
 }
 
 func (h *userHandler) getUser(c *httpserver.Call) error {

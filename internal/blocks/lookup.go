@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/paging"
 )
 
 // Selecting returns every active entry of a kind that selects k, the most specific first.
@@ -73,7 +74,7 @@ func (s *Set) All(kind Kind, now time.Time) iter.Seq[*Entry] {
 
 // Find returns the active entries that a filter selects, as a store does. The filter's State and
 // Key are ignored, and there are no further pages.
-func (s *Set) Find(f Filter) Page {
+func (s *Set) Find(f Filter) paging.Page[*Entry] {
 	limit := f.Limit
 	if limit == 0 {
 		limit = 100
@@ -84,7 +85,7 @@ func (s *Set) Find(f Filter) Page {
 			return cmp.Or(cmp.Compare(expiryOrder(a), expiryOrder(b)), strings.Compare(a.ID, b.ID))
 		}
 	}
-	var page Page
+	var page paging.Page[*Entry]
 	for _, kind := range Kinds {
 		if f.Kind != "" && f.Kind != kind {
 			continue

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/paging"
 )
 
 // Order of a listing.
@@ -38,16 +39,8 @@ type Filter struct {
 	Cursor string // from the previous page, empty for the first
 	Limit  int    // 1 to 1000, 0 means 100
 	At     time.Time
-	// Uncounted leaves Page.Total at 0: counting all takes longer than listing a few.
+	// Uncounted leaves the Total of the page at 0: counting all takes longer than listing a few.
 	Uncounted bool
-}
-
-// Page is one page of a listing. Next is the cursor of the next page, empty on the last. Total is
-// the number of all entries that the filter selects.
-type Page struct {
-	Items []*Entry
-	Next  string
-	Total int
 }
 
 // Update is a change of an entry; nil leaves a field unchanged.
@@ -87,7 +80,7 @@ type Store interface {
 	// Add adds entries. The store fills in their ID, Created and Revision.
 	Add(ctx context.Context, by audit.Actor, on Conflict, entries ...Entry) ([]Added, error)
 	ByID(ctx context.Context, kind Kind, id string) (*Entry, error)
-	Find(ctx context.Context, f Filter) (Page, error)
+	Find(ctx context.Context, f Filter) (paging.Page[*Entry], error)
 	// Each iterates over all results of Find, for exports.
 	Each(ctx context.Context, f Filter) iter.Seq2[*Entry, error]
 	Update(ctx context.Context, by audit.Actor, kind Kind, id string, u Update) (*Entry, error)

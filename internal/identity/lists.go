@@ -51,14 +51,6 @@ type UserFilter struct {
 	Limit  int       // 1 to 1000, 0 means all
 }
 
-// Page is one page of a list. Next is the cursor of the next page, empty on the last. Total is
-// the number of all items that the filter selects.
-type Page[T any] struct {
-	Items []T
-	Next  string
-	Total int
-}
-
 // EndsAt returns when t ends or ended, the zero time for never.
 func (t *Token) EndsAt() time.Time {
 	if !t.Revoked.IsZero() && (t.Expires.IsZero() || t.Revoked.Before(t.Expires)) {

@@ -8,6 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/paging"
 )
 
 // Store keeps profiles. Each change is recorded in the audit. Errors that an operator can
@@ -19,7 +20,7 @@ type Store interface {
 	// FindProfilesByKey returns the profiles of those of the keys that have one.
 	FindProfilesByKey(ctx context.Context, keys []string) ([]*Profile, error)
 	// FindProfiles returns one page, by key.
-	FindProfiles(ctx context.Context, f Filter) (Page, error)
+	FindProfiles(ctx context.Context, f Filter) (paging.Page[*Profile], error)
 	// PutProfile replaces the plan, the labels and the note of a key, and leaves its limit.
 	PutProfile(ctx context.Context, by audit.Actor, p Profile, expect etag.Tag) (*Profile, error)
 	// DeleteProfile deletes all that is kept of a key, its limit included.
@@ -44,15 +45,8 @@ type Filter struct {
 	At      time.Time // zero: now
 	Limit   int       // of the page, 0 for the usual
 	Cursor  string    // Next of the page before
-	// Uncounted leaves Page.Total at 0: counting all takes longer than reading a page.
+	// Uncounted leaves the Total of the page at 0: counting all takes longer than reading a page.
 	Uncounted bool
-}
-
-// Page is one page of profiles.
-type Page struct {
-	Items []*Profile
-	Next  string // "" on the last
-	Total int    // of all pages
 }
 
 // ImportResult counts what an import did.

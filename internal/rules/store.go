@@ -8,6 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/paging"
 )
 
 // Store keeps policies and their versions. Errors that an operator can fix are *fault.Error:
@@ -18,7 +19,7 @@ type Store interface {
 	// Policies returns the policies that exist, by name, with their Retention.
 	Policies(ctx context.Context) ([]*Policy, error)
 	// FindPolicies returns a page of the policies that exist.
-	FindPolicies(ctx context.Context, f PolicyFilter) (PolicyPage, error)
+	FindPolicies(ctx context.Context, f PolicyFilter) (paging.Page[*Policy], error)
 	// FindPolicyByName returns one policy.
 	FindPolicyByName(ctx context.Context, name string) (*Policy, error)
 	// PolicyVersions returns every version of a policy, the newest first.
@@ -63,14 +64,6 @@ func (f *PolicyFilter) Matches(p *Policy) bool {
 	search := strings.ToLower(f.Search)
 	contains := func(text string) bool { return strings.Contains(strings.ToLower(text), search) }
 	return contains(p.Name) || slices.ContainsFunc(p.Match, func(m keys.Pattern) bool { return contains(m.String()) })
-}
-
-// PolicyPage is one page of a list. Next is the cursor of the next page, empty on the last. Total
-// is the number of all policies that the filter selects.
-type PolicyPage struct {
-	Items []*Policy
-	Next  string
-	Total int
 }
 
 // PolicyChange is one of the changes of ApplyPolicies.

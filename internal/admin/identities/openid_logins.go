@@ -14,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/openid"
+	"github.com/stint-dev/stint/internal/paging"
 )
 
 // OpenIDLogins is the use case of logging in with an OpenID provider. It is safe for concurrent
@@ -34,7 +35,7 @@ type OpenIDLogins struct {
 type OpenIDStore interface {
 	// FindUserBySubject returns a user. The error is a *fault.Error NotFound if there is none.
 	FindUserBySubject(ctx context.Context, issuer, subject string) (*identity.User, error)
-	FindUsers(ctx context.Context, f identity.UserFilter) (identity.Page[*identity.User], error)
+	FindUsers(ctx context.Context, f identity.UserFilter) (paging.Page[*identity.User], error)
 	AddUser(ctx context.Context, by audit.Actor, u identity.User) (*identity.User, error)
 	UpdateUser(ctx context.Context, by audit.Actor, id string, u identity.UserUpdate) (*identity.User, error)
 	// EndSessionsOfSubject ends the sessions of a user, if there are any, and records that with

@@ -12,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/paging"
 )
 
 // Tokens are the use cases of API tokens.
@@ -24,7 +25,7 @@ type Tokens struct {
 // of the field "name" for a name that is taken; Conflict for a change after which there would
 // be no enabled admin and no active admin token.
 type TokenStore interface {
-	FindTokens(ctx context.Context, f identity.TokenFilter) (identity.Page[*identity.Token], error)
+	FindTokens(ctx context.Context, f identity.TokenFilter) (paging.Page[*identity.Token], error)
 	FindTokenByID(ctx context.Context, id string) (*identity.Token, error)
 	// AddToken also returns the token with an error of the code fault.Saved.
 	AddToken(ctx context.Context, by audit.Actor, t identity.Token) (*identity.Token, error)
@@ -74,7 +75,7 @@ type UpdateToken struct {
 }
 
 // Find returns a page of the tokens.
-func (t *Tokens) Find(ctx context.Context, f identity.TokenFilter) (identity.Page[*identity.Token], error) {
+func (t *Tokens) Find(ctx context.Context, f identity.TokenFilter) (paging.Page[*identity.Token], error) {
 	return t.Store.FindTokens(ctx, f)
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/paging"
 )
 
 // Users are the use cases of users.
@@ -18,7 +19,7 @@ type Users struct{ Store UserStore }
 // the field "name" for a name that is taken; Conflict for a change after which there would be
 // no enabled admin and no active admin token.
 type UserStore interface {
-	FindUsers(ctx context.Context, f identity.UserFilter) (identity.Page[*identity.User], error)
+	FindUsers(ctx context.Context, f identity.UserFilter) (paging.Page[*identity.User], error)
 	FindUserByID(ctx context.Context, id string) (*identity.User, error)
 	AddUser(ctx context.Context, by audit.Actor, u identity.User) (*identity.User, error)
 	// UpdateUser changes a user and ends the user's sessions in the same transaction, because
@@ -41,7 +42,7 @@ type UpdateUser struct {
 }
 
 // Find returns a page of the users.
-func (u *Users) Find(ctx context.Context, f identity.UserFilter) (identity.Page[*identity.User], error) {
+func (u *Users) Find(ctx context.Context, f identity.UserFilter) (paging.Page[*identity.User], error) {
 	return u.Store.FindUsers(ctx, f)
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/paging"
 	"github.com/stint-dev/stint/internal/profilelist"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
@@ -97,7 +98,7 @@ func (u *Profiles) FindByKeys(ctx context.Context, all []string) (map[string]*pr
 }
 
 // List returns one page of profiles.
-func (u *Profiles) List(ctx context.Context, f profiles.Filter) (profiles.Page, error) {
+func (u *Profiles) List(ctx context.Context, f profiles.Filter) (paging.Page[*profiles.Profile], error) {
 	f.At = u.Now()
 	return u.Store.FindProfiles(ctx, f)
 }

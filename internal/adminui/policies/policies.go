@@ -18,6 +18,7 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/paging"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -90,7 +91,7 @@ func (h *Handler) listPolicies(c *httpserver.Call) error {
 	if page.List, err = site.ReadList(c, "/policies", policyOrders); err != nil {
 		return err
 	}
-	var found rules.PolicyPage
+	var found paging.Page[*rules.Policy]
 	err = page.List.Fill(func(cursor string) (int, int, string, error) {
 		found, err = h.findPolicies(ctx, &page, cursor)
 		return len(found.Items), found.Total, found.Next, err
@@ -138,7 +139,7 @@ func (h *Handler) addSparklines(ctx context.Context, rows []policyRow) error {
 
 // findPolicies returns the policies of a page of the list. During an outage of the database they
 // are the first of those in memory, by name.
-func (h *Handler) findPolicies(ctx context.Context, page *policiesPage, cursor string) (rules.PolicyPage, error) {
+func (h *Handler) findPolicies(ctx context.Context, page *policiesPage, cursor string) (paging.Page[*rules.Policy], error) {
 	f := rules.PolicyFilter{Search: page.List.Search(), Order: rules.PolicyOrder(page.List.Order()), Cursor: cursor, Limit: site.RowsPerPage}
 	found, err := h.Policies.FindPolicies(ctx, f)
 	if err == nil || h.Tolerate(&page.Frame, err) != nil {
@@ -147,7 +148,7 @@ func (h *Handler) findPolicies(ctx context.Context, page *policiesPage, cursor s
 	page.List.FromMemory = true
 	delete(page.List.Query, "order")
 	matching := slices.DeleteFunc(h.inMemory(), func(p *rules.Policy) bool { return !f.Matches(p) })
-	return rules.PolicyPage{Items: matching[:min(len(matching), site.RowsPerPage)], Total: len(matching)}, nil
+	return paging.Page[*rules.Policy]{Items: matching[:min(len(matching), site.RowsPerPage)], Total: len(matching)}, nil
 }
 
 // allPolicies returns all policies by name. During an outage of the database they are those in

@@ -10,6 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/paging"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -67,12 +68,11 @@ func texts[T ~string](all []T) []string {
 	return plain
 }
 
-// WholeListPage returns one page of a list of WholeListParams. total counts all that the filter
-// selects.
-func WholeListPage[T, W any](items []T, next string, total int, convert func(T) W) wire.Page[W] {
-	page := CursorPage(items, next, convert)
-	page.Total = &total
-	return page
+// WholeListPage returns one page of a list of WholeListParams.
+func WholeListPage[T, W any](page paging.Page[T], convert func(T) W) wire.Page[W] {
+	out := CursorPage(page.Items, page.Next, convert)
+	out.Total = &page.Total
+	return out
 }
 
 // File is the header of a response that a browser saves as a file.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/paging"
 )
 
 // Cursor returns the cursor after a row with these values. Only the last value may contain
@@ -66,33 +67,35 @@ func (p Position) compare(other Position) int {
 }
 
 // PageOf sorts the rows of a list that is read as a whole, and returns the page of at most limit
-// rows after a cursor, "" for the first page, and the cursor of the next one. A limit of 0 means
-// all rows. order is the name of the order in which position places the rows.
-func PageOf[T any](rows []T, order, cursor string, limit int, position func(T) Position) (page []T, next string, err error) {
+// rows after a cursor, "" for the first page. A limit of 0 means all rows. order is the name of
+// the order in which position places the rows.
+func PageOf[T any](rows []T, order, cursor string, limit int, position func(T) Position) (page paging.Page[T], err error) {
 	if limit < 0 || limit > MaxLimit {
-		return nil, "", fault.Field("limit", "must be 1 to %d", MaxLimit)
+		return page, fault.Field("limit", "must be 1 to %d", MaxLimit)
 	}
+	total := len(rows)
 	if cursor != "" {
 		values, err := ParseCursor(cursor, 4)
 		if err != nil {
-			return nil, "", err
+			return page, err
 		}
 		rank, err := strconv.ParseInt(values[1], 10, 64)
 		if err != nil || values[0] != order {
-			return nil, "", fault.Field("cursor", BadCursor)
+			return page, fault.Field("cursor", BadCursor)
 		}
 		after := Position{Rank: rank, ID: values[2], Text: values[3]}
 		rows = slices.DeleteFunc(rows, func(row T) bool { return position(row).compare(after) <= 0 })
 	}
 	slices.SortFunc(rows, func(a, b T) int { return position(a).compare(position(b)) })
-	if limit == 0 {
-		return rows, "", nil
+	page.Total = total
+	if page.Items = rows; limit == 0 {
+		return page, nil
 	}
-	page, next = CutPage(rows, limit, func(last T) string {
+	page.Items, page.Next = CutPage(rows, limit, func(last T) string {
 		at := position(last)
 		return Cursor(order, strconv.FormatInt(at.Rank, 10), at.ID, at.Text)
 	})
-	return page, next, nil
+	return page, nil
 }
 
 // Contains returns a function that reports whether a text contains search, ignoring case.

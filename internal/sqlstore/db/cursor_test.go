@@ -39,24 +39,24 @@ func TestPageOfReadsEachRowOnceInOrder(t *testing.T) {
 		rows := rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) listed {
 			return listed{rapid.Int64Range(-2, 2).Draw(t, "rank"), rapid.SampledFrom([]string{"", "a b", "a", "ü"}).Draw(t, "text"), rapid.StringMatching(`[a-z0-9.-]{1,2}`).Draw(t, "id")}
 		}), 0, 20, func(r listed) string { return r.id }).Draw(t, "rows")
-		want, next, err := db.PageOf(slices.Clone(rows), "o", "", 0, position)
-		if err != nil || next != "" || len(want) != len(rows) {
-			t.Fatalf("all: got %v, %q, %v", want, next, err)
+		want, err := db.PageOf(slices.Clone(rows), "o", "", 0, position)
+		if err != nil || want.Next != "" || len(want.Items) != len(rows) || want.Total != len(rows) {
+			t.Fatalf("all: got %v, %v", want, err)
 		}
 		limit, cursor := rapid.IntRange(1, 6).Draw(t, "limit"), ""
 		var got []listed
 		for {
-			page, next, err := db.PageOf(slices.Clone(rows), "o", cursor, limit, position)
-			if err != nil || len(page) > limit {
+			page, err := db.PageOf(slices.Clone(rows), "o", cursor, limit, position)
+			if err != nil || len(page.Items) > limit || page.Total != len(rows) {
 				t.Fatalf("got %v, %v", page, err)
 			}
-			if got = append(got, page...); next == "" {
+			if got = append(got, page.Items...); page.Next == "" {
 				break
 			}
-			cursor = next
+			cursor = page.Next
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("got %v, want %v", got, want)
+		if !slices.Equal(got, want.Items) {
+			t.Errorf("got %v, want %v", got, want.Items)
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/paging"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
@@ -116,7 +117,7 @@ func parseCursor(text string, order blocks.Order) (position, error) {
 }
 
 // page reads one page of entries.
-func (t Tx) page(f blocks.Filter, limit int, counted bool) (page blocks.Page, err error) {
+func (t Tx) page(f blocks.Filter, limit int, counted bool) (page paging.Page[*blocks.Entry], err error) {
 	if f.At.IsZero() {
 		f.At = t.Now
 	}
@@ -177,7 +178,7 @@ func startAt(q *db.Selection, f blocks.Filter) (order string, err error) {
 }
 
 // Find implements blocks.Store.
-func (s *Store) Find(ctx context.Context, f blocks.Filter) (page blocks.Page, err error) {
+func (s *Store) Find(ctx context.Context, f blocks.Filter) (page paging.Page[*blocks.Entry], err error) {
 	limit, err := db.PageLimit(f.Limit)
 	if err != nil {
 		return page, err

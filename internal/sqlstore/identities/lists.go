@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/paging"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
@@ -22,7 +23,7 @@ var tokenPositions = map[identity.TokenOrder]func(*identity.Token) db.Position{
 }
 
 // FindTokens implements identities.TokenStore.
-func (s *Store) FindTokens(ctx context.Context, f identity.TokenFilter) (page identity.Page[*identity.Token], err error) {
+func (s *Store) FindTokens(ctx context.Context, f identity.TokenFilter) (page paging.Page[*identity.Token], err error) {
 	if f.Order == "" {
 		f.Order = identity.TokensByCreated
 	}
@@ -48,9 +49,7 @@ func (s *Store) FindTokens(ctx context.Context, f identity.TokenFilter) (page id
 		}
 		return f.Search != "" && !contains(t.Name) && !contains(t.Hint) && !bytes.Equal(t.Hash, secret[:])
 	})
-	page.Total = len(all)
-	page.Items, page.Next, err = db.PageOf(all, string(f.Order), f.Cursor, f.Limit, position)
-	return page, err
+	return db.PageOf(all, string(f.Order), f.Cursor, f.Limit, position)
 }
 
 // roleRanks are the roles in the order of a list.
@@ -71,7 +70,7 @@ var userPositions = map[identity.UserOrder]func(*identity.User) db.Position{
 }
 
 // FindUsers implements identities.UserStore and identities.OpenIDStore.
-func (s *Store) FindUsers(ctx context.Context, f identity.UserFilter) (page identity.Page[*identity.User], err error) {
+func (s *Store) FindUsers(ctx context.Context, f identity.UserFilter) (page paging.Page[*identity.User], err error) {
 	if f.Order == "" {
 		f.Order = identity.UsersByName
 	}
@@ -94,7 +93,5 @@ func (s *Store) FindUsers(ctx context.Context, f identity.UserFilter) (page iden
 	if f.Search != "" {
 		all = slices.DeleteFunc(all, func(u *identity.User) bool { return !contains(u.Name) })
 	}
-	page.Total = len(all)
-	page.Items, page.Next, err = db.PageOf(all, string(f.Order), f.Cursor, f.Limit, position)
-	return page, err
+	return db.PageOf(all, string(f.Order), f.Cursor, f.Limit, position)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/paging"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
@@ -24,7 +25,7 @@ var positions = map[rules.PolicyOrder]func(*rules.Policy) db.Position{
 
 // FindPolicies implements rules.Store. It reads all policies: patterns and modes are part of their
 // documents.
-func (s *Store) FindPolicies(ctx context.Context, f rules.PolicyFilter) (page rules.PolicyPage, err error) {
+func (s *Store) FindPolicies(ctx context.Context, f rules.PolicyFilter) (page paging.Page[*rules.Policy], err error) {
 	if f.Order == "" {
 		f.Order = rules.ByName
 	}
@@ -42,7 +43,5 @@ func (s *Store) FindPolicies(ctx context.Context, f rules.PolicyFilter) (page ru
 	if f.Search != "" {
 		all = slices.DeleteFunc(all, func(p *rules.Policy) bool { return !f.Matches(p) })
 	}
-	page.Total = len(all)
-	page.Items, page.Next, err = db.PageOf(all, string(f.Order), f.Cursor, f.Limit, position)
-	return page, err
+	return db.PageOf(all, string(f.Order), f.Cursor, f.Limit, position)
 }

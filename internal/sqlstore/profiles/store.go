@@ -10,6 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/paging"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
@@ -193,7 +194,7 @@ func (s *Store) EndLimit(ctx context.Context, by audit.Actor, key, reason string
 }
 
 // FindProfiles implements profiles.Store.
-func (s *Store) FindProfiles(ctx context.Context, f profiles.Filter) (page profiles.Page, err error) {
+func (s *Store) FindProfiles(ctx context.Context, f profiles.Filter) (page paging.Page[*profiles.Profile], err error) {
 	limit, err := db.PageLimit(f.Limit)
 	if err != nil {
 		return page, err
