@@ -12,34 +12,38 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// applying finds the policies that apply to a key, for checks and for explanations.
+// own are the policies that a key selects or a check names; either may be nil.
+type own struct {
+	enforcing, shadow *rules.Policy
+	// limit is the key's own limit, whose rules enforcing has then; nil for none.
+	limit *profiles.Limit
+}
+
+// ownOf returns the own policies of a check about who. member is what is kept about its key.
+func ownOf(c *Check, selector *rules.Selector, who rules.Subject, member *profiles.Member, at time.Time) (o own, err error) {
+	if o.enforcing, o.shadow, err = policiesOf(c, selector, who); err != nil {
+		return o, err
+	}
+	limit := member.LimitAt(at)
+	if limit == nil {
+		return o, nil
+	}
+	// A policy that the check names instead of the key's own keeps its rules.
+	if selected, _ := selector.Select(who); c.Policy == "" || o.enforcing != nil && o.enforcing == selected {
+		o.enforcing, o.limit = limit.Apply(selected), limit
+	}
+	return o, nil
+}
+
+// applying finds the policies that apply to a key besides its own, for checks and for
+// explanations.
 type applying struct {
+	own
 	selector *rules.Selector
 	set      *blocks.Set
 	crawlers *crawlers.Verifier
 	who      rules.Subject
 	at       time.Time
-	// enforcing and shadow are the key's own policies, or the one that the check names; either
-	// may be nil.
-	enforcing, shadow *rules.Policy
-	// ownLimit is the key's own limit, whose rules enforcing has then; nil for none.
-	ownLimit *profiles.Limit
-}
-
-// selectOwn sets a.enforcing, a.shadow and a.ownLimit for a check of a.who.
-func (a *applying) selectOwn(c *Check, member *profiles.Member) (err error) {
-	if a.enforcing, a.shadow, err = policiesOf(c, a.selector, a.who); err != nil {
-		return err
-	}
-	limit := member.LimitAt(a.at)
-	if limit == nil {
-		return nil
-	}
-	// A policy that the check names instead of the key's own keeps its rules.
-	if own, _ := a.selector.Select(a.who); c.Policy == "" || a.enforcing != nil && a.enforcing == own {
-		a.enforcing, a.ownLimit = limit.Apply(own), limit
-	}
-	return nil
 }
 
 // policiesOf returns the policies that a check selects: the one that it names, as
@@ -78,15 +82,15 @@ type additional struct {
 	block *blocks.Entry
 }
 
-// asksMore reports whether a check may ask more than the key's own policies.
-func (a *applying) asksMore(request *conditions.Request) bool {
-	return request != nil || a.selector.HasReported() || a.selector.HasDerived()
+// mayAskMore reports whether a check may ask more than the own policies of its key.
+func mayAskMore(selector *rules.Selector, request *conditions.Request) bool {
+	return request != nil || selector.HasReported() || selector.HasDerived()
 }
 
 // appendAsked appends what a check asks in addition, in order. request is what the check says of
 // its request, nil for nothing.
 func (a *applying) appendAsked(all []additional, request *conditions.Request) []additional {
-	if !a.asksMore(request) {
+	if !mayAskMore(a.selector, request) {
 		return all
 	}
 	all = a.appendOwnDerived(all, request, false)

@@ -103,24 +103,23 @@ func (g *Gate) Explain(ctx context.Context, k keys.Key, policy string) (*Explana
 	now, set, selector := g.now(), g.view.Blocks(), g.view.Selector()
 	member := g.view.Profiles().Find(k)
 	who := profiles.Subject(k, member)
-	by := applying{selector: selector, set: set, crawlers: g.crawlers, who: who, at: now}
-	err := by.selectOwn(&Check{Key: k, Policy: policy}, member)
+	own, err := ownOf(&Check{Key: k, Policy: policy}, selector, who, member, now)
 	if err != nil {
 		return nil, err
 	}
 	x := &Explanation{
-		Key: k, At: now, Plan: who.Plan, OwnLimit: by.ownLimit, Crawler: g.crawlers.OperatorOf(k), Outcome: Allowed, NextAllowed: now,
+		Key: k, At: now, Plan: who.Plan, OwnLimit: own.limit, Crawler: g.crawlers.OperatorOf(k), Outcome: Allowed, NextAllowed: now,
 		Exemptions: set.Selecting(blocks.Exemption, k, now), Blocks: append(set.Selecting(blocks.Block, k, now), set.SelectingScoped(k, now)...),
 	}
 	byMatch, shadowByMatch := selector.Matched(who)
-	if x.Enforcing, err = g.explainPolicy(ctx, who, by.enforcing, byMatch); err != nil {
+	if x.Enforcing, err = g.explainPolicy(ctx, who, own.enforcing, byMatch); err != nil {
 		x.Degraded = degradedBy(err)
 	}
-	if x.Shadow, err = g.explainPolicy(ctx, who, by.shadow, shadowByMatch); err != nil {
+	if x.Shadow, err = g.explainPolicy(ctx, who, own.shadow, shadowByMatch); err != nil {
 		x.Degraded = degradedBy(err)
 	}
 	if policy == "" {
-		x.addAdditional(ctx, g, &by)
+		x.addAdditional(ctx, g, &applying{own, selector, set, g.crawlers, who, now})
 	}
 	x.conclude()
 	return x, nil

@@ -166,11 +166,12 @@ func (g *Gate) Check(ctx context.Context, c Check) (Decision, error) {
 // prepare selects the policies of d, and decides it if that needs no log.
 func (g *Gate) prepare(d *Decision, selector *rules.Selector, set *blocks.Set) error {
 	member := memberOf(g.view, d.Check.Key, selector)
-	by := applying{selector: selector, set: set, crawlers: g.crawlers, who: profiles.Subject(d.Check.Key, member), at: d.At}
-	if err := by.selectOwn(&d.Check, member); err != nil {
+	who := profiles.Subject(d.Check.Key, member)
+	own, err := ownOf(&d.Check, selector, who, member, d.At)
+	if err != nil {
 		return err
 	}
-	d.Policy, d.OwnLimit = by.enforcing, by.ownLimit
+	d.Policy, d.OwnLimit = own.enforcing, own.limit
 	match := d.Check.matchIn(set, d.At)
 	d.Exemption, d.Block = match.Exemption, match.Block
 	switch {
@@ -184,13 +185,13 @@ func (g *Gate) prepare(d *Decision, selector *rules.Selector, set *blocks.Set) e
 	if err := d.checkAskable(); err != nil {
 		return err
 	}
-	if limits(by.shadow) {
-		d.Shadow = &Shadow{Outcome: Allowed, Policy: by.shadow, Answer: Answer{At: d.At, Rule: -1}}
+	if limits(own.shadow) {
+		d.Shadow = &Shadow{Outcome: Allowed, Policy: own.shadow, Answer: Answer{At: d.At, Rule: -1}}
 	}
-	if !by.asksMore(d.Check.Request) {
+	if !mayAskMore(selector, d.Check.Request) {
 		return nil
 	}
-	return d.addAdditional(&by)
+	return d.addAdditional(&applying{own, selector, set, g.crawlers, who, d.At})
 }
 
 // checkAskable returns an error if d's policy can never grant the cost or the wait. A policy that
