@@ -49,7 +49,8 @@ type keyPage struct {
 	NeverSeen   bool            // no check of the key is known
 	FromMemory  bool            // the database did not answer, and its part of the page is missing
 	Ask         string          // the open question: "reset" or ""
-	Resettable  []string        // the policies under which the key can be reset, if Ask is "reset"
+	ResetPolicy string          // what was typed as the policy to reset under
+	FieldErrors form.FieldErrors
 }
 
 // keyPolicy is the part of one policy on the page.
@@ -138,13 +139,22 @@ func (h *keyHandler) showKey(c *httpserver.Call) error {
 	if id := w.Query.Get("refusal"); id != "" {
 		return h.showRefusal(c, w, id)
 	}
-	key, err := h.keys.Parse(w.Query.Get("key"))
+	page := &keyPage{MonitorPage: w, Ask: w.Query.Get("ask")}
+	if err := h.fill(c, page); err != nil {
+		return err
+	}
+	return h.RenderLive(c, "keypage", page)
+}
+
+// fill reads everything about the key in the address of a page.
+func (h *keyHandler) fill(c *httpserver.Call, page *keyPage) error {
+	key, err := h.keys.Parse(page.Query.Get("key"))
 	if err != nil {
 		return err
 	}
-	w.Query["key"] = []string{key.String()}
-	w.Title = format.ClipLine(format.VisibleText(key.String()), 60)
-	page := &keyPage{MonitorPage: w, Key: key.String(), Ask: w.Query.Get("ask"), Choices: lengthChoices}
+	page.Key, page.Choices = key.String(), lengthChoices
+	page.Query["key"] = []string{page.Key}
+	page.Title = format.ClipLine(format.VisibleText(page.Key), 60)
 	ctx := c.Context()
 	page.Toast, err = h.toasts.find(ctx, &page.MonitorPage)
 	if err = h.Tolerate(&page.Frame, err); err != nil {
@@ -152,12 +162,6 @@ func (h *keyHandler) showKey(c *httpserver.Call) error {
 	}
 	if page.Explained, err = h.keys.Explain(ctx, key, ""); err != nil {
 		return err
-	}
-	if page.Ask == "reset" {
-		for _, p := range h.Catalog.Selector().Policies() {
-			page.Resettable = append(page.Resettable, p.Name)
-		}
-		slices.Sort(page.Resettable)
 	}
 	page.Own = h.Catalog.Parser().AddressKey(c.Address) == key
 	page.explain()
@@ -177,7 +181,7 @@ func (h *keyHandler) showKey(c *httpserver.Call) error {
 		return err
 	}
 	page.draw()
-	return h.RenderLive(c, "keypage", page)
+	return nil
 }
 
 // explain converts the explanation to rows of rules.
@@ -349,40 +353,3 @@ func (p *keyPage) isWanted(r *keyRule, of *keyPolicy) bool {
 }
 
 func (r *keyRule) fullness() float64 { return float64(r.Used) / float64(max(1, r.Most)) }
-
-// resetKey resets the counts of a key under the policy of the form, or under all.
-func (h *keyHandler) resetKey(c *httpserver.Call) error {
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
-	by := site.CallerOf(c)
-	if _, err := h.keys.Reset(c.Context(), by, values.Get("key"), values.Get("policy")); err != nil {
-		return err
-	}
-	return h.ReturnTo(c, values.Get("back"), "reset", nil)
-}
-
-func (h *keyHandler) addNote(c *httpserver.Call) error {
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
-	by := site.CallerOf(c)
-	if _, err := h.keys.AddNote(c.Context(), by, values.Get("key"), values.Get("text")); err != nil {
-		return err
-	}
-	return h.ReturnTo(c, values.Get("back"), "noted", nil)
-}
-
-func (h *keyHandler) deleteNote(c *httpserver.Call) error {
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
-	by := site.CallerOf(c)
-	if _, err := h.keys.DeleteNote(c.Context(), by, values.Get("id")); err != nil {
-		return err
-	}
-	return h.ReturnTo(c, values.Get("back"), "notedeleted", nil)
-}

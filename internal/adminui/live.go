@@ -1,9 +1,10 @@
 package adminui
 
 import (
+	"net/http"
 	"net/url"
-	"slices"
 
+	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/events"
@@ -21,8 +22,7 @@ type livePage struct {
 	Events []liveEvent
 	// Run identifies the run of this node that sent the events. A response of another run
 	// replaces all rows of the page, since their ids belong to the earlier run.
-	Run      string
-	Policies []string
+	Run string
 	// Stream is the URL of the same events as a stream. When the script receives an event, it
 	// reloads the page's part.
 	Stream string
@@ -30,7 +30,8 @@ type livePage struct {
 	// removes the oldest.
 	Shown int
 	// Others means that other nodes decide too; the page does not show their events.
-	Others bool
+	Others      bool
+	FieldErrors form.FieldErrors
 }
 
 // liveEvent is one row of the page.
@@ -85,11 +86,13 @@ func (h *liveHandler) showLive(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	page := &livePage{MonitorPage: w, Run: h.events.Run(), Shown: liveShown, Others: h.isShared}
-	for _, p := range h.Catalog.Selector().Policies() {
-		page.Policies = append(page.Policies, p.Name)
+	page := &livePage{MonitorPage: w, Run: h.events.Run(), Shown: liveShown, Others: h.isShared, FieldErrors: form.FieldErrors{}}
+	if !site.IsHTMX(c.Ctx) { // a page that is open goes on when its policy is deleted
+		if err := checkPolicy(h.Site, page.Query.Get("policy")); page.FieldErrors.Add(err) == nil && err != nil {
+			page.Refresh = 0
+			return h.Render(c, http.StatusUnprocessableEntity, "live", page)
+		}
 	}
-	slices.Sort(page.Policies)
 	f, err := h.liveFilter(page.Query)
 	if err != nil {
 		return err

@@ -1,11 +1,14 @@
 package adminui
 
 import (
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/admin/operations"
@@ -13,10 +16,12 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
+	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/rules"
 )
 
 const offendersPage = 50
@@ -29,14 +34,14 @@ type offendersPageData struct {
 	First   int // number of the first row shown, from 1
 	Next    string
 	Filters []filterChip
-	Rules   []string // choices of the filter form
-	Policy  []string
 	Of      int64 // number of keys without the filters
 	Columns []reportColumn
 	// HasOrigins means that there are files with origins.
 	HasOrigins bool
 	Views      []viewLink
 	Pauses     []offences.EscalationPause
+	// FieldErrors are those of the filter form. With one, no offenders are read.
+	FieldErrors form.FieldErrors
 }
 
 // Last returns the number of the last row shown.
@@ -211,7 +216,7 @@ func (h *offendersHandler) showOffenders(c *httpserver.Call) error {
 	page.Columns = columnsOf(page.Query.Get("columns"))
 	q, err := offenderQuery(h.Site, &page.MonitorPage)
 	if err != nil {
-		return err
+		return h.showInvalidFilter(c, page, err)
 	}
 	q.CountStates = true
 	ctx := c.Context()
@@ -244,14 +249,24 @@ func (h *offendersHandler) showOffenders(c *httpserver.Call) error {
 			return err
 		}
 	}
-	for _, p := range h.Catalog.Selector().Policies() {
-		page.Policy = append(page.Policy, p.Name)
-		page.Rules = append(page.Rules, p.Rules.Strings()...)
-	}
-	slices.Sort(page.Policy)
-	slices.Sort(page.Rules)
-	page.Rules = slices.Compact(page.Rules)
 	return h.RenderLive(c, "offenders", page)
+}
+
+// showInvalidFilter shows the page without offenders if err concerns a field of the filter form
+// that it can show, and returns any other error.
+func (h *offendersHandler) showInvalidFilter(c *httpserver.Call, page *offendersPageData, err error) error {
+	page.FieldErrors = form.FieldErrors{}
+	for _, err := range []error{err, checkPolicy(h.Site, page.Query.Get("policy"))} {
+		if err := page.FieldErrors.Add(err, "policy", "rule"); err != nil {
+			return err
+		}
+	}
+	page.Report, page.Refresh, page.HasOrigins = &offences.OffenderReport{}, 0, h.origins.IsOn()
+	page.Filters = filterChips(&page.MonitorPage)
+	if err := page.addViews(c.Context(), h.views); err != nil {
+		return err
+	}
+	return h.Render(c, http.StatusUnprocessableEntity, "offenders", page)
 }
 
 func offenderQuery(s *site.Site, w *site.MonitorPage) (offences.Query, error) {
@@ -266,9 +281,30 @@ func offenderQuery(s *site.Site, w *site.MonitorPage) (offences.Query, error) {
 		}
 		values.Set("pattern", p.String())
 	}
+	if err := checkRule(values.Get("rule")); err != nil {
+		return offences.Query{}, err
+	}
 	q, err := admin.ParseOffenderFilter(s.Catalog, values)
 	q.From, q.To, q.Cursor, q.Limit, q.Points = w.Range.From, w.Range.To, w.Query.Get("cursor"), offendersPage, chart.SparklinePoints
 	return q, err
+}
+
+// checkPolicy returns an error of the field policy unless there is a policy with that name, or
+// the name is empty.
+func checkPolicy(s *site.Site, name string) error {
+	if _, found := s.Catalog.Selector().ByName(name); !found && name != "" {
+		return fault.NoSuch("policy", "there is no policy of that name")
+	}
+	return nil
+}
+
+// checkRule returns an error unless text may be what refused a request: people write "20 per
+// minute" where they choose from no list.
+func checkRule(text string) error {
+	if _, err := rules.ParseRule(text); err != nil && text != "" && text != offences.Other && uuid.Validate(text) != nil {
+		return fault.Field("rule", "must be a rule such as 20/min, or the id of a block")
+	}
+	return nil
 }
 
 // filterChips returns the filters in a page's address.

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/rules"
 )
 
 // searchHandler redirects from a typed key or id to its page.
@@ -32,6 +34,8 @@ func (h *searchHandler) routes() []httpserver.Route {
 	return []httpserver.Route{
 		h.Get("/go", identity.Read, h.goTo),
 		h.Get("/go/keys", identity.Read, h.suggestKeys),
+		h.Get("/go/policies", identity.Read, h.suggestPolicies),
+		h.Get("/go/rules", identity.Read, h.suggestRules),
 	}
 }
 
@@ -44,8 +48,11 @@ const (
 // suggestedEntries is how many blocks and policies of each kind are suggested.
 const suggestedEntries = 3
 
+// suggestedChoices is how many policies or rules are suggested to fields for one of them.
+const suggestedChoices = 20
+
 // suggestion is a completion of the typed text, and why it is offered.
-type suggestion struct{ Key, Why string }
+type suggestion struct{ Value, Why string }
 
 // suggestKeys sends suggestions for the typed text: the key or id itself, then policies, blocks
 // and recent offenders that contain the text, those with most offences first.
@@ -71,11 +78,74 @@ func (h *searchHandler) suggestKeys(c *httpserver.Call) error {
 	}
 	seen := map[string]bool{}
 	found = slices.DeleteFunc(found, func(s suggestion) bool {
-		again := seen[s.Key]
-		seen[s.Key] = true
+		again := seen[s.Value]
+		seen[s.Value] = true
 		return again
 	})
-	return h.RenderPart(c, "go-keys", "keys", found)
+	return h.RenderPart(c, "suggestions", "suggestions", found)
+}
+
+// suggestPolicies sends suggestions for a field with the name of a policy: policies whose name
+// or a pattern contains the typed text.
+func (h *searchHandler) suggestPolicies(c *httpserver.Call) error {
+	f := rules.PolicyFilter{Search: typedText(c, "policy")}
+	var found []suggestion
+	for _, p := range h.Catalog.Selector().Policies() {
+		if f.Matches(p) {
+			found = append(found, suggestion{p.Name, patternsOf(p, f.Search)})
+		}
+	}
+	return h.sendChoices(c, found, f.Search)
+}
+
+// patternsOf names a pattern of a policy, one that contains text if there is one: browsers hide
+// suggestions that do not contain what was typed.
+func patternsOf(p *rules.Policy, text string) string {
+	at := max(0, slices.IndexFunc(p.Match, func(m keys.Pattern) bool { return strings.Contains(strings.ToLower(m.String()), strings.ToLower(text)) }))
+	shown := format.VisibleText(format.ClipLine(p.Match[at].String(), 80))
+	if others := len(p.Match) - 1; others > 0 {
+		shown += " and " + strconv.Itoa(others) + " more"
+	}
+	return shown
+}
+
+// suggestRules sends suggestions for a field with a rule: those of all policies, as they are
+// written or shown.
+func (h *searchHandler) suggestRules(c *httpserver.Call) error {
+	text := typedText(c, "rule")
+	typed, err := rules.ParseRule(text)
+	seen := map[rules.Rule]bool{}
+	var found []suggestion
+	for _, p := range h.Catalog.Selector().Policies() {
+		for _, r := range p.Rules {
+			is := err == nil && r == typed
+			if !seen[r] && (is || strings.Contains(r.String(), text) || strings.Contains(format.Rule(r), text)) {
+				found = append(found, suggestion{r.String(), format.Rule(r)})
+			}
+			seen[r] = true
+		}
+	}
+	return h.sendChoices(c, found, text)
+}
+
+// typedText returns what was typed into a field with suggestions.
+func typedText(c *httpserver.Call, field string) string {
+	return format.ClipLine(strings.TrimSpace(c.Query(field)), keys.MaxLength)
+}
+
+// sendChoices sends the first suggestions: those that begin with the typed text, then the others.
+func (h *searchHandler) sendChoices(c *httpserver.Call, found []suggestion, text string) error {
+	text = strings.ToLower(text)
+	slices.SortFunc(found, func(a, b suggestion) int {
+		if is, other := strings.HasPrefix(a.Value, text), strings.HasPrefix(b.Value, text); is != other {
+			if is {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.Value, b.Value)
+	})
+	return h.RenderPart(c, "suggestions", "suggestions", found[:min(len(found), suggestedChoices)])
 }
 
 // suggestNamed suggests what the text itself names, and the policies and active blocks that

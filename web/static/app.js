@@ -106,8 +106,12 @@
       try { localStorage.setItem("single-keys", singleKeys ? "on" : "off"); } catch { /* as above */ }
       showSingleKeys();
     }
-    if (event.target.matches("[data-submit]")) event.target.form.requestSubmit();
+    if (event.target.matches("[data-submit]") && isChosen(event.target)) event.target.form.requestSubmit();
   });
+
+  // A field with suggestions is sent when one is chosen; what is half written is
+  // sent with Enter only.
+  const isChosen = (field) => !field.list || field.value === "" || [...field.list.options].some((option) => option.value === field.value);
 
   function countBoxes(form) {
     const matching = form.querySelector("[data-all-matching]:checked");

@@ -2,6 +2,7 @@ package form
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/stint-dev/stint/internal/adminui/format"
@@ -11,13 +12,17 @@ import (
 // FieldErrors are the errors of a form's fields, by name.
 type FieldErrors map[string]string
 
-// Add records err if it concerns a field, and returns any other error.
-func (e FieldErrors) Add(err error) error {
+// Add records err if it concerns a field, one of fields if any are given, and returns any other
+// error.
+func (e FieldErrors) Add(err error, fields ...string) error {
 	var invalid *fault.Error
 	if !errors.As(err, &invalid) || invalid.Field == "" {
 		return err
 	}
 	name, _, _ := strings.Cut(invalid.Field, "[") // for an element, use its list
+	if len(fields) > 0 && !slices.Contains(fields, name) {
+		return err
+	}
 	e[name] = format.Capital(invalid.Message)
 	return nil
 }
