@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"iter"
@@ -44,9 +45,10 @@ func (e *Entries) Export(ctx context.Context, w io.Writer, f blocks.Filter, form
 	return out.Close()
 }
 
-// ImportOptions configure an import of blocks. The zero value imports a CSV, all or nothing,
-// and keeps active blocks unchanged.
+// ImportOptions configure an import of blocks or exemptions. The zero value imports a CSV of
+// blocks, all or nothing, and keeps active ones unchanged.
 type ImportOptions struct {
+	Kind   blocks.Kind // "" means blocks
 	Format FileFormat
 	// Reason and Expiry apply to rows without their own.
 	Reason     string
@@ -76,7 +78,7 @@ type ImportResult struct {
 	DryRun bool
 	ImportRows
 	blocks.ImportResult
-	// Exempt counts the valid rows that an exemption covers.
+	// Exempt counts the valid rows of blocks that an exemption covers.
 	Exempt int
 	// Ended counts the valid rows that are skipped because they are marked as ended, as in an
 	// export.
@@ -84,26 +86,29 @@ type ImportResult struct {
 	// Confirmation is what must be confirmed for the file of a dry run, nil if nothing.
 	Confirmation *Confirmation
 	// Traffic is what the new blocks of a dry run would have refused in the last day in
-	// addition to existing blocks and exemptions; nil if it is unknown.
+	// addition to existing blocks and exemptions; nil if it is unknown, and for exemptions.
 	Traffic *TrafficEstimate
 }
 
-// Import reads a file of blocks and imports it. Mistakes are *fault.Error: Malformed if the
+// Import reads a file of blocks or exemptions and imports it. Mistakes are *fault.Error: Malformed if the
 // rest of the file cannot be read; Invalid for invalid rows without SkipBad, with details from
 // ImportResult; TooLarge beyond a million rows; NeedConfirm, as a *NeedsConfirmation, for broad
 // rows that ImportOptions.Confirm does not confirm.
 func (e *Entries) Import(ctx context.Context, c Caller, file io.Reader, o ImportOptions) (*ImportResult, error) {
-	run := &importRun{Entries: e, options: o, now: e.Now(), exempt: newCover(), judge: newJudge(e, c.Address), result: &ImportResult{DryRun: o.DryRun}}
+	o.Kind = cmp.Or(o.Kind, blocks.Block)
+	run := &importRun{Entries: e, options: o, now: e.Now(), exempt: newCover(), judge: newJudge(e, o.Kind, c.Address), result: &ImportResult{DryRun: o.DryRun}}
 	if err := o.Check(run.now); err != nil {
 		return nil, err
 	}
-	defaults := blocklist.Defaults{Parser: e.View.Parser(), Now: run.now, Reason: o.Reason}
+	defaults := blocklist.Defaults{Kind: o.Kind, Parser: e.View.Parser(), Now: run.now, Reason: o.Reason}
 	var err error
 	if defaults.Expires, err = o.Expiry.At(run.now); err != nil {
 		return nil, err
 	}
-	for x := range e.View.Blocks().All(blocks.Exemption, run.now) {
-		run.exempt.add(x.Pattern)
+	if o.Kind == blocks.Block {
+		for x := range e.View.Blocks().All(blocks.Exemption, run.now) {
+			run.exempt.add(x.Pattern)
+		}
 	}
 	if o.Format == "" {
 		o.Format = blocklist.CSV
@@ -112,7 +117,7 @@ func (e *Entries) Import(ctx context.Context, c Caller, file io.Reader, o Import
 	if o.DryRun {
 		return run.dryRun(ctx, rows)
 	}
-	run.result.ImportResult, err = e.Store.Import(ctx, c.Actor, run.blocks(ctx, rows), o.OnConflict, nil)
+	run.result.ImportResult, err = e.Store.Import(ctx, c.Actor, run.entries(ctx, rows), o.OnConflict, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -128,9 +133,9 @@ type importRun struct {
 	result  *ImportResult
 }
 
-// blocks yields the valid rows. If a confirmation is missing, it ends with an error before the
+// entries yields the valid rows. If a confirmation is missing, it ends with an error before the
 // store changes anything.
-func (r *importRun) blocks(ctx context.Context, rows iter.Seq2[blocklist.Row, error]) iter.Seq2[blocks.Entry, error] {
+func (r *importRun) entries(ctx context.Context, rows iter.Seq2[blocklist.Row, error]) iter.Seq2[blocks.Entry, error] {
 	return func(yield func(blocks.Entry, error) bool) {
 		for row, err := range Valid(rows, &r.result.ImportRows, r.options.SkipBad) {
 			if err != nil {
@@ -142,7 +147,7 @@ func (r *importRun) blocks(ctx context.Context, rows iter.Seq2[blocklist.Row, er
 				continue
 			}
 			r.look(row)
-			if !yield(row.Block(), nil) {
+			if !yield(row.Entry(), nil) {
 				return
 			}
 		}
@@ -200,7 +205,7 @@ func (r *importRun) dryRun(ctx context.Context, rows iter.Seq2[blocklist.Row, er
 	if r.result.Confirmation, err = r.judge.confirmation(ctx); err != nil {
 		return nil, err
 	}
-	if r.Traffic != nil && r.result.Created > 0 {
+	if r.Traffic != nil && r.options.Kind == blocks.Block && r.result.Created > 0 {
 		r.result.Traffic, err = r.Traffic.EstimateTraffic(ctx, r.now.Add(-day), r.now, func(k keys.Key) bool {
 			_, _, found := index.Best(k)
 			now := active.Match(k, r.now)
@@ -215,7 +220,7 @@ func (r *importRun) dryRun(ctx context.Context, rows iter.Seq2[blocklist.Row, er
 func (r *importRun) predictRow(row blocklist.Row, active *blocks.Set, index *keys.Index[time.Time]) {
 	expires, exists := index.Get(row.Pattern)
 	if !exists && active != nil {
-		if b := active.Of(blocks.Block, row.Pattern, r.now); b != nil {
+		if b := active.Of(row.Kind, row.Pattern, r.now); b != nil {
 			exists, expires = true, b.Expires
 		}
 	}
@@ -227,7 +232,7 @@ func (r *importRun) predictRow(row blocklist.Row, active *blocks.Set, index *key
 }
 
 // predict counts what the store would do with a row. exists means that its pattern has an
-// active block until expires.
+// active entry of the kind until expires.
 func (r *importRun) predict(exists bool, expires, next time.Time) {
 	switch {
 	case !exists:

@@ -33,7 +33,7 @@ type Finding struct {
 	// not one network.
 	Pattern keys.Pattern
 	Reason  string // a clause
-	// Impact is the predicted effect of a block of Pattern, nil if Pattern is zero.
+	// Impact is the predicted effect of an entry of Pattern, nil if Pattern is zero.
 	Impact *Impact
 }
 
@@ -71,6 +71,7 @@ func needsConfirmation(c *Confirmation) *NeedsConfirmation {
 // judge finds what must be confirmed in a file, in single rows and in all rows together.
 type judge struct {
 	entries *Entries
+	kind    blocks.Kind
 	address netip.Addr // of the caller
 	rows    hash.Hash  // of all patterns and their scopes
 
@@ -81,16 +82,19 @@ type judge struct {
 	origins    uint64 // number of IPv4 addresses of the patterns of origins that are not broad
 	originRows int
 	originLine int
-	// several are the patterns of more than one client that are not broad by themselves, nil if
-	// the traffic is unknown.
+	// several are the patterns of blocks of more than one client that are not broad by
+	// themselves, nil if the traffic is unknown.
 	several     *keys.Index[struct{}]
 	severalLine int
 	severalRows int
 }
 
-func newJudge(e *Entries, address netip.Addr) *judge {
-	j := &judge{entries: e, address: address, rows: sha256.New()}
-	if e.Traffic != nil {
+func newJudge(e *Entries, kind blocks.Kind, address netip.Addr) *judge {
+	j := &judge{entries: e, kind: kind, address: address, rows: sha256.New()}
+	if kind != blocks.Block { // what confirms a file of blocks does not confirm it for exemptions
+		_, _ = io.WriteString(j.rows, string(kind)+"\n")
+	}
+	if e.Traffic != nil && kind == blocks.Block { // exemptions refuse nobody
 		j.several = keys.NewIndex[struct{}]()
 	}
 	return j
@@ -106,7 +110,7 @@ func (j *judge) add(row blocklist.Row) {
 		if len(j.broad) < MaxShown {
 			j.broad = append(j.broad, Finding{Line: row.Line, Rows: 1, Pattern: p, Reason: reason})
 		}
-	} else if j.entries.blocksCaller(j.address, p) {
+	} else if j.kind == blocks.Block && j.entries.blocksCaller(j.address, p) {
 		if j.own.Rows == 0 {
 			j.own = Finding{Line: row.Line, Pattern: p, Reason: "it refuses your own address, " + j.address.String()}
 		}
@@ -162,7 +166,7 @@ func (j *judge) confirmation(ctx context.Context) (*Confirmation, error) {
 			continue
 		}
 		var err error
-		if f.Impact, err = j.entries.impact(ctx, Caller{Address: j.address}, blocks.Block, f.Pattern); err != nil {
+		if f.Impact, err = j.entries.impact(ctx, Caller{Address: j.address}, j.kind, f.Pattern); err != nil {
 			return nil, err
 		}
 	}

@@ -1,8 +1,9 @@
-// Package blocklist reads and writes blocks as files: CSV, JSON and plain
+// Package blocklist reads and writes blocks and exemptions as files: CSV, JSON and plain
 // lists; imports them by the million; and says beforehand what they would do.
 package blocklist
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -13,35 +14,38 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// Format is how a file holds blocks.
+// Format is how a file holds entries.
 type Format = rowfile.Format
 
 // The formats.
 const (
-	CSV   = rowfile.CSV     // a header, then a block a line
+	CSV   = rowfile.CSV     // a header, then an entry a line
 	JSON  = rowfile.JSON    // a list of objects, or an object a line
 	Plain = Format("plain") // a pattern, address or CIDR a line, # and ; comments
 )
 
-// Row is one block of a file.
+// Row is one block or exemption of a file.
 type Row struct {
+	Kind    blocks.Kind
 	Line    int // of the file, from 1
 	Pattern keys.Pattern
 	Scope   string // of the checks that it refuses, "" for all
 	Reason  string
 	Expires time.Time // zero: permanent
-	// HasEnded says that the file calls the block ended, or that it has expired since it was
-	// exported: it must not become active. Only Line and Pattern are set then.
+	// HasEnded says that the file calls the entry ended, or that it has expired since it was
+	// exported: it must not become active. Only Kind, Line and Pattern are set then.
 	HasEnded bool
 }
 
-// Block returns the row as an imported block.
-func (r Row) Block() blocks.Entry {
-	return blocks.Entry{Kind: blocks.Block, Pattern: r.Pattern, Scope: r.Scope, Reason: r.Reason, Source: blocks.Imported, Expires: r.Expires}
+// Entry returns the row as an imported entry.
+func (r Row) Entry() blocks.Entry {
+	return blocks.Entry{Kind: r.Kind, Pattern: r.Pattern, Scope: r.Scope, Reason: r.Reason, Source: blocks.Imported, Expires: r.Expires}
 }
 
 // Defaults are for what rows leave out.
 type Defaults struct {
+	// Kind is what the rows are; "" means blocks. Rows of the other kind are invalid.
+	Kind   blocks.Kind
 	Parser keys.Parser
 	Now    time.Time
 	Reason string
@@ -56,7 +60,7 @@ const maxReason = 1000
 type fields struct {
 	pattern, reason, expiresAt, expiresIn, scope string
 
-	endedAt string // not "" for a block that has ended
+	endedAt string // not "" for an entry that has ended
 	kind    string // of an export; "" for a block
 	id      string // of an export; "" for a row that somebody wrote
 }
@@ -64,28 +68,29 @@ type fields struct {
 // row reads the fields of one row. The error is a *rowfile.RowError.
 func (d *Defaults) row(line int, f fields) (Row, error) {
 	wrong := func(problem string) (Row, error) { return Row{}, &rowfile.RowError{Line: line, Problem: problem} }
-	switch blocks.Kind(f.kind) {
-	case "", blocks.Block:
-	case blocks.Exemption:
-		return wrong("it is an exemption; an import adds blocks only, so leave it out")
-	default:
-		return wrong(fmt.Sprintf("the kind is %q; leave it out, or write block", rowfile.Clip(f.kind)))
+	kind := cmp.Or(d.Kind, blocks.Block)
+	if problem := kindProblem(kind, f); problem != "" {
+		return wrong(problem)
 	}
 	pattern, err := d.Parser.Pattern(f.pattern)
 	if err != nil {
 		return wrong(err.Error())
 	}
 	if rules.IsPlan(pattern) {
-		return wrong("the pattern names a plan; only policies select keys by their plan, so block the keys themselves")
+		verb := map[blocks.Kind]string{blocks.Block: "block", blocks.Exemption: "exempt"}[kind]
+		return wrong("the pattern names a plan; only policies select keys by their plan, so " + verb + " the keys themselves")
 	}
 	if f.endedAt != "" {
 		if _, err := time.Parse(time.RFC3339, f.endedAt); err != nil {
-			return wrong(fmt.Sprintf("ended_at is %q; leave it out, or write the RFC 3339 time at which the block ended", rowfile.Clip(f.endedAt)))
+			return wrong(fmt.Sprintf("ended_at is %q; leave it out, or write the RFC 3339 time at which the %s ended", rowfile.Clip(f.endedAt), kind))
 		}
-		return Row{Line: line, Pattern: pattern, HasEnded: true}, nil
+		return Row{Kind: kind, Line: line, Pattern: pattern, HasEnded: true}, nil
 	}
-	row := Row{Line: line, Pattern: pattern, Reason: f.reason, Expires: d.Expires}
-	if row.Scope = f.scope; row.Scope != "" && conditions.CheckScope(row.Scope) != nil {
+	row := Row{Kind: kind, Line: line, Pattern: pattern, Reason: f.reason, Expires: d.Expires}
+	if row.Scope = f.scope; row.Scope != "" && kind != blocks.Block {
+		return wrong("it has a scope, which only blocks have; an exemption allows every check of its keys, so leave it out")
+	}
+	if row.Scope != "" && conditions.CheckScope(row.Scope) != nil {
 		return wrong("the scope " + conditions.CheckScope(row.Scope).Error())
 	}
 	if row.Reason == "" {
@@ -114,11 +119,28 @@ func (d *Defaults) row(line int, f fields) (Row, error) {
 	}
 	if !row.Expires.IsZero() && !row.Expires.After(d.Now) {
 		if f.id != "" { // it was active when it was exported
-			return Row{Line: line, Pattern: pattern, HasEnded: true}, nil
+			return Row{Kind: kind, Line: line, Pattern: pattern, HasEnded: true}, nil
 		}
 		return wrong("it ended already, at " + row.Expires.UTC().Format(time.RFC3339))
 	}
 	return row, nil
+}
+
+// kindProblem says why a row is not one of a kind, "" if it is. An export of exemptions says what
+// its rows are, and one of blocks does not.
+func kindProblem(kind blocks.Kind, f fields) string {
+	switch is := blocks.Kind(f.kind); {
+	case is == kind:
+	case kind == blocks.Block && is == blocks.Exemption:
+		return "it is an exemption; an import adds blocks only, so leave it out"
+	case kind == blocks.Exemption && is == blocks.Block:
+		return "it is a block; an import of exemptions adds no blocks, so leave it out"
+	case is != "":
+		return fmt.Sprintf("the kind is %q; leave it out, or write %s", rowfile.Clip(f.kind), kind)
+	case kind == blocks.Exemption && f.id != "":
+		return "it has an id and no kind, as an exported block; leave it out, or write exemption as its kind"
+	}
+	return ""
 }
 
 func checkReason(reason string) string {

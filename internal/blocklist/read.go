@@ -2,6 +2,7 @@ package blocklist
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"io"
 	"iter"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/rowfile"
 )
 
@@ -26,7 +28,7 @@ func Read(from io.Reader, format Format, d Defaults) iter.Seq2[Row, error] {
 			return d.row(line, fields{cell(0), cell(1), cell(2), cell(3), cell(4), cell(5), cell(6), cell(7)})
 		},
 		FromJSON: func(line int, value jsontext.Value) (Row, error) {
-			r, err := rowfile.Unmarshal[jsonRow](line, value, "block", `{"pattern":"ip:203.0.113.7","reason":"scraping"}`)
+			r, err := rowfile.Unmarshal[jsonRow](line, value, string(cmp.Or(d.Kind, blocks.Block)), `{"pattern":"ip:203.0.113.7","reason":"scraping"}`)
 			if err != nil {
 				return Row{}, err
 			}
@@ -40,7 +42,7 @@ func Read(from io.Reader, format Format, d Defaults) iter.Seq2[Row, error] {
 var columns = []string{"pattern", "reason", "expires_at", "expires_in", "scope", "ended_at", "kind", "id",
 	"author", "source", "policy", "level", "active", "created_at", "ended_by", "revision"}
 
-// jsonRow is a block as JSON. The fields behind the first eight are those of an
+// jsonRow is an entry as JSON. The fields behind the first eight are those of an
 // export, which an import takes and leaves.
 type jsonRow struct {
 	Pattern   string         `json:"pattern"`

@@ -226,6 +226,36 @@ func TestExportedExemptionsAreNoBlocks(t *testing.T) {
 	}
 }
 
+// TestAnImportOfExemptionsReadsExemptionsOnly ensures that an export of blocks, which says of no
+// row that it is one, does not exempt those who are blocked.
+func TestAnImportOfExemptionsReadsExemptionsOnly(t *testing.T) {
+	p, err := keys.Parser{}.Pattern("ip:203.0.113.7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	exemptions := defaults
+	exemptions.Kind = blocks.Exemption
+	for _, format := range []blocklist.Format{blocklist.CSV, blocklist.JSON} {
+		for kind, want := range map[blocks.Kind]string{blocks.Exemption: "ip:203.0.113.7", blocks.Block: "as an exported block"} {
+			var file bytes.Buffer
+			w := blocklist.NewWriter(&file, format)
+			if err := errors.Join(w.Write(&blocks.Entry{ID: "0190b8a2-7c4e-7cc3-98c4-dc0c0c07398f", Kind: kind, Pattern: p, Reason: "ours"}), w.Close()); err != nil {
+				t.Fatal(err)
+			}
+			got, err := read(file.String(), format, exemptions)
+			if err != nil || len(got) != 1 || !strings.Contains(got[0], want) {
+				t.Errorf("%s of %ss: read back %q, %v from %s", format, kind, got, err, file.String())
+			}
+		}
+	}
+	got, err := read("pattern,kind,scope\ntoken:a,,\ntoken:b,exemption,\ntoken:c,block,\ntoken:d,,login\ntoken:e,ban,\nplan:gold,,\n", blocklist.CSV, exemptions)
+	for n, want := range []string{"token:a", "token:b", "it is a block", "it has a scope", "or write exemption", "names a plan"} {
+		if err != nil || len(got) != 6 || !strings.Contains(got[n], want) {
+			t.Fatalf("row %d: got %q, %v, want %q", n, got, err, want)
+		}
+	}
+}
+
 func BenchmarkRead(b *testing.B) {
 	for format, line := range map[blocklist.Format]string{
 		blocklist.CSV: "ip:10.1.2.3,scraping,2027-01-01T00:00:00Z\n", blocklist.JSON: `{"pattern":"ip:10.1.2.3","reason":"scraping"}` + "\n", blocklist.Plain: "10.1.2.3\n",

@@ -8,14 +8,34 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
-// blockTypes are the types of the columns of intoEntries. blockRow returns a row of them.
-var blockTypes = []string{db.TextColumn, db.Same("'block'"), db.TextColumn, db.BytesColumn, db.BytesColumn, db.TextColumn, db.TextColumn, db.TextColumn, db.IntColumn, db.IntColumn,
-	db.Parameter(2, db.IntColumn), db.IntColumn, db.Parameter(3, db.IntColumn), db.TextColumn, db.TextColumn}
+// bulk are the statements that change many entries of one kind.
+type bulk struct{ giveUp, insert, extend, end string }
 
-// blockRow returns a block as a row for blockTypes.
-func blockRow(b *blocks.Entry, pattern string) []any {
-	low, high := db.NetworkBounds(b.Pattern)
-	return []any{b.ID, pattern, low, high, b.Reason, b.Author, string(b.Source), b.PolicyID, b.Level, db.ExpiryToMS(b.Expires), b.Scope, b.Scope}
+var bulkOf = map[blocks.Kind]bulk{blocks.Block: newBulk(blocks.Block), blocks.Exemption: newBulk(blocks.Exemption)}
+
+func newBulk(kind blocks.Kind) bulk {
+	is := "'" + string(kind) + "'"
+	// bulkRow returns a row of these columns.
+	types := []string{db.TextColumn, db.Same(is), db.TextColumn, db.BytesColumn, db.BytesColumn, db.TextColumn, db.TextColumn, db.TextColumn, db.IntColumn, db.IntColumn,
+		db.Parameter(2, db.IntColumn), db.IntColumn, db.Parameter(3, db.IntColumn), db.TextColumn, db.TextColumn}
+	insert := intoEntries + db.BulkSelect(types)
+	return bulk{
+		// The plus sign keeps SQLite from reading all entries that have ever expired.
+		giveUp: db.Asked([]string{db.TextColumn}, "pattern") + `
+UPDATE entries SET place = id WHERE kind = ` + is + ` AND place = scope AND +expires_at <= $2 AND pattern IN (SELECT pattern FROM asked)`,
+		insert: insert + ` ON CONFLICT (pattern, kind, place) DO NOTHING RETURNING id`,
+		extend: insert + `
+ON CONFLICT (pattern, kind, place) DO UPDATE SET expires_at = excluded.expires_at, revision = excluded.revision
+WHERE entries.expires_at < excluded.expires_at RETURNING id`,
+		end: db.Asked([]string{db.TextColumn, db.TextColumn}, "pattern", "scope") + `
+UPDATE entries SET ended_at = $2, ended_by = $3, place = id, revision = $4 WHERE kind = ` + is + ` AND (pattern, place) IN (SELECT pattern, scope FROM asked)`,
+	}
+}
+
+// bulkRow returns an entry as a row for the statements of its kind.
+func bulkRow(e *blocks.Entry, pattern string) []any {
+	low, high := db.NetworkBounds(e.Pattern)
+	return []any{e.ID, pattern, low, high, e.Reason, e.Author, string(e.Source), e.PolicyID, e.Level, db.ExpiryToMS(e.Expires), e.Scope, e.Scope}
 }
 
 // AddBlocks adds blocks with their audit records, and returns the added ones: a pattern with an
@@ -32,14 +52,14 @@ func (t Tx) AddBlocks(all []*blocks.Entry) (made map[*blocks.Entry]bool, err err
 			return nil, err
 		}
 		pattern := b.Pattern.String()
-		rows[n] = blockRow(b, pattern)
+		rows[n] = bulkRow(b, pattern)
 		patterns[n] = []any{pattern}
 		byID[b.ID] = b
 	}
-	if err := t.ExecOf(giveUpOf, patterns, db.ToMS(t.Now)); err != nil {
+	if err := t.ExecOf(bulkOf[blocks.Block].giveUp, patterns, db.ToMS(t.Now)); err != nil {
 		return nil, err
 	}
-	added, err := db.EachOf(t.Tx, db.ScanText, insertBlocks, rows, db.ToMS(t.Now), t.Revision)
+	added, err := db.EachOf(t.Tx, db.ScanText, bulkOf[blocks.Block].insert, rows, db.ToMS(t.Now), t.Revision)
 	if err != nil {
 		return nil, err
 	}

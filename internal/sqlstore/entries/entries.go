@@ -32,18 +32,6 @@ UPDATE entries SET place = id WHERE place = scope AND expires_at <= $1 AND id IN
 	restoreEntry = `UPDATE entries SET ended_at = 0, ended_by = '', place = scope, revision = $2 WHERE id = $1`
 )
 
-var (
-	// The plus sign keeps SQLite from reading all blocks that have ever expired.
-	giveUpOf = db.Asked([]string{db.TextColumn}, "pattern") + `
-UPDATE entries SET place = id WHERE kind = 'block' AND place = scope AND +expires_at <= $2 AND pattern IN (SELECT pattern FROM asked)`
-	insertBlocks = intoEntries + db.BulkSelect(blockTypes) + ` ON CONFLICT (pattern, kind, place) DO NOTHING RETURNING id`
-	extendBlocks = intoEntries + db.BulkSelect(blockTypes) + `
-ON CONFLICT (pattern, kind, place) DO UPDATE SET expires_at = excluded.expires_at, revision = excluded.revision
-WHERE entries.expires_at < excluded.expires_at RETURNING id`
-	endBlocks = db.Asked([]string{db.TextColumn, db.TextColumn}, "pattern", "scope") + `
-UPDATE entries SET ended_at = $2, ended_by = $3, place = id, revision = $4 WHERE kind = 'block' AND (pattern, place) IN (SELECT pattern, scope FROM asked)`
-)
-
 // EntryScanner reads rows of entries. It keeps one copy of a text that consecutive rows share,
 // such as the reason and author of an import.
 type EntryScanner struct {

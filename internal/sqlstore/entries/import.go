@@ -1,6 +1,7 @@
 package entries
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +43,7 @@ func (s *Store) Import(ctx context.Context, by audit.Actor, all iter.Seq2[blocks
 		if result.Created+result.Extended+result.Replaced == 0 {
 			return db.ErrUnchanged
 		}
-		result.RecordID, err = recordImport(t, result)
+		result.RecordID, err = recordImport(t, run.kind, result)
 		return err
 	})
 	if err != nil {
@@ -51,9 +52,9 @@ func (s *Store) Import(ctx context.Context, by audit.Actor, all iter.Seq2[blocks
 	return result, nil
 }
 
-func recordImport(t *db.Tx, r blocks.ImportResult) (recordID int64, err error) {
-	summary := fmt.Sprintf("Imported blocks: %d created, %d extended, %d replaced, %d unchanged.", r.Created, r.Extended, r.Replaced, r.Unchanged)
-	err = t.Record("block.import", "block", strconv.FormatInt(t.Revision, 10), summary, nil,
+func recordImport(t *db.Tx, kind blocks.Kind, r blocks.ImportResult) (recordID int64, err error) {
+	summary := fmt.Sprintf("Imported %ss: %d created, %d extended, %d replaced, %d unchanged.", kind, r.Created, r.Extended, r.Replaced, r.Unchanged)
+	err = t.Record(string(kind)+".import", string(kind), strconv.FormatInt(t.Revision, 10), summary, nil,
 		importCounts{r.Created, r.Extended, r.Replaced, r.Unchanged})
 	return db.NewestRecord(t), err
 }
@@ -64,6 +65,7 @@ type importRun struct {
 	on       blocks.Conflict
 	progress func(done int)
 
+	kind   blocks.Kind // of all rows, "" before the first
 	result blocks.ImportResult
 	done   int
 	batch  []*blocks.Entry
@@ -98,6 +100,12 @@ func (r *importRun) take(row *importRow) error {
 	e, err := row.entry()
 	if err != nil {
 		return err
+	}
+	if r.kind == "" {
+		r.kind = e.Kind
+	}
+	if e.Kind != r.kind {
+		return rowFault(r.done, fault.Field("kind", "must be that of the other rows, %s", r.kind))
 	}
 	if e.ID, err = db.NewID(); err != nil {
 		return err
@@ -146,7 +154,7 @@ func (r *importRun) flush() error {
 	for n, e := range r.batch {
 		patterns[n] = []any{e.Pattern.String()}
 	}
-	if err := r.ExecOf(giveUpOf, patterns, db.ToMS(r.Now)); err != nil {
+	if err := r.ExecOf(bulkOf[r.kind].giveUp, patterns, db.ToMS(r.Now)); err != nil {
 		return err
 	}
 	if r.on == blocks.Replace {
@@ -165,7 +173,7 @@ func (r *importRun) flush() error {
 	return nil
 }
 
-// replace ends the blocks that the batch replaces.
+// replace ends the entries that the batch replaces.
 func (r *importRun) replace() error {
 	asked := make([][]any, len(r.batch))
 	for n, e := range r.batch {
@@ -175,7 +183,7 @@ func (r *importRun) replace() error {
 	if err != nil {
 		return err
 	}
-	n, err := r.Exec(endBlocks, text, db.ToMS(r.Now), r.By.Name, r.Revision)
+	n, err := r.Exec(bulkOf[r.kind].end, text, db.ToMS(r.Now), r.By.Name, r.Revision)
 	r.result.Replaced += int(n)
 	r.result.Created -= int(n)
 	return err
@@ -187,12 +195,12 @@ func (r *importRun) insert() error {
 	rows := make([][]any, len(r.batch))
 	made := make(map[string]bool, len(r.batch))
 	for n, e := range r.batch {
-		rows[n] = blockRow(e, e.Pattern.String())
+		rows[n] = bulkRow(e, e.Pattern.String())
 		made[e.ID] = true
 	}
-	statement := insertBlocks
+	statement := bulkOf[r.kind].insert
 	if r.on == blocks.Extend {
-		statement = extendBlocks
+		statement = bulkOf[r.kind].extend
 	}
 	touched, err := db.EachOf(r.Tx, db.ScanText, statement, rows, db.ToMS(r.Now), r.Revision)
 	if err != nil {
@@ -211,6 +219,7 @@ func (r *importRun) insert() error {
 
 // importRow is a row of an import in the temporary file.
 type importRow struct {
+	Kind           blocks.Kind
 	Pattern, Scope string
 	Reason, Author string
 	Source         blocks.Source
@@ -226,12 +235,12 @@ func (r *importRow) entry() (*blocks.Entry, error) {
 		return nil, err
 	}
 	return &blocks.Entry{
-		Kind: blocks.Block, Pattern: p, Scope: r.Scope, Reason: r.Reason, Author: r.Author, Source: r.Source,
+		Kind: r.Kind, Pattern: p, Scope: r.Scope, Reason: r.Reason, Author: r.Author, Source: r.Source,
 		PolicyID: r.PolicyID, Level: r.Level, Expires: db.FromMS(r.ExpiresMS),
 	}, nil
 }
 
-// importRows checks the blocks of an import at now before anything is written: otherwise an
+// importRows checks the entries of an import at now before anything is written: otherwise an
 // invalid row at the end would roll back everything.
 func importRows(all iter.Seq2[blocks.Entry, error], now time.Time) iter.Seq2[importRow, error] {
 	return func(yield func(importRow, error) bool) {
@@ -239,7 +248,7 @@ func importRows(all iter.Seq2[blocks.Entry, error], now time.Time) iter.Seq2[imp
 		for b, err := range all {
 			number++
 			if err == nil {
-				b.Kind, b.Expires = blocks.Block, db.FromMS(db.ToMS(b.Expires))
+				b.Kind, b.Expires = cmp.Or(b.Kind, blocks.Block), db.FromMS(db.ToMS(b.Expires))
 				if wrong := checkEntry(&b, now); wrong != nil {
 					err = rowFault(number, wrong)
 				}
@@ -251,7 +260,7 @@ func importRows(all iter.Seq2[blocks.Entry, error], now time.Time) iter.Seq2[imp
 			if b.Source == "" {
 				b.Source = blocks.Imported
 			}
-			if !yield(importRow{b.Pattern.String(), b.Scope, b.Reason, b.Author, b.Source, b.PolicyID, b.Level, db.ToMS(b.Expires)}, nil) {
+			if !yield(importRow{b.Kind, b.Pattern.String(), b.Scope, b.Reason, b.Author, b.Source, b.PolicyID, b.Level, db.ToMS(b.Expires)}, nil) {
 				return
 			}
 		}

@@ -169,3 +169,25 @@ func TestImportBlocksWithFastClockKeepsOtherBlocks(t *testing.T) {
 		}
 	})
 }
+
+func TestImportIsOfOneKind(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		exemption := storetest.NewBlock(t, "token:a", time.Time{})
+		exemption.Kind = blocks.Exemption
+		_, err := f.Entries.Import(t.Context(), storetest.Operator, storetest.Sequence(exemption, storetest.NewBlock(t, "token:b", time.Time{})), blocks.Keep, nil)
+		var e *fault.Error
+		if !errors.As(err, &e) || e.Field != "rows[1].kind" {
+			t.Fatalf("got %v, want a fault of the second row", err)
+		}
+		exemption.Scope = "login"
+		_, err = f.Entries.Import(t.Context(), storetest.Operator, storetest.Sequence(exemption), blocks.Keep, nil)
+		if !errors.As(err, &e) || e.Field != "rows[0].scope" {
+			t.Fatalf("got %v, want a fault of the scope", err)
+		}
+		for _, kind := range []blocks.Kind{blocks.Block, blocks.Exemption} {
+			if page, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: kind, State: "all"}); err != nil || page.Total != 0 {
+				t.Fatalf("%d %ss are left, %v", page.Total, kind, err)
+			}
+		}
+	})
+}

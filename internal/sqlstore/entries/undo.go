@@ -13,12 +13,12 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
-// endImported ends the blocks that one import created and nobody has changed since.
+// endImported ends the entries of a kind that one import created and nobody has changed since.
 const endImported = `
 UPDATE entries SET ended_at = $2, ended_by = $3, place = id, revision = $4
-WHERE revision = $1 AND kind = 'block' AND place = scope AND ended_at = 0 AND expires_at > $2`
+WHERE revision = $1 AND kind = $5 AND place = scope AND ended_at = 0 AND expires_at > $2`
 
-// Undo undoes a change of a block or exemption, or an import of blocks.
+// Undo undoes a change of a block or exemption, or an import of them.
 func (t Tx) Undo(e *audit.Record, action string) error {
 	if action == "import" {
 		return t.undoImport(e)
@@ -113,7 +113,7 @@ type importCounts struct {
 	Unchanged int `json:"unchanged"`
 }
 
-// undoImport ends the blocks that an import created. An import that extended or replaced blocks
+// undoImport ends the entries that an import created. An import that extended or replaced some
 // cannot be undone, since their former expiries are not stored.
 func (t Tx) undoImport(e *audit.Record) error {
 	var did importCounts
@@ -121,18 +121,18 @@ func (t Tx) undoImport(e *audit.Record) error {
 		return fmt.Errorf("audit entry %d: %w", e.ID, err)
 	}
 	if did.Extended+did.Replaced > 0 {
-		return fault.New(fault.Conflict, "The import of entry %d extended or replaced %d blocks, whose former expiry is not kept; it cannot be undone.",
-			e.ID, did.Extended+did.Replaced)
+		return fault.New(fault.Conflict, "The import of entry %d extended or replaced %d %ss, whose former expiry is not kept; it cannot be undone.",
+			e.ID, did.Extended+did.Replaced, e.Object)
 	}
-	ended, err := t.Exec(endImported, e.Revision, db.ToMS(t.Now), t.By.Name, t.Revision)
+	ended, err := t.Exec(endImported, e.Revision, db.ToMS(t.Now), t.By.Name, t.Revision, e.Object)
 	if err != nil {
 		return err
 	}
 	if ended == 0 {
 		return db.ErrUnchanged
 	}
-	summary := fmt.Sprintf("Ended %d of the %d blocks of an import.", ended, did.Created)
-	return t.Record("block.end_import", "block", strconv.FormatInt(t.Revision, 10), summary, did, struct {
+	summary := fmt.Sprintf("Ended %d of the %d %ss of an import.", ended, did.Created, e.Object)
+	return t.Record(e.Object+".end_import", e.Object, strconv.FormatInt(t.Revision, 10), summary, did, struct {
 		Ended int64 `json:"ended"`
 	}{ended})
 }
