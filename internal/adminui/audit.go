@@ -149,7 +149,7 @@ func (h *auditHandler) exportAudit(c *httpserver.Call) error {
 // undoneChanges are the kinds of changes that can be undone.
 var undoneChanges = []string{
 	"block.add", "block.extend", "block.update", "block.replace", "block.end", "block.restore", "block.import",
-	"exemption.add", "exemption.extend", "exemption.update", "exemption.replace", "exemption.end", "exemption.restore",
+	"exemption.add", "exemption.extend", "exemption.update", "exemption.replace", "exemption.end", "exemption.restore", "exemption.import",
 	"policy.create", "policy.replace", "policy.delete",
 	"profile.set", "profile.delete", "profile.limit", "profile.end_limit", "profile.restore", "profile.import",
 }

@@ -22,7 +22,7 @@ import (
 // The record of the last one is checked by the tests of package sqlstore, which
 // can pause an escalation.
 var unauditedRoutes = []string{
-	"/login", "/login/code", "/logout", "/theme", "/account/totp/start", "/blocks/new", "/exemptions/new", "/blocks/import", "/keys/import",
+	"/login", "/login/code", "/logout", "/theme", "/account/totp/start", "/blocks/new", "/exemptions/new", "/blocks/import", "/exemptions/import", "/keys/import",
 	"/new-policy/draft", "/new-policy/try", "/policies/:name/draft", "/policies/:name/try",
 	"/escalations/resume",
 }
@@ -114,9 +114,11 @@ func (w *audited) entries() {
 		w.submit(submission{route: path + "/end", form: url.Values{"id": {id}}, action: object + ".end", before: true, after: true})
 		w.submit(submission{route: path + "/restore", form: url.Values{"id": {id}}, action: object + ".restore", before: true, after: true})
 	}
-	held := w.who.upload("/blocks/import", "list.txt", "203.0.113.1\n203.0.113.2\n", importFields).held()
-	imported := w.submit(submission{route: "/blocks/import/confirm", form: url.Values{"file": {held}}, action: "block.import", after: true})
-	w.submit(submission{route: "/audit/undo", form: undo(imported.ID), action: "block.end_import", before: true, after: true})
+	for path, object := range map[string]string{"/blocks": "block", "/exemptions": "exemption"} {
+		held := w.who.upload(path+"/import", "list.txt", "203.0.113.1\n203.0.113.2\n", importFields).held()
+		imported := w.submit(submission{route: path + "/import/confirm", form: url.Values{"file": {held}}, action: object + ".import", after: true})
+		w.submit(submission{route: "/audit/undo", form: undo(imported.ID), action: object + ".end_import", before: true, after: true})
+	}
 }
 
 func (w *audited) acts() {

@@ -31,16 +31,17 @@ func (f *importForm) options(now time.Time) (admin.ImportOptions, error) {
 	return admin.ImportOptions{Reason: f.Reason, Expiry: expiry, OnConflict: f.On}, err
 }
 
-// importPage imports blocks in two steps: a dry run, and the import.
+// importPage imports blocks or exemptions in two steps: a dry run, and the import.
 type importPage struct {
 	site.Frame
+	*kindTexts
 	form.Import[importForm, admin.ImportResult]
 }
 
 // Choices returns the lengths that the form offers.
 func (p *importPage) Choices() []form.Choice { return lengthChoices }
 
-// Conflicts returns the choices for patterns that are already blocked.
+// Conflicts returns the choices for patterns that have an active entry.
 func (p *importPage) Conflicts() []form.Choice {
 	return conflictChoices
 }
@@ -54,7 +55,7 @@ func (p *importPage) FormatWord() string {
 	return map[admin.FileFormat]string{admin.BlocksCSV: "CSV", admin.BlocksJSON: "JSON", admin.BlocksPlain: "a plain list"}[p.format()]
 }
 
-// Changes returns how many blocks the import creates or changes.
+// Changes returns how many entries the import creates or changes.
 func (p *importPage) Changes() int {
 	return p.Report.Created + p.Report.Extended + p.Report.Replaced
 }
@@ -87,23 +88,25 @@ func (p *importPage) ImpactText(f admin.Finding) string {
 	return "it matches about " + ratioWithError(f.Impact.Traffic) + " of the last day’s traffic, blocked and exempt keys included"
 }
 
-// importHandler imports blocks.
+// importHandler imports the entries of one kind.
 type importHandler struct {
 	*site.Site
+	texts   *kindTexts
+	path    string // of the form package
 	entries *admin.Entries
 	imports form.Imports[importForm, admin.ImportResult]
 }
 
 func (h *importHandler) routes() []httpserver.Route {
 	return []httpserver.Route{
-		h.Get(form.ImportBlocksPath, identity.Operate, h.showImport),
-		h.Post(form.ImportBlocksPath, identity.Operate, h.tryImport),
-		h.Post(form.ImportBlocksPath+"/confirm", identity.Operate, h.confirmImport),
+		h.Get(h.path, identity.Operate, h.showImport),
+		h.Post(h.path, identity.Operate, h.tryImport),
+		h.Post(h.path+"/confirm", identity.Operate, h.confirmImport),
 	}
 }
 
 func (h *importHandler) newPage(c *httpserver.Call) *importPage {
-	page := &importPage{Frame: h.NewFrame(c, "Import blocks", "/blocks")}
+	page := &importPage{Frame: h.NewFrame(c, "Import "+h.texts.Noun+"s", h.texts.Path), kindTexts: h.texts}
 	page.Options, page.FieldErrors = importForm{For: "7d", On: blocks.Keep}, form.FieldErrors{}
 	return page
 }
@@ -153,7 +156,7 @@ func (h *importHandler) run(c *httpserver.Call, page *importPage, o admin.Import
 		if err != nil {
 			return nil, err
 		}
-		o.Format, o.Reason, o.Expiry, o.OnConflict = page.format(), chosen.Reason, chosen.Expiry, chosen.OnConflict
+		o.Kind, o.Format, o.Reason, o.Expiry, o.OnConflict = h.texts.Kind, page.format(), chosen.Reason, chosen.Expiry, chosen.OnConflict
 		return h.entries.Import(ctx, site.CallerOf(c), from, o)
 	}
 }

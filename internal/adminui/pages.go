@@ -12,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin/operations"
 	use "github.com/stint-dev/stint/internal/admin/profiles"
 	"github.com/stint-dev/stint/internal/adminui/administration"
+	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/policies"
 	"github.com/stint-dev/stint/internal/adminui/profiles"
 	"github.com/stint-dev/stint/internal/adminui/site"
@@ -134,7 +135,9 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 		&proposalsHandler{Site: s, detection: d.Detection, toasts: toasts, entries: d.Entries},
 		&liveHandler{Site: s, events: d.Events, isShared: isShared},
 		&bulkHandler{Site: s, entries: d.Entries},
-		&importHandler{Site: s, entries: d.Entries}, // must come before /blocks/:id of the next handler
+		// They must come before /blocks/:id and /exemptions/:id of the next handler.
+		&importHandler{Site: s, entries: d.Entries, texts: blockTexts, path: form.ImportBlocksPath},
+		&importHandler{Site: s, entries: d.Entries, texts: exemptionTexts, path: form.ImportExemptionsPath},
 		&entriesHandler{Site: s, entries: d.Entries, detection: d.Detection, toasts: toasts},
 		&auditHandler{Site: s, audit: d.Audit, undo: d.Undo},
 	}

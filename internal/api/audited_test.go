@@ -138,6 +138,7 @@ func (d *audited) changeBlocks() {
 	d.do(change{operation: "endBlock", method: del, path: "/v1/blocks/" + b.ID, action: "block.end", before: true, after: true})
 	d.do(change{operation: "restoreBlock", method: post, path: "/v1/blocks/" + b.ID + "/restore", action: "block.restore", before: true, after: true})
 	d.do(change{operation: "importBlocks", method: post, path: "/v1/blocks/import", body: "token:b\n", action: "block.import", after: true, headers: []string{plainBody}})
+	d.do(change{operation: "importExemptions", method: post, path: "/v1/exemptions/import", body: "token:d\n", action: "exemption.import", after: true, headers: []string{plainBody}})
 	e := read[wire.AddedEntry](d, d.do(change{operation: "addExemption", method: post, path: wire.PathExemptions, body: `{"pattern":"token:c"}`, action: "exemption.add", after: true}))
 	d.do(change{operation: "changeExemption", method: patch, path: "/v1/exemptions/" + e.ID, body: `{"reason":"other"}`, action: "exemption.update", before: true, after: true})
 	d.do(change{operation: "endExemption", method: del, path: "/v1/exemptions/" + e.ID, action: "exemption.end", before: true, after: true})

@@ -27,7 +27,7 @@ func (h *entryHandler) routes() []route {
 	)
 	return []route{
 		onAdmin(post, wire.PathBlockPreview, identity.Read, h.previewBlock, opPreviewBlock),
-		streamed(post, wire.PathBlockImport, identity.Operate, h.importBlocks, opImportBlocks),
+		streamed(post, wire.PathBlockImport, identity.Operate, ofKind(blocks.Block, h.importEntries), opImportBlocks),
 		onAdmin(get, wire.PathBlockExport, identity.Read, h.exportBlocks, opExportBlocks),
 
 		onAdmin(get, wire.PathBlocks, identity.Read, ofKind(blocks.Block, h.listEntries), opListBlocks),
@@ -36,6 +36,8 @@ func (h *entryHandler) routes() []route {
 		onAdmin(patch, block, identity.Operate, ofKind(blocks.Block, h.changeEntry), opChangeBlock),
 		onAdmin(del, block, identity.Operate, ofKind(blocks.Block, h.endEntry), opEndBlock),
 		onAdmin(post, block+"/restore", identity.Operate, ofKind(blocks.Block, h.restoreEntry), opRestoreBlock),
+
+		streamed(post, wire.PathExemptionImport, identity.Operate, ofKind(blocks.Exemption, h.importEntries), opImportExemptions),
 
 		onAdmin(get, wire.PathExemptions, identity.Read, ofKind(blocks.Exemption, h.listEntries), opListExemptions),
 		onAdmin(post, wire.PathExemptions, identity.Operate, ofKind(blocks.Exemption, h.addEntry), opAddExemption),

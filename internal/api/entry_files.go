@@ -57,22 +57,22 @@ func sentFormat(c *httpserver.Call, allowed ...admin.FileFormat) (admin.FileForm
 	return "", fault.New(fault.Unsupported, "Send the header Content-Type: %s or %s; the body must be UTF-8.", strings.Join(known[:last], ", "), known[last])
 }
 
-func (h *entryHandler) importBlocks(c *httpserver.Call) error {
-	answer, err := h.runImport(c)
+func (h *entryHandler) importEntries(c *httpserver.Call, kind blocks.Kind) error {
+	answer, err := h.runImport(c, kind)
 	if err != nil {
 		return err
 	}
 	return c.SendJSON(http.StatusOK, answer)
 }
 
-func (h *entryHandler) runImport(c *httpserver.Call) (*wire.ImportAnswer, error) {
+func (h *entryHandler) runImport(c *httpserver.Call, kind blocks.Kind) (*wire.ImportAnswer, error) {
 	format, err := sentFormat(c, admin.BlocksCSV, admin.BlocksJSON, admin.BlocksPlain)
 	if err != nil {
 		return nil, err
 	}
 	q := c.ParseQuery("on_conflict", "skip_bad", "dry_run", "reason", "expires_in", "expires_at", "confirm")
 	options := admin.ImportOptions{
-		Format: format, OnConflict: blocks.Conflict(q.OneOf("on_conflict", wire.ConflictKeep, wire.ConflictExtend, wire.ConflictReplace)),
+		Kind: kind, Format: format, OnConflict: blocks.Conflict(q.OneOf("on_conflict", wire.ConflictKeep, wire.ConflictExtend, wire.ConflictReplace)),
 		SkipBad: q.Flag("skip_bad"), DryRun: q.Flag("dry_run"), Confirm: q.Line("confirm"),
 		Reason: q.Line("reason"), Expiry: blocks.Expiry{For: q.Duration("expires_in"), Until: q.Time("expires_at")},
 	}

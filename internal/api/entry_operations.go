@@ -52,11 +52,23 @@ var (
 		ID: "previewBlock", Tag: "blocks", Summary: "Show the impact of a block before it is added, and whether it needs a confirmation.",
 		Body: wire.PreviewRequest{}, Answers: ok("Its impact.", wire.Impact{}),
 	}
-	opImportBlocks = &openapi.Operation{
-		ID: "importBlocks", Tag: "blocks", Summary: "Import up to 1,000,000 blocks from CSV, JSON or a plain list, all or nothing.",
+	opImportBlocks     = importOperation("importBlocks", "blocks", "What to do with a pattern that is blocked already; keep, the default, leaves it as it is.")
+	opImportExemptions = importOperation("importExemptions", "exemptions", "What to do with a pattern that is exempt already; keep, the default, leaves it as it is.")
+	opExportBlocks     = &openapi.Operation{
+		ID: "exportBlocks", Tag: "blocks", Summary: "Export blocks in the format that an import reads.",
+		Query: append([]openapi.Param{{Name: "format", Doc: "csv if omitted.", Enum: []string{"csv", "json", "plain"}},
+			{Name: "source", Doc: "Only blocks of this source.", Enum: []string{"manual", "automatic", "imported"}}}, selectionParams...),
+		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The file.", Types: []string{"text/csv", "application/json", "text/plain"}, Headers: file}},
+	}
+)
+
+// importOperation describes the import of what a tag names.
+func importOperation(id, tag, onConflict string) *openapi.Operation {
+	return &openapi.Operation{
+		ID: id, Tag: tag, Summary: "Import up to 1,000,000 " + tag + " from CSV, JSON or a plain list, all or nothing.",
 		BodyTypes: []string{"text/csv", "application/json", "application/x-ndjson", "text/plain"},
 		Query: []openapi.Param{
-			{Name: "on_conflict", Doc: "What to do with a pattern that is blocked already; keep, the default, leaves it as it is.", Enum: []string{wire.ConflictKeep, wire.ConflictExtend, wire.ConflictReplace}},
+			{Name: "on_conflict", Doc: onConflict, Enum: []string{wire.ConflictKeep, wire.ConflictExtend, wire.ConflictReplace}},
 			{Name: "skip_bad", Doc: "Skip invalid rows instead of importing nothing.", Boolean: true},
 			{Name: "dry_run", Doc: "Change nothing and say what would be done.", Boolean: true},
 			{Name: "reason", Doc: "The reason of rows without one."},
@@ -66,10 +78,4 @@ var (
 		},
 		Answers: ok("What was done.", wire.ImportAnswer{}),
 	}
-	opExportBlocks = &openapi.Operation{
-		ID: "exportBlocks", Tag: "blocks", Summary: "Export blocks in the format that an import reads.",
-		Query: append([]openapi.Param{{Name: "format", Doc: "csv if omitted.", Enum: []string{"csv", "json", "plain"}},
-			{Name: "source", Doc: "Only blocks of this source.", Enum: []string{"manual", "automatic", "imported"}}}, selectionParams...),
-		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The file.", Types: []string{"text/csv", "application/json", "text/plain"}, Headers: file}},
-	}
-)
+}

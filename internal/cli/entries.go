@@ -37,7 +37,7 @@ func newBlock(con *console.Console) *cobra.Command {
 		add:     "Block every key that a pattern covers, for a time or permanently.", none: "is not blocked",
 		example: "ip:203.0.113.7", reason: "scraping", readers: "for the other operators and the client that is refused", showsImpact: true}
 	c := e.command("Refuse keys until a block expires or is ended")
-	c.AddCommand(newBlockPreview(con), newBlockImport(con), newBlockExport(con))
+	c.AddCommand(newBlockPreview(con), e.newImport(blockImport), newBlockExport(con))
 	return c
 }
 
@@ -46,7 +46,9 @@ func newExemption(con *console.Console) *cobra.Command {
 		entries: func(server *client.Client) client.Entries { return server.Exemptions },
 		add:     "Exempt every key that a pattern covers: no rule and no block applies to it.", none: "is not exempt",
 		example: "ip:198.51.100.7", reason: "\"our monitoring\"", readers: "for the other operators"}
-	return e.command("Allow keys whatever rules and blocks say")
+	c := e.command("Allow keys whatever rules and blocks say")
+	c.AddCommand(e.newImport(exemptionImport))
+	return c
 }
 
 func (e *entryCommand) command(short string) *cobra.Command {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,7 +20,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// importFlags are the flags of 'block import'.
+// importFlags are the flags of 'block import' and 'exemption import'.
 type importFlags struct {
 	format, onConflict, reason string
 	end                        endFlags
@@ -27,46 +28,67 @@ type importFlags struct {
 	confirmBroad               bool
 }
 
-func newBlockImport(con *console.Console) *cobra.Command {
-	var f importFlags
-	c := &cobra.Command{
-		Use:   "import FILE",
-		Short: "Add blocks from a file, up to a million at once",
-		Long: `Add blocks from a file, - for standard input: all or nothing, or with --skip-bad only the
-valid rows. A file is CSV with named columns (pattern, optionally reason and expires_at),
-JSON, or a plain list: one address, CIDR or pattern per line, # before comments. --reason,
---for and --until apply to rows that do not set them. Rows with an ended_at, as an export of
-ended blocks has, are left out.
+// importHelp is what the help of an import says of one kind of entries.
+type importHelp struct{ dryRun, broad, example, conflict string }
 
---dry-run changes nothing and prints how many rows are new, unchanged, invalid and exempt,
+var blockImport = importHelp{
+	dryRun: `--dry-run changes nothing and prints how many rows are new, unchanged, invalid and exempt,
 and an estimate of how much of the last day's traffic they would have refused beside what is
-blocked or exempt already.
-
-Broad blocks need a confirmation: every key (*, 0.0.0.0/0, ip:*), all keys of a kind,
+blocked or exempt already.`,
+	broad: `Broad blocks need a confirmation: every key (*, 0.0.0.0/0, ip:*), all keys of a kind,
 networks larger than a /16 or an IPv6 /32, also if several rows add up to one, rows that
 together refuse more than 1% of the last day's checks or cover as much as a /8 or an IPv6
 /24, and your own address. They are listed with their impact and the exit code is 6;
 --yes imports them.`,
-		Example: `admin block import scrapers.csv --dry-run
+	example: `admin block import scrapers.csv --dry-run
 admin block import addresses.txt --reason "public list" --for 7d --skip-bad
 admin block import bogons.txt --reason "not routed" --yes
 admin block export | admin block import - --format csv --on-conflict extend`,
-		Args: cobra.ExactArgs(1),
-		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			answer, err := importBlocks(c.Context(), con, server, args[0], &f)
+	conflict: "blocked",
+}
+
+var exemptionImport = importHelp{
+	dryRun: `--dry-run changes nothing and prints how many rows are new, unchanged and invalid.`,
+	broad: `Broad exemptions need a confirmation: every key (*, 0.0.0.0/0, ip:*), all keys of a kind,
+networks larger than a /16 or an IPv6 /32, also if several rows add up to one, and rows that
+together cover as much as a /8 or an IPv6 /24. They are listed and the exit code is 6;
+--yes imports them.
+
+Rows of blocks are invalid: an export of blocks exempts nobody.`,
+	example: `admin exemption import partners.csv --dry-run
+admin exemption import monitoring.txt --reason "our monitoring" --for 30d --skip-bad`,
+	conflict: "exempt",
+}
+
+func (e *entryCommand) newImport(help importHelp) *cobra.Command {
+	var f importFlags
+	c := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Add " + e.noun + "s from a file, up to a million at once",
+		Long: "Add " + e.noun + `s from a file, - for standard input: all or nothing, or with --skip-bad only the
+valid rows. A file is CSV with named columns (pattern, optionally reason and expires_at),
+JSON, or a plain list: one address, CIDR or pattern per line, # before comments. --reason,
+--for and --until apply to rows that do not set them. Rows with an ended_at, as an export of
+ended ` + e.noun + `s has, are left out.
+
+` + help.dryRun + "\n\n" + help.broad,
+		Example: help.example,
+		Args:    cobra.ExactArgs(1),
+		RunE: online(e.Console, func(c *cobra.Command, server *client.Client, args []string) error {
+			answer, err := importEntries(c.Context(), e.Console, e.entries(server), args[0], &f)
 			if err != nil {
 				return err
 			}
-			return printImport(con, answer)
+			return printImport(e.Console, e.noun, answer)
 		}),
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.format, "format", "", "csv, json or plain; by the file's extension if omitted")
-	flags.StringVar(&f.onConflict, "on-conflict", "", "if a pattern is already blocked: keep (the default), extend or replace")
+	flags.StringVar(&f.onConflict, "on-conflict", "", "if a pattern is already "+help.conflict+": keep (the default), extend or replace")
 	flags.StringVar(&f.reason, "reason", "", "the reason of rows without one")
 	flags.BoolVar(&f.skipBad, "skip-bad", false, "skip invalid rows instead of importing nothing")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would change without changing it")
-	flags.BoolVar(&f.confirmBroad, "yes", false, "import broad blocks too; they are still listed")
+	flags.BoolVar(&f.confirmBroad, "yes", false, "import broad "+e.noun+"s too; they are still listed")
 	f.end.add(c, "rows without an expiry are active")
 	return c
 }
@@ -110,7 +132,7 @@ func (f *importFlags) options() url.Values {
 	return options
 }
 
-func importBlocks(ctx context.Context, con *console.Console, server *client.Client, path string, f *importFlags) (*wire.ImportAnswer, error) {
+func importEntries(ctx context.Context, con *console.Console, entries client.Entries, path string, f *importFlags) (*wire.ImportAnswer, error) {
 	media, err := mediaOf(path, f.format, "csv, json or plain")
 	if err != nil {
 		return nil, err
@@ -126,7 +148,7 @@ func importBlocks(ctx context.Context, con *console.Console, server *client.Clie
 		}
 	}
 	answer, err := sendFile(con, file, func(from io.Reader) (*wire.ImportAnswer, error) {
-		return server.Blocks.Import(ctx, from, media, f.options())
+		return entries.Import(ctx, from, media, f.options())
 	})
 	broad := broadOf(err)
 	if broad == nil {
@@ -142,10 +164,10 @@ func importBlocks(ctx context.Context, con *console.Console, server *client.Clie
 		return nil, err
 	}
 	answer, err = sendFile(con, file, func(from io.Reader) (*wire.ImportAnswer, error) {
-		return server.Blocks.Import(ctx, from, media, options)
+		return entries.Import(ctx, from, media, options)
 	})
 	if broadOf(err) != nil {
-		return nil, &console.ExitError{Code: console.Unconfirmed, Err: fmt.Errorf("%w Blocks or traffic changed since the first answer; repeat the command", err)}
+		return nil, &console.ExitError{Code: console.Unconfirmed, Err: fmt.Errorf("%w What is active or the traffic changed since the first answer; repeat the command", err)}
 	}
 	return answer, err
 }
@@ -225,12 +247,15 @@ func (r *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func printImport(con *console.Console, i *wire.ImportAnswer) error {
-	p := con.Printer()
-	if p.Format != output.Table {
-		return output.One(p, i, importColumns)
+func printImport(con *console.Console, noun string, i *wire.ImportAnswer) error {
+	p, columns := con.Printer(), importColumns
+	if noun == "exemption" {
+		columns = slices.DeleteFunc(slices.Clone(columns), func(c output.Column[*wire.ImportAnswer]) bool { return c.Name == "exempt" })
 	}
-	if err := printRows(p, i, importColumns, i.DryRun, i.InvalidRows, i.Invalid); err != nil {
+	if p.Format != output.Table {
+		return output.One(p, i, columns)
+	}
+	if err := printRows(p, i, columns, i.DryRun, i.InvalidRows, i.Invalid); err != nil {
 		return err
 	}
 	if i.Estimate != nil {

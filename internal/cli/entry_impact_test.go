@@ -26,7 +26,7 @@ func TestImportSaysWhichKeysEachEstimateCovers(t *testing.T) {
 	}
 	out, notes := file("out"), file("notes")
 	con := &console.Console{System: console.System{Name: "admin", Stdout: out, Stderr: notes, Getenv: func(string) string { return "" }, Now: time.Now}, Format: "table"}
-	err := printImport(con, &wire.ImportAnswer{
+	err := printImport(con, "block", &wire.ImportAnswer{
 		Rows: 2, Created: 2, DryRun: true, Estimate: &wire.TrafficEstimate{Keys: 760, AllKeys: 872, Ratio: 0.558}, Confirm: "x", BroadCount: 1,
 		Broad: []wire.BroadRow{{Line: 1, Rows: 2, Pattern: "ip:0.0.0.0/0", ConfirmReason: "it selects every key", Estimate: &wire.TrafficEstimate{Keys: 864, AllKeys: 872, Ratio: 0.996}}},
 	})

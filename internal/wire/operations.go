@@ -2,15 +2,17 @@ package wire
 
 // The paths of what operators do beyond changing one thing.
 const (
-	PathPolicySet     = "/v1/policy-set"
-	PathBlockPreview  = "/v1/blocks/preview"
-	PathBlockImport   = "/v1/blocks/import"
-	PathBlockExport   = "/v1/blocks/export"
-	PathEvents        = "/v1/events"
-	PathJobs          = "/v1/jobs"
-	PathNotifications = "/v1/notifications"
-	PathChannels      = "/v1/notifications/channels"
-	PathSilences      = "/v1/notifications/silences"
+	PathPolicySet    = "/v1/policy-set"
+	PathBlockPreview = "/v1/blocks/preview"
+	PathBlockImport  = "/v1/blocks/import"
+	PathBlockExport  = "/v1/blocks/export"
+	// PathExemptionImport is PathBlockImport for exemptions.
+	PathExemptionImport = "/v1/exemptions/import"
+	PathEvents          = "/v1/events"
+	PathJobs            = "/v1/jobs"
+	PathNotifications   = "/v1/notifications"
+	PathChannels        = "/v1/notifications/channels"
+	PathSilences        = "/v1/notifications/silences"
 )
 
 // TrafficEstimate is how much of the traffic of a time range some keys make up. It
@@ -101,15 +103,15 @@ type SuggestedPattern struct {
 type ImportAnswer struct {
 	DryRun    bool `json:"dry_run"`   // nothing was changed
 	Rows      int  `json:"rows"`      // valid and invalid
-	Created   int  `json:"created"`   // new blocks
-	Extended  int  `json:"extended"`  // blocks whose expiry was moved
-	Replaced  int  `json:"replaced"`  // blocks that were ended and added again
-	Unchanged int  `json:"unchanged"` // patterns with an active block, left as they were
+	Created   int  `json:"created"`   // new entries
+	Extended  int  `json:"extended"`  // entries whose expiry was moved
+	Replaced  int  `json:"replaced"`  // entries that were ended and added again
+	Unchanged int  `json:"unchanged"` // patterns with an active entry, left as they were
 	Invalid   int  `json:"invalid"`   // rows that cannot be imported
-	// Exempt counts the valid rows that an exemption covers entirely.
+	// Exempt counts the valid rows of blocks that an exemption covers entirely.
 	Exempt int `json:"exempt"`
 	// Ended counts the valid rows that are left out because their ended_at says that the
-	// block has ended.
+	// entry has ended.
 	Ended int `json:"ended"`
 	// InvalidRows are the first of the invalid rows.
 	InvalidRows []BadRow `json:"invalid_rows"`
@@ -120,7 +122,8 @@ type ImportAnswer struct {
 	BroadCount int        `json:"broad_count"`
 	Broad      []BroadRow `json:"broad"`
 	// Estimate is what the new blocks of a dry run would have refused in the
-	// last day beside what is blocked or exempt already, null if that is not known.
+	// last day beside what is blocked or exempt already, null if that is not known, and for
+	// exemptions.
 	Estimate *TrafficEstimate `json:"estimate"`
 }
 

@@ -112,7 +112,7 @@ func (n *node) rest(t *testing.T, r request, token string) *answer {
 	t.Helper()
 	header := http.Header{"Authorization": {"Bearer " + token}}
 	switch {
-	case strings.HasPrefix(r.path, wire.PathBlockImport):
+	case strings.HasPrefix(r.path, wire.PathBlockImport), strings.HasPrefix(r.path, wire.PathExemptionImport):
 		header.Set("Content-Type", "text/plain")
 	case strings.HasPrefix(r.path, wire.PathProfiles+"/import"):
 		header.Set("Content-Type", "text/csv")

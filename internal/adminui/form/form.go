@@ -19,10 +19,11 @@ const maxForm = 1 << 20
 
 // The routes whose forms may contain a file.
 const (
-	ImportBlocksPath = "/blocks/import"
-	ImportKeysPath   = "/keys/import"
-	TryNewPath       = "/new-policy/try"
-	TryPolicyPath    = "/policies/:name/try"
+	ImportBlocksPath     = "/blocks/import"
+	ImportExemptionsPath = "/exemptions/import"
+	ImportKeysPath       = "/keys/import"
+	TryNewPath           = "/new-policy/try"
+	TryPolicyPath        = "/policies/:name/try"
 )
 
 type requestKey string
@@ -72,7 +73,7 @@ func Fields(c *fiber.Ctx) (url.Values, error) {
 
 // HasUpload reports whether the form of a route may contain a file.
 func HasUpload(path string) bool {
-	return slices.Contains([]string{ImportBlocksPath, ImportKeysPath, TryNewPath, TryPolicyPath}, path)
+	return slices.Contains([]string{ImportBlocksPath, ImportExemptionsPath, ImportKeysPath, TryNewPath, TryPolicyPath}, path)
 }
 
 var ErrMalformed = fault.New(fault.Malformed, "Nothing was changed: the form ended early or cannot be read.")

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// Blocks manages blocks, previews them and transfers them as files.
+// Blocks manages blocks, previews them and exports them as files.
 type Blocks struct{ Entries }
 
 // Preview returns the impact that a block of a pattern would have.
@@ -17,11 +17,11 @@ func (b Blocks) Preview(ctx context.Context, pattern string) (*wire.Impact, erro
 	return call[wire.Impact](ctx, b.conn, ask(wire.PathBlockPreview, wire.PreviewRequest{Pattern: pattern}))
 }
 
-// Import adds the blocks of a file of a media type. options holds the API's query
+// Import adds the entries of a file of a media type. options holds the API's query
 // parameters.
-func (b Blocks) Import(ctx context.Context, file io.Reader, media string, options url.Values) (*wire.ImportAnswer, error) {
-	return call[wire.ImportAnswer](ctx, b.conn, request{
-		method: http.MethodPost, path: wire.PathBlockImport, query: options, stream: file, media: media, slow: true, readOnly: isDryRun(options),
+func (e Entries) Import(ctx context.Context, file io.Reader, media string, options url.Values) (*wire.ImportAnswer, error) {
+	return call[wire.ImportAnswer](ctx, e.conn, request{
+		method: http.MethodPost, path: e.path + "/import", query: options, stream: file, media: media, slow: true, readOnly: isDryRun(options),
 	})
 }
 
