@@ -38,13 +38,13 @@ func TestPagesReportChangeSavedButNotInEffect(t *testing.T) {
 	isReady.Store(true)
 	n := newNode(t, func(d *adminui.Deps) {
 		d.Ready = func(context.Context) wire.Readiness {
-			return wire.Readiness{Parts: []wire.Part{{Name: "log", OK: true}, {Name: "database", OK: isReady.Load()}}}
+			return wire.Readiness{Parts: []wire.Part{{Name: "log", OK: true}, {Name: "database", OK: isReady.Load()}, {Name: "eviction"}, {Name: "memory"}, {Name: "geoip"}}}
 		}
 		store = &unlisted{TokenStore: d.Tokens.Store}
 		d.Tokens.Store = store
 	})
 	maria := n.as(t, "maria")
-	maria.get("/tokens").is(http.StatusOK)
+	maria.get("/tokens").is(http.StatusOK).holds("Redis has evicted keys").holds("Memory for the counts of keys is short").holds("GeoIP files are missing or unreadable").lacks(" fails</span>")
 	n.isUnreadable.Store(true)
 	maria.post("/tokens", url.Values{"name": {"ci"}, "scopes": {"check"}, "for": {"90d"}}).is(http.StatusOK).
 		holds("stint_check_").holds("not in effect on this node yet")

@@ -122,7 +122,7 @@ func (f Frame) MayEndSilence(s operations.Silence) bool {
 var partNames = map[string]string{
 	"database": "The database accepts no writes", "log": "The timestamp log is unreachable",
 	"policies": "Policies are not loaded yet", "listeners": "This node is shutting down",
-	"eviction": "Redis has evicted keys",
+	"eviction": "Redis has evicted keys", "memory": "Memory for the counts of keys is short", "geoip": "GeoIP files are missing or unreadable",
 }
 
 // degraded describes the failing parts of the node, and returns since when the database has

@@ -3,6 +3,7 @@ package site
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -112,10 +113,11 @@ func (o *Outage) withoutLogin() *Outage {
 	return seen
 }
 
-// checksGoOn reports whether nothing fails that checks need.
+// checksGoOn reports whether no part fails without which checks are not decided as usual. Others, as
+// an eviction in the past, may have failed for long.
 func checksGoOn(r wire.Readiness) bool {
 	for _, p := range r.Parts {
-		if !p.OK && p.Name != "database" {
+		if !p.OK && slices.Contains([]string{"policies", "listeners", "log"}, p.Name) {
 			return false
 		}
 	}
