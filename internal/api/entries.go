@@ -28,7 +28,7 @@ func (h *entryHandler) routes() []route {
 	return []route{
 		onAdmin(post, wire.PathBlockPreview, identity.Read, h.previewBlock, opPreviewBlock),
 		streamed(post, wire.PathBlockImport, identity.Operate, ofKind(blocks.Block, h.importEntries), opImportBlocks),
-		onAdmin(get, wire.PathBlockExport, identity.Read, h.exportBlocks, opExportBlocks),
+		onAdmin(get, wire.PathBlockExport, identity.Read, ofKind(blocks.Block, h.exportEntries), opExportBlocks),
 
 		onAdmin(get, wire.PathBlocks, identity.Read, ofKind(blocks.Block, h.listEntries), opListBlocks),
 		onAdmin(post, wire.PathBlocks, identity.Operate, ofKind(blocks.Block, h.addEntry), opAddBlock),
@@ -38,6 +38,7 @@ func (h *entryHandler) routes() []route {
 		onAdmin(post, block+"/restore", identity.Operate, ofKind(blocks.Block, h.restoreEntry), opRestoreBlock),
 
 		streamed(post, wire.PathExemptionImport, identity.Operate, ofKind(blocks.Exemption, h.importEntries), opImportExemptions),
+		onAdmin(get, wire.PathExemptionExport, identity.Read, ofKind(blocks.Exemption, h.exportEntries), opExportExemptions),
 
 		onAdmin(get, wire.PathExemptions, identity.Read, ofKind(blocks.Exemption, h.listEntries), opListExemptions),
 		onAdmin(post, wire.PathExemptions, identity.Operate, ofKind(blocks.Exemption, h.addEntry), opAddExemption),

@@ -23,7 +23,7 @@ import (
 // importTimeout bounds one import, its upload included.
 const importTimeout = 15 * time.Minute
 
-// fileFormats are the media types of the file formats. An export of blocks is sent with the
+// fileFormats are the media types of the file formats. An export of entries is sent with the
 // first of each.
 var fileFormats = []struct {
 	format    admin.FileFormat
@@ -101,16 +101,25 @@ func describeBroad(err error) error {
 	return &described
 }
 
-// exportParams are the query parameters of an export of blocks.
+// exportFormats are the formats of an export. A plain list does not say that it exempts, so that
+// an import of blocks would take it.
+func exportFormats(kind blocks.Kind) []string {
+	if kind == blocks.Exemption {
+		return []string{string(admin.BlocksCSV), string(admin.BlocksJSON)}
+	}
+	return []string{string(admin.BlocksCSV), string(admin.BlocksJSON), string(admin.BlocksPlain)}
+}
+
+// exportParams are the query parameters of an export of entries.
 var exportParams = []string{"format", "state", "source", "author", "search", "key", "within"}
 
-func (h *entryHandler) exportBlocks(c *httpserver.Call) error {
-	f, err := h.entryFilter(c, blocks.Block, exportParams)
+func (h *entryHandler) exportEntries(c *httpserver.Call, kind blocks.Kind) error {
+	f, err := h.entryFilter(c, kind, exportParams)
 	if err != nil {
 		return err
 	}
 	q := c.ParseQuery(exportParams...)
-	wanted := admin.FileFormat(q.OneOf("format", string(admin.BlocksCSV), string(admin.BlocksJSON), string(admin.BlocksPlain)))
+	wanted := admin.FileFormat(q.OneOf("format", exportFormats(kind)...))
 	if q.Err() != nil {
 		return q.Err()
 	}
@@ -126,7 +135,7 @@ func (h *entryHandler) exportBlocks(c *httpserver.Call) error {
 	if wanted != admin.BlocksJSON {
 		media += "; charset=utf-8"
 	}
-	return httpserver.Stream(c, media, "blocks"+extension, func(ctx context.Context, w io.Writer) error {
+	return httpserver.Stream(c, media, strings.TrimPrefix(entryPath(kind), "/v1/")+extension, func(ctx context.Context, w io.Writer) error {
 		return h.entries.Export(ctx, w, f, wanted)
 	})
 }

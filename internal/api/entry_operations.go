@@ -4,12 +4,14 @@ import (
 	"net/http"
 
 	"github.com/stint-dev/stint/internal/api/openapi"
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
 var (
 	endedParams = []openapi.Param{
 		{Name: "state", Doc: "The state of the entries; active if omitted.", Enum: []string{"active", "ended", "all"}},
+		{Name: "source", Doc: "Only entries of this source.", Enum: []string{"manual", "automatic", "imported"}},
 		{Name: "author", Doc: "Only entries that this author made."},
 		{Name: "search", Doc: "Only entries whose pattern or reason contains this text, case-insensitive."},
 		{Name: "key", Doc: "Only entries whose pattern covers this key."},
@@ -18,7 +20,7 @@ var (
 		cursorParam, limitParam,
 	}
 	// selectionParams are endedParams without those for paging and order.
-	selectionParams = endedParams[:5]
+	selectionParams = endedParams[:6]
 	opListBlocks    = &openapi.Operation{
 		ID: "listBlocks", Tag: "blocks", Summary: "List blocks.", Answers: ok("A page of them.", wire.Page[wire.Entry]{}),
 		Query: endedParams,
@@ -54,13 +56,18 @@ var (
 	}
 	opImportBlocks     = importOperation("importBlocks", "blocks", "What to do with a pattern that is blocked already; keep, the default, leaves it as it is.")
 	opImportExemptions = importOperation("importExemptions", "exemptions", "What to do with a pattern that is exempt already; keep, the default, leaves it as it is.")
-	opExportBlocks     = &openapi.Operation{
-		ID: "exportBlocks", Tag: "blocks", Summary: "Export blocks in the format that an import reads.",
-		Query: append([]openapi.Param{{Name: "format", Doc: "csv if omitted.", Enum: []string{"csv", "json", "plain"}},
-			{Name: "source", Doc: "Only blocks of this source.", Enum: []string{"manual", "automatic", "imported"}}}, selectionParams...),
-		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The file.", Types: []string{"text/csv", "application/json", "text/plain"}, Headers: file}},
-	}
+	opExportBlocks     = exportOperation("exportBlocks", "blocks", exportFormats(blocks.Block), "text/csv", "application/json", "text/plain")
+	opExportExemptions = exportOperation("exportExemptions", "exemptions", exportFormats(blocks.Exemption), "text/csv", "application/json")
 )
+
+// exportOperation describes the export of what a tag names.
+func exportOperation(id, tag string, formats []string, media ...string) *openapi.Operation {
+	return &openapi.Operation{
+		ID: id, Tag: tag, Summary: "Export " + tag + " in the format that an import reads.",
+		Query:   append([]openapi.Param{{Name: "format", Doc: "csv if omitted.", Enum: formats}}, selectionParams...),
+		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The file.", Types: media, Headers: file}},
+	}
+}
 
 // importOperation describes the import of what a tag names.
 func importOperation(id, tag, onConflict string) *openapi.Operation {

@@ -59,7 +59,7 @@ func TestNoRouteSendsChunksToHTTP10(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{"/v1/events", "/v1/blocks/export", "/v1/audit/export", "/v1/offenders/export", "/v1/profiles/export", "/v1/backup", "/v1/decisions/stream", "/blocks/export", "/audit/export"} {
+	for _, want := range []string{"/v1/events", "/v1/blocks/export", "/v1/exemptions/export", "/v1/audit/export", "/v1/offenders/export", "/v1/profiles/export", "/v1/backup", "/v1/decisions/stream", "/blocks/export", "/audit/export"} {
 		if !streams[want] {
 			t.Errorf("%s is not among the routes that stream: %v", want, streams)
 		}

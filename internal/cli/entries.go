@@ -37,7 +37,7 @@ func newBlock(con *console.Console) *cobra.Command {
 		add:     "Block every key that a pattern covers, for a time or permanently.", none: "is not blocked",
 		example: "ip:203.0.113.7", reason: "scraping", readers: "for the other operators and the client that is refused", showsImpact: true}
 	c := e.command("Refuse keys until a block expires or is ended")
-	c.AddCommand(newBlockPreview(con), e.newImport(blockImport), newBlockExport(con))
+	c.AddCommand(newBlockPreview(con), e.newImport(blockImport), e.newExport(blockExport))
 	return c
 }
 
@@ -47,7 +47,7 @@ func newExemption(con *console.Console) *cobra.Command {
 		add:     "Exempt every key that a pattern covers: no rule and no block applies to it.", none: "is not exempt",
 		example: "ip:198.51.100.7", reason: "\"our monitoring\"", readers: "for the other operators"}
 	c := e.command("Allow keys whatever rules and blocks say")
-	c.AddCommand(e.newImport(exemptionImport))
+	c.AddCommand(e.newImport(exemptionImport), e.newExport(exemptionExport))
 	return c
 }
 

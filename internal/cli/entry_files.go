@@ -297,38 +297,63 @@ var importColumns = []output.Column[*wire.ImportAnswer]{
 	{Name: "ended", Head: "Ended", Cell: func(i *wire.ImportAnswer) output.Cell { return output.Number(i.Ended) }},
 }
 
-func newBlockExport(con *console.Console) *cobra.Command {
+// exportHelp is the help of an export.
+type exportHelp struct {
+	formats  string // that its refusal of YAML names
+	long     string
+	examples string
+	hasPlain bool
+}
+
+var blockExport = exportHelp{
+	formats: "as CSV, as JSON with -o json, or with --plain",
+	long: `Write the active blocks, or those that match the flags, as a file that 'block import'
+reads: CSV, JSON with -o json, or with --plain one pattern per line. Blocks that have ended
+have an ended_at and are not imported; a plain list leaves them out.`,
+	examples: "admin block export > blocks.csv\nadmin block export -o json > blocks.json\nadmin block export --plain --within 'ip:*' > addresses.txt",
+	hasPlain: true,
+}
+
+var exemptionExport = exportHelp{
+	formats: "as CSV, or as JSON with -o json",
+	long: `Write the active exemptions, or those that match the flags, as a file that 'exemption import'
+reads and 'block import' refuses: CSV, or JSON with -o json. Exemptions that have ended have
+an ended_at and are not imported.`,
+	examples: "admin exemption export > exemptions.csv\nadmin exemption export -o json > exemptions.json",
+}
+
+func (e *entryCommand) newExport(help exportHelp) *cobra.Command {
 	var f listFlags
 	var plain bool
 	c := &cobra.Command{
-		Use:   "export",
-		Short: "Write blocks as a file that import reads",
-		Long: `Write the active blocks, or those that match the flags, as a file that 'block import'
-reads: CSV, JSON with -o json, or with --plain one pattern per line. Blocks that have ended
-have an ended_at and are not imported; a plain list leaves them out.`,
-		Example: "admin block export > blocks.csv\nadmin block export -o json > blocks.json\nadmin block export --plain --within 'ip:*' > addresses.txt",
+		Use:     "export",
+		Short:   "Write " + e.noun + "s as a file that import reads",
+		Long:    help.long,
+		Example: help.examples,
 		Args:    cobra.NoArgs,
-		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
+		RunE: online(e.Console, func(c *cobra.Command, server *client.Client, _ []string) error {
 			filter := f.query()
 			filter.Set("format", "csv")
 			switch {
 			case plain:
 				filter.Set("format", "plain")
-			case con.Format == string(output.YAML):
-				return console.Usagef("blocks are exported as CSV, as JSON with -o json, or with --plain; for YAML see 'block list -o yaml'")
-			case con.Format == string(output.JSON):
+			case e.Format == string(output.YAML):
+				return console.Usagef("%ss are exported %s; for YAML see '%s list -o yaml'", e.noun, help.formats, e.noun)
+			case e.Format == string(output.JSON):
 				filter.Set("format", "json")
 			}
-			file, err := server.Blocks.Export(c.Context(), filter)
+			file, err := e.entries(server).Export(c.Context(), filter)
 			if err != nil {
 				return err
 			}
 			defer file.Close()
-			_, err = io.Copy(con.Printer().Document(), file)
+			_, err = io.Copy(e.Printer().Document(), file)
 			return err
 		}),
 	}
 	f.addFilter(c)
-	c.Flags().BoolVar(&plain, "plain", false, "one pattern per line")
+	if help.hasPlain {
+		c.Flags().BoolVar(&plain, "plain", false, "one pattern per line")
+	}
 	return c
 }

@@ -6,8 +6,9 @@ const (
 	PathBlockPreview = "/v1/blocks/preview"
 	PathBlockImport  = "/v1/blocks/import"
 	PathBlockExport  = "/v1/blocks/export"
-	// PathExemptionImport is PathBlockImport for exemptions.
+	// PathExemptionImport and PathExemptionExport are those of blocks for exemptions.
 	PathExemptionImport = "/v1/exemptions/import"
+	PathExemptionExport = "/v1/exemptions/export"
 	PathEvents          = "/v1/events"
 	PathJobs            = "/v1/jobs"
 	PathNotifications   = "/v1/notifications"

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// Blocks manages blocks, previews them and exports them as files.
+// Blocks manages blocks and previews them.
 type Blocks struct{ Entries }
 
 // Preview returns the impact that a block of a pattern would have.
@@ -25,8 +25,8 @@ func (e Entries) Import(ctx context.Context, file io.Reader, media string, optio
 	})
 }
 
-// Export opens the blocks that filter selects as a file. The caller closes it. A read
+// Export opens the entries that filter selects as a file. The caller closes it. A read
 // error means that the file is incomplete.
-func (b Blocks) Export(ctx context.Context, filter url.Values) (io.ReadCloser, error) {
-	return b.conn.openBody(ctx, get(wire.PathBlockExport).with(filter))
+func (e Entries) Export(ctx context.Context, filter url.Values) (io.ReadCloser, error) {
+	return e.conn.openBody(ctx, get(e.path+"/export").with(filter))
 }
