@@ -257,7 +257,7 @@ func (h *offendersHandler) showOffenders(c *httpserver.Call) error {
 func (h *offendersHandler) showInvalidFilter(c *httpserver.Call, page *offendersPageData, err error) error {
 	page.FieldErrors = form.FieldErrors{}
 	for _, err := range []error{err, checkPolicy(h.Site, page.Query.Get("policy"))} {
-		if err := page.FieldErrors.Add(err, "policy", "rule"); err != nil {
+		if err := page.FieldErrors.Add(err, "min_offences", "pattern", "rule", "policy", "source"); err != nil {
 			return err
 		}
 	}

@@ -144,6 +144,11 @@ func TestUnknownPolicyIsAnErrorOfItsField(t *testing.T) {
 	olu.get("/offenders?policy=default").is(http.StatusOK).holds("token:a").lacks("aria-invalid")
 	olu.get("/live?policy=default").is(http.StatusOK).lacks("aria-invalid")
 	olu.get("/offenders?rule=20+per+minute").is(http.StatusUnprocessableEntity).holds(`aria-invalid="true"`).holds("20/min")
+	for query, says := range map[string]string{
+		"min_offences=many": "Must be a whole number from 1 to 1000000000", "pattern=ip:10.9.0.999": "bad address after", "source=" + strings.Repeat("x", 1025): "at most",
+	} {
+		olu.get("/offenders?" + query).is(http.StatusUnprocessableEntity).holds(`aria-invalid="true"`).holds(says).holds("No offenders are shown.")
+	}
 	olu.get("/offenders?rule=20&policy=defalt").is(http.StatusUnprocessableEntity).holds(message).holds("Must be a rule such as 20/min")
 	for _, rule := range []string{"1/1s", "1/s", "3/5m", "0190b8a2-7c4e-7cc3-98c4-dc0c0c07398f", "other"} {
 		olu.get("/offenders?rule=" + url.QueryEscape(rule)).is(http.StatusOK).lacks("aria-invalid")
