@@ -189,7 +189,7 @@ func newNodeOn(t testing.TB, database string, change ...func(*adminui.Deps)) *no
 	})
 	server := httpserver.New(httpserver.Options{
 		Credentials: n.catalog, Tokens: n.store.Identities, Throttle: throttle, Sessions: ui.Sessions(), MissingPage: ui.MissingPage, Logger: logger, Now: n.clock.Now,
-		LastAnswer: deps.LastAnswer, MaxSilence: deps.MaxSilence,
+		StoreLiveness: deps.StoreLiveness,
 	}, rest.Routes(), ui.Routes())
 	go server.AdminApp().Listener(httpserver.FramingListener(adminAt, nil))
 	go server.CheckApp().Listener(httpserver.FramingListener(checksAt, nil))

@@ -26,8 +26,7 @@ func outageNode(t *testing.T) (*node, *servers.PostgresServer) {
 	server := storetest.DedicatedPostgres(t)
 	var n *node
 	n = newNodeOn(t, server.URL+"&connect_timeout=600", func(d *adminui.Deps) {
-		d.LastAnswer = func() time.Time { return db.LastAnswer(n.store.DB) }
-		d.MaxSilence = 2 * time.Second
+		d.StoreLiveness = httpserver.StoreLiveness{LastAnswer: func() time.Time { return db.LastAnswer(n.store.DB) }, Max: 2 * time.Second}
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)

@@ -62,10 +62,8 @@ type Deps struct {
 	// Checked reports whether any check was ever answered; nil means never.
 	Checked func(ctx context.Context) (bool, error)
 	// Ready reports which parts of the node fail; nil means none.
-	Ready func(ctx context.Context) wire.Readiness
-	// LastAnswer and MaxSilence are as in httpserver.Options.
-	LastAnswer func() time.Time
-	MaxSilence time.Duration
+	Ready         func(ctx context.Context) wire.Readiness
+	StoreLiveness httpserver.StoreLiveness // of the database
 
 	Node  string         // this node's name
 	Build buildinfo.Info // of this program
@@ -97,7 +95,7 @@ func New(d Deps) (*Pages, error) {
 	}
 	o := site.Options{
 		Catalog: d.Catalog, Ready: d.Ready, Node: d.Node, Version: d.Build.Version, Logger: d.Logger, Now: d.Now, HasJobs: d.Jobs.Available(),
-		LastAnswer: d.LastAnswer, MaxSilence: d.MaxSilence,
+		StoreLiveness: d.StoreLiveness,
 	}
 	if d.Notifications != nil {
 		o.Silences = d.Notifications.ActiveSilences

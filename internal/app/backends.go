@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/machine"
 	"github.com/stint-dev/stint/internal/metrics"
 	"github.com/stint-dev/stint/internal/offences"
@@ -170,8 +171,10 @@ func openDistributed(s Settings, options sqlstore.Options, o backendOptions) (*b
 	return b, nil
 }
 
-// lastAnswer returns when the database last answered this node, zero for never.
-func (b *backends) lastAnswer() time.Time { return db.LastAnswer(b.store.DB) }
+// liveness says when the database last answered this node.
+func (b *backends) liveness() httpserver.StoreLiveness {
+	return httpserver.StoreLiveness{LastAnswer: func() time.Time { return db.LastAnswer(b.store.DB) }}
+}
 
 func closeAll(parts ...io.Closer) func() {
 	return func() {

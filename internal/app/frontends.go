@@ -45,13 +45,13 @@ func (a *App) serverOptions() httpserver.Options {
 		Throttle: httpserver.NewThrottle(httpserver.ThrottleOptions{
 			Shared: a.backends.log, Local: a.backends.local, Secret: a.secret, Known: a.catalog.KnownLogin,
 		}),
-		CheckAuth:   a.settings.CheckAuth == "token",
-		Clients:     a.live.clients,
-		SecretPaths: api.SecretPaths(),
-		Logger:      a.log,
-		CountToken:  func(o identity.LoginOutcome) { a.metrics.CountLogin(identity.ByToken, o) },
-		LastAnswer:  a.backends.lastAnswer,
-		Observe:     a.observe, Tracer: a.tracer, CheckLogRatio: a.settings.CheckLogRatio,
+		CheckAuth:     a.settings.CheckAuth == "token",
+		Clients:       a.live.clients,
+		SecretPaths:   api.SecretPaths(),
+		Logger:        a.log,
+		CountToken:    func(o identity.LoginOutcome) { a.metrics.CountLogin(identity.ByToken, o) },
+		StoreLiveness: a.backends.liveness(),
+		Observe:       a.observe, Tracer: a.tracer, CheckLogRatio: a.settings.CheckLogRatio,
 	}
 	// The host is not checked if DNS rebinding is impossible: with TLS, because the browser
 	// rejects the certificate, and with tokens, because no page can send one.
@@ -106,7 +106,7 @@ func (a *App) newPages(use useCases, throttle *httpserver.Throttle) (*adminui.Pa
 		Catalog: a.catalog, Keys: use.keys, Profiles: use.profiles, Jobs: use.jobs, Reports: use.reports, Notifications: use.notifications,
 		Detection: a.detection, Views: use.views, Events: a.events, Health: a.status.health,
 		Undo: use.undo, Bouncers: a.bouncers, Crawlers: use.crawlers, Origins: use.origins,
-		Checked: use.recorded.hasChecks, Ready: a.status.ready, LastAnswer: a.backends.lastAnswer,
+		Checked: use.recorded.hasChecks, Ready: a.status.ready, StoreLiveness: a.backends.liveness(),
 		Node: a.settings.NodeName, Build: buildinfo.Read(),
 		CheckURL: urlOf(a.settings.TLS, a.checks), AdminURL: urlOf(a.settings.AdminTLS, a.admin),
 		Secure: a.settings.AdminTLS.Enabled(), Logger: a.log, Now: time.Now,

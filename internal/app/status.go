@@ -9,7 +9,6 @@ import (
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/geoip"
-	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/recorder"
 )
@@ -43,7 +42,7 @@ func databaseOutage(c *catalog.Catalog, b *backends) (since time.Time, err error
 	if since, err = c.Failing(); err != nil {
 		return since, err
 	}
-	if last := b.lastAnswer(); time.Since(last) >= httpserver.DefaultMaxSilence {
+	if last, isSilent := b.liveness().Since(); isSilent {
 		return last, context.DeadlineExceeded
 	}
 	return time.Time{}, nil

@@ -80,7 +80,7 @@ func sessionOf(s *Server, c *Call) (*Principal, error) {
 	if onlyReads(c) {
 		return s.o.Sessions.SessionOf(c.Context(), c.Ctx)
 	}
-	ctx, cancel := storeContext(s, c.DecisionContext(), true)
+	ctx, cancel := storeContext(s.o.StoreLiveness, c.DecisionContext(), true)
 	defer cancel()
 	return s.o.Sessions.SessionOf(ctx, c.Ctx)
 }

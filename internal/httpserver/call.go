@@ -2,7 +2,6 @@ package httpserver
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/netip"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/identity"
-	"github.com/stint-dev/stint/internal/supervise"
 	"github.com/stint-dev/stint/internal/tracing"
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -97,57 +95,18 @@ const HandlerTimeout = 10 * time.Second
 
 // Context returns the context that the handler passes to stores and services. Its deadline is
 // HandlerTimeout after the first call, so that a slow upload does not use up the time of the
-// stores. It ends earlier while the database answers nothing; see Options.MaxSilence. It is
+// stores. It ends earlier while the database answers nothing; see Options.StoreLiveness. It is
 // cancelled when the handler has returned. Do not use c.Ctx.Context, the context of fasthttp:
 // fasthttp reuses it for the next request while a driver may still watch it.
 func (c *Call) Context() context.Context {
 	if c.ctx == nil {
-		c.ctx, c.cancel = storeContext(c.server, c.DecisionContext(), onlyReads(c))
+		c.ctx, c.cancel = storeContext(c.server.o.StoreLiveness, c.DecisionContext(), onlyReads(c))
 	}
 	return c.ctx
 }
 
 // onlyReads reports whether a request changes nothing, according to its method.
 func onlyReads(c *Call) bool { return c.Method() == http.MethodGet || c.Method() == http.MethodHead }
-
-// DefaultMaxSilence is for how long a node's database may answer nothing until the requests that
-// read it are answered without it. A database that is slow and works answers some call of a node
-// more often, since each node asks it for changes twice a second.
-const DefaultMaxSilence = 3 * time.Second
-
-// errSilent ends the context of a request. It is a context.DeadlineExceeded, so that
-// stores report it as that.
-var errSilent = fmt.Errorf("the database answers nothing: %w", context.DeadlineExceeded)
-
-// storeContext returns the context of a request. It ends after HandlerTimeout, or once the database
-// has answered nothing for Options.MaxSilence. If that was so before, it lasts for a third of it, in
-// which a database that is back answers. A change that was begun before has HandlerTimeout in any
-// case: its caller may have to find out what came of it, which takes longer than to wait.
-func storeContext(s *Server, parent context.Context, reads bool) (context.Context, context.CancelFunc) {
-	limited, cancelLimited := context.WithTimeout(parent, HandlerTimeout)
-	if s.o.LastAnswer == nil || !reads && !isSilent(s) {
-		return limited, cancelLimited
-	}
-	ctx, cancel := context.WithCancelCause(limited)
-	go supervise.Do("silence of the database", func() {
-		look := time.NewTicker(s.o.MaxSilence / 3)
-		defer look.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-look.C:
-				if isSilent(s) {
-					cancel(errSilent)
-				}
-			}
-		}
-	})
-	return ctx, func() { cancel(nil); cancelLimited() }
-}
-
-// isSilent reports whether the database has answered nothing for Options.MaxSilence.
-func isSilent(s *Server) bool { return time.Since(s.o.LastAnswer()) >= s.o.MaxSilence }
 
 // DecisionContext returns the context for calls of the gate. It is never cancelled: the gate
 // sets its own deadline, and a caller who has disconnected is still charged, since the response

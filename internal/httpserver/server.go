@@ -65,13 +65,8 @@ type Options struct {
 	// CheckHosts and AdminHosts return the host names that each listener accepts at present for
 	// requests without a token; nil for any. They are called for each such request.
 	CheckHosts, AdminHosts func() *AllowedHosts
-	// LastAnswer returns when the database last answered any call of this node, zero for never;
-	// nil if that is not known.
-	LastAnswer func() time.Time
-	// MaxSilence is how long the database may answer nothing until what a request reads is given
-	// up, and changes that come after; both take HandlerTimeout otherwise. 0 means
-	// DefaultMaxSilence.
-	MaxSilence time.Duration
+	// StoreLiveness bounds how long requests wait for the database.
+	StoreLiveness StoreLiveness
 	// MissingPage answers a browser that requests a path without a route on the admin listener;
 	// nil answers with a problem.
 	MissingPage func(*fiber.Ctx) error
@@ -106,9 +101,6 @@ func New(o Options, routes ...[]Route) *Server {
 	isRealTime := o.Now == nil
 	if isRealTime {
 		o.Now = time.Now
-	}
-	if o.MaxSilence == 0 {
-		o.MaxSilence = DefaultMaxSilence
 	}
 	if o.Clients == nil {
 		o.Clients = func() ClientAddresses { return ClientAddresses{} }

@@ -1,7 +1,6 @@
 package site
 
 import (
-	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
-	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -42,21 +40,16 @@ const (
 // Outage returns the present outage of the database, nil for none.
 func (s *Site) Outage() *Outage {
 	since, err := s.Catalog.Failing()
-	var last time.Time
-	isAnswered := false
-	if s.LastAnswer != nil {
-		last = s.LastAnswer()
-		isAnswered = time.Since(last) < cmp.Or(s.MaxSilence, httpserver.DefaultMaxSilence)
-	}
-	if err == nil && (isAnswered || s.LastAnswer == nil) {
+	last, isSilent := s.StoreLiveness.Since()
+	if err == nil && !isSilent {
 		return nil
 	}
 	head := outageHead(err)
-	isInPart := isAnswered && head != unreachableHead // the last answer may have come just before
+	isInPart := s.StoreLiveness.IsKnown() && !isSilent && head != unreachableHead // the last answer may have come just before
 	switch {
 	case isInPart && head == silentHead:
 		head = inPartHead
-	case !isInPart && s.LastAnswer != nil:
+	case !isInPart && s.StoreLiveness.IsKnown():
 		since = last
 	}
 	set, asOf := s.Catalog.Blocks(), time.Time{}

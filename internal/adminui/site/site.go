@@ -53,12 +53,9 @@ type Options struct {
 	OpenProposals func(context.Context) (int, error)
 	HasJobs       bool
 	// Silences returns the active silences of notifications; nil for none.
-	Silences func() []operations.Silence
-	Ready    func(context.Context) wire.Readiness // nil if nothing is reported
-	// LastAnswer returns when the database last answered this node, nil if that is not known.
-	// MaxSilence is as in httpserver.Options.
-	LastAnswer func() time.Time
-	MaxSilence time.Duration
+	Silences      func() []operations.Silence
+	Ready         func(context.Context) wire.Readiness // nil if nothing is reported
+	StoreLiveness httpserver.StoreLiveness             // of the database
 
 	Node, Version string
 	Logger        *slog.Logger

@@ -52,3 +52,10 @@ func bounded(running *sync.Mutex, answer fiber.Handler) Handler {
 		return answer(c.Ctx)
 	}
 }
+
+// MetricsRoute returns the route for Prometheus, which needs a token with the scope read.
+func MetricsRoute(h http.Handler) Route {
+	answer := adaptor.HTTPHandler(h)
+	return Route{Listener: Admin, Method: http.MethodGet, Path: "/metrics", Access: identity.Read,
+		Handler: func(c *Call) error { return answer(c.Ctx) }}
+}

@@ -27,7 +27,7 @@ func TestStoreContextEndsOnceTheDatabaseIsSilent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				s := New(Options{MaxSilence: silence, LastAnswer: func() time.Time {
+				s := StoreLiveness{Max: silence, LastAnswer: func() time.Time {
 					switch {
 					case test.before == 0:
 						return time.Time{}
@@ -35,7 +35,7 @@ func TestStoreContextEndsOnceTheDatabaseIsSilent(t *testing.T) {
 						return began.Add(-test.before)
 					}
 					return time.Now().Truncate(test.every)
-				}})
+				}}
 				ctx, cancel := storeContext(s, context.Background(), !test.change)
 				defer cancel()
 				<-ctx.Done()
@@ -53,7 +53,7 @@ func TestStoreContextEndsOnceTheDatabaseIsSilent(t *testing.T) {
 // A handler that has returned leaves nothing behind that watches the database.
 func TestStoreContextIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // fails if a goroutine is left
-		s := New(Options{LastAnswer: time.Now})
+		s := StoreLiveness{LastAnswer: time.Now}
 		ctx, cancel := storeContext(s, context.Background(), true)
 		cancel()
 		if !errors.Is(context.Cause(ctx), context.Canceled) {
