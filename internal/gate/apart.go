@@ -169,7 +169,8 @@ func (s *scratch) allows() bool {
 }
 
 // decideApart decides those of the checks whose indexes are in which, each on its own. A log that
-// several of the checks are about is asked once. If any fails, it returns the first error.
+// several of the checks are about is asked once. No refusal is counted, even if a policy's
+// count_refused is set. If any check fails, it returns the first error.
 func (g *Gate) decideApart(ctx context.Context, checks []Check, which []int) ([]Decision, error) {
 	decisions, errs := make([]Decision, len(checks)), make([]error, len(checks))
 	if err := g.prepareAll(checks, decisions); err != nil {
@@ -177,6 +178,7 @@ func (g *Gate) decideApart(ctx context.Context, checks []Check, which []int) ([]
 	}
 	s := g.scratch.Get().(*scratch)
 	defer s.release()
+	s.isApart = true
 	for _, i := range which {
 		s.queueCheck(i, &decisions[i])
 	}

@@ -3,8 +3,10 @@ package gate
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/rules"
 )
 
 // TestFurtherKeyOfKeysInOtherSlotsIsChargedOnce asks about two keys that are decided apart. Both
@@ -18,6 +20,34 @@ func TestFurtherKeyOfKeysInOtherSlotsIsChargedOnce(t *testing.T) {
 		if err != nil || all.Outcome != want {
 			t.Errorf("request %d is %s, %v; want %s", i+1, all.Outcome, err, want)
 		}
+	}
+}
+
+// Refusals of several keys as one are not counted, not even if the keys are asked about apart on a
+// Redis Cluster: the gateway's client would wait longer there than with a single Redis.
+func TestRefusalsOfKeysInOtherSlotsAreNotCounted(t *testing.T) {
+	for name, others := range map[string][]*rules.Policy{
+		"own policies":              nil,
+		"a policy with an outcome":  {policy(t, 3, "logins", "*", "9/m", counts("login_failed"))},
+		"a policy with a condition": {policy(t, 3, "reads", "*", "9/m", when(t, "", "GET"))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEveryLog(t, func(t *testing.T, n *node) {
+				apart := New(Options{View: n, Log: crossSlotLog{n.log}, Local: n.local, Deadline: time.Minute, Now: n.clock})
+				ask := func(want Outcome) {
+					t.Helper()
+					all, err := apart.DecideAllOrApart(t.Context(), checks(t, []string{"a:1", "b:1"}, withRequest("GET", "/")))
+					if err != nil || all.Outcome != want {
+						t.Errorf("a request is %s, %v; want %s", all.Outcome, err, want)
+					}
+				}
+				ask(Allowed)
+				n.advance(9 * time.Second)
+				ask(Limited)
+				n.advance(time.Second) // until the charged entry has left the window
+				ask(Allowed)
+			}, append(others, policy(t, 1, "counting", "a:*", "1/10s", countRefused), policy(t, 2, "default", "*", "100/m"))...)
+		})
 	}
 }
 

@@ -92,6 +92,9 @@ type scratch struct {
 	asked    []asked
 	combined []int // indexes of the checks that several policies decide as one
 	preceded []int // indexes of the checks whose policies with an outcome are asked first
+	// isApart reports that the checks are to be decided as one although they are asked about apart, so
+	// that no refusal of theirs is counted; see Log.DecideAll.
+	isApart bool
 	// until is the deadline for waiting for the log, zero until the log is first asked.
 	until time.Time
 	// limited is a context for that deadline, kept for reuse; nil if there is none.
@@ -236,6 +239,9 @@ func (s *scratch) queueRequest(d *Decision, p *rules.Policy, shadow bool) {
 	if p.IsReported() {
 		r.Cost, r.ID, r.ChargeAlways, r.Uncharged = 1, "", false, true
 	}
+	if s.isApart && !shadow && !d.Check.ChargeAlways {
+		r.Options.CountRefused = false
+	}
 	chargesValue := p.Rules.Distinct() != "" && !p.IsReported()
 	if chargesValue {
 		s.nameValue(r, p.Rules.ValueOf(d.Check.Request, nil))
@@ -362,7 +368,7 @@ func (s *scratch) release() {
 	clear(s.results)
 	clear(s.asked)
 	s.requests, s.results, s.asked = s.requests[:0], s.results[:0], s.asked[:0]
-	s.combined, s.preceded = s.combined[:0], s.preceded[:0]
+	s.combined, s.preceded, s.isApart = s.combined[:0], s.preceded[:0], false
 	s.until = time.Time{}
 	s.gate.scratch.Put(s)
 }
