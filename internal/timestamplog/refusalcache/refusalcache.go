@@ -7,7 +7,10 @@
 // the time that has passed. Five other things can change the answer:
 //
 //   - A policy change makes a new version, and a refusal of another version is
-//     not served.
+//     not served. A limit of the key's own makes a version for as long as it lasts, and may
+//     allow what the policy refuses. The entry is removed at once on a node that is asked
+//     under another version. Other nodes report the earlier wait for at most MaxAge, and
+//     still refuse.
 //   - A reset removes the entry at once on the node that ordered it, before it is
 //     acknowledged. Other nodes are notified by Forget; if that message is lost,
 //     MaxAge bounds how long they serve the old refusal.
@@ -206,9 +209,7 @@ func (l *Log) Forget(id timestamplog.LogID) {
 	hash, s := l.shard(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.epoch++
-	delete(s.young, hash)
-	delete(s.old, hash)
+	s.forget(hash)
 }
 
 // ForgetAll removes all entries, because resets may have been missed.
@@ -236,14 +237,18 @@ func isCacheable(q *timestamplog.Request) bool {
 // lookup fills in r from the cache, if it has the answer to q and ask is false. Otherwise it
 // returns the epoch of q's shard, for store.
 func (l *Log) lookup(q *timestamplog.Request, now time.Time, r *timestamplog.Result, ask bool) (known bool, epoch uint64) {
-	if !isCacheable(q) {
-		return false, 0 // store will not store the answer either
+	if q.Peek {
+		return false, 0
 	}
 	hash, s := l.shard(q.LogID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.find(hash)
-	if ask || e == nil || e.id != q.LogID || e.version != q.Version || !e.full.isValidAt(now) {
+	if e != nil && e.id == q.LogID && e.version != q.Version {
+		s.forget(hash)
+		return false, s.epoch
+	}
+	if ask || e == nil || e.id != q.LogID || !isCacheable(q) || !e.full.isValidAt(now) {
 		return false, s.epoch
 	}
 	a := e.answerTo(q.Cost, q.Detail)

@@ -211,6 +211,39 @@ func TestRequestsAfterAReservationInABatchBypassTheCache(t *testing.T) {
 	}
 }
 
+// A limit of a key's own replaces the rules of its policy until it ends, and then the version of the
+// policy is asked about again. What the limit allowed makes the policy refuse for longer.
+func TestWhatAnotherVersionAllowsClearsTheCacheAtOnce(t *testing.T) {
+	for name, change := range map[string]func(*timestamplog.Request){
+		"a plain request":     func(*timestamplog.Request) {},
+		"one with an ID":      func(q *timestamplog.Request) { q.ID = "a" },
+		"one that may wait":   func(q *timestamplog.Request) { q.MaxWait, q.ID = 1000, "a" },
+		"usage of the caller": func(q *timestamplog.Request) { q.ChargeAlways = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			q, own := request(t, 1, "2/1m"), request(t, 1, "9/1m")
+			own.Version, own.Retention = -7, rules.Retention{}.Cover(own.Rules)
+			q.Retention = own.Retention
+			n := newRefusing(t, q)
+			at := n.fromCache(true, q).RetryAt
+			n.clock.Advance(500 * time.Millisecond)
+			change(&own)
+			for range 2 {
+				if r := n.ask(own); !r.Allowed || r.Replayed {
+					t.Fatalf("under the key's own limit: got %+v, want it allowed", r)
+				}
+				if own.ID != "" {
+					own.ID = "b"
+				}
+			}
+			if r := n.fromCache(false, q); r.RetryAt != at+500 {
+				t.Errorf("after the limit the policy refuses until %d, want %d", r.RetryAt, at+500)
+			}
+			n.fromCache(true, q)
+		})
+	}
+}
+
 func TestRuleThatNeverAllowsRefusesEveryCostFromTheCache(t *testing.T) {
 	n := newRefusing(t, request(t, 1, "0/1h", "4/1h"))
 	n.fromCache(true, request(t, 3, "0/1h", "4/1h"))

@@ -35,6 +35,13 @@ func (s *shard) keep(hash uint64, e *entry, now time.Time) {
 	s.young[hash] = e
 }
 
+// forget removes the entry of a hash.
+func (s *shard) forget(hash uint64) {
+	s.epoch++
+	delete(s.young, hash)
+	delete(s.old, hash)
+}
+
 // size returns the number of entries in both maps.
 func (s *shard) size() int {
 	s.mu.Lock()
