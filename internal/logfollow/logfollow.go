@@ -352,7 +352,7 @@ func (f *follower) save() error {
 	for _, l := range f.logs {
 		saved := &logState{LookedAt: l.lookedAt.UTC(), Finished: l.finished}
 		for _, t := range l.tails() {
-			file := t.save()
+			file := l.save(t)
 			if lists {
 				t.listPending(&file, f.pending, f.sendingAt)
 			} else if !f.sendingAt.IsZero() && t.offset > t.done {

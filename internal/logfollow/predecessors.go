@@ -1,6 +1,7 @@
 package logfollow
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/stint-dev/stint/internal/accesslog"
 )
 
 // rotated matches what rotation adds to a name: ".1", "-20260131", ".2026-01-31.gz".
@@ -181,7 +184,8 @@ func locate(saved *fileState, among []predecessor) *predecessor {
 func (l *rotatedLog) unread(since time.Time) []predecessor {
 	var found []predecessor
 	for _, p := range predecessorsOf(l.path) {
-		isKnown := slices.ContainsFunc(l.tails(), func(t *tail) bool { return t.identity == p.identity || sameHead(t.head, p.head) }) ||
+		p.head = l.ownHead(p.head)
+		isKnown := slices.ContainsFunc(l.tails(), func(t *tail) bool { return t.identity == p.identity || sameHead(l.ownHead(t.head), p.head) }) ||
 			slices.ContainsFunc(l.finished, func(f fileState) bool { return f.HeadLength > 0 && f.begins(p.head) })
 		if isKnown || p.modified.Before(since) || len(p.head) == 0 {
 			continue
@@ -196,6 +200,22 @@ func (l *rotatedLog) unread(since time.Time) []predecessor {
 	}
 	return found
 }
+
+// ownHead returns the beginning of a file, or nothing if it is only the line of column names of
+// a CSV, with which all files of a log begin.
+func (l *rotatedLog) ownHead(head []byte) []byte {
+	if end := bytes.IndexByte(head, '\n'); end < 0 || end < len(head)-1 {
+		return head
+	}
+	parser, err := accesslog.NewLineParser(head, l.read)
+	if err == nil && parser.Format() == accesslog.CSV {
+		return nil
+	}
+	return head
+}
+
+// save returns the position in a file of the log.
+func (l *rotatedLog) save(t *tail) fileState { return t.save(l.ownHead(t.head)) }
 
 // isMissing reports whether nothing is at a path.
 func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -295,7 +295,7 @@ func (l *rotatedLog) retire(t *tail, now time.Time) {
 func (l *rotatedLog) restart() error {
 	t := l.current
 	l.logf("%q was truncated after byte %d: reading it from its beginning.", l.path, t.offset)
-	saved := t.save()
+	saved := l.save(t)
 	after := l.lookedAt.Add(-clockGrain)
 	rest, modified, err := l.openSaved(&saved, 3)
 	if err != nil {
@@ -320,7 +320,7 @@ func (l *rotatedLog) closeDrained(now time.Time) {
 		switch {
 		case t.isFinal && t.start == t.end && t.done == t.offset && t.isAtEnd():
 			t.close()
-			l.remember(t.save())
+			l.remember(l.save(t))
 			continue
 		case now.Sub(t.retiredAt) > drainTime && t.isAtEnd():
 			t.isFinal = true // its last line may have no end

@@ -347,10 +347,10 @@ func (t *tail) abandon() {
 func (t *tail) lineKey(start int64) string { return t.id + "." + strconv.FormatInt(start, 36) }
 
 // save returns the position for the state file, with what an earlier process left in
-// uncertain lines.
-func (t *tail) save() fileState {
+// uncertain lines. head is what distinguishes the file from others by its beginning.
+func (t *tail) save(head []byte) fileState {
 	s := fileState{
-		Device: t.identity.device, Inode: t.identity.inode, fileHead: headOf(t.head),
+		Device: t.identity.device, Inode: t.identity.inode, fileHead: headOf(head),
 		ID: t.id, Offset: t.done,
 	}
 	t.uncertain.save(&s)
