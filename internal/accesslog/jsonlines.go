@@ -204,11 +204,7 @@ func (p *jsonParser) record() (Record, error) {
 	case key.rank < 0:
 		return Record{}, errNoClient
 	}
-	text, err := textOf(at.value)
-	if err != nil {
-		return Record{}, errTime
-	}
-	ms, err := parseTime(text)
+	ms, err := parseTime(textOf(at.value))
 	if err != nil {
 		return Record{}, err
 	}
@@ -218,14 +214,13 @@ func (p *jsonParser) record() (Record, error) {
 			return Record{}, err
 		}
 	}
-	if key.value[0] != '"' || !utf8.Valid(key.value) {
+	keys := p.caches[key.rank]
+	// Of a list of addresses only the last one makes the key, and clients choose the others.
+	if key.value[0] != '"' || keys.kind != addressKind && !utf8.Valid(key.value) {
 		return Record{}, errKeyType
 	}
-	client, err := textOf(key.value)
-	if err != nil {
-		return Record{}, errKeyType
-	}
-	parsed, err := p.caches[key.rank].key([]byte(client))
+	client := textOf(key.value)
+	parsed, err := keys.key([]byte(client))
 	if err != nil {
 		return Record{}, err
 	}
@@ -238,26 +233,22 @@ func (p *jsonParser) record() (Record, error) {
 func (p *jsonParser) readRequest(r *Record, client string) {
 	for i, into := range r.texts() {
 		if f := &p.found[forPath+i]; f.rank >= 0 {
-			if text, err := textOf(firstOf(f.value)); err == nil && (i != forHost-forPath || text != client) {
+			if text := textOf(firstOf(f.value)); i != forHost-forPath || text != client {
 				*into = p.texts.ofPart(i, []byte(text))
 			}
 		}
 	}
 	if f := &p.found[forLine]; f.rank >= 0 {
-		if text, err := textOf(f.value); err == nil {
-			method, target := requestLine([]byte(text))
-			if r.Method == "" {
-				r.Method = p.texts.of(method)
-			}
-			if r.Path == "" {
-				r.Path = p.texts.ofPath(target)
-			}
+		method, target := requestLine([]byte(textOf(f.value)))
+		if r.Method == "" {
+			r.Method = p.texts.of(method)
+		}
+		if r.Path == "" {
+			r.Path = p.texts.ofPath(target)
 		}
 	}
 	if f := &p.found[forStatus]; f.rank >= 0 {
-		if text, err := textOf(f.value); err == nil {
-			r.Status = parseStatus(text)
-		}
+		r.Status = parseStatus(textOf(f.value))
 	}
 }
 
@@ -278,13 +269,15 @@ func firstOf(value []byte) []byte {
 	return first
 }
 
-// textOf returns the text of a string, or a number as it is written.
-func textOf(value []byte) (string, error) {
+// textOf returns the text of a string, or any other value as it is written. What is no UTF-8
+// becomes U+FFFD: many servers write what a client sent as it is, and one byte in its agent must
+// not hide the agent.
+func textOf(value []byte) string {
 	if value[0] != '"' {
-		return string(value), nil
+		return string(value)
 	}
-	text, err := jsontext.AppendUnquote(nil, value)
-	return string(text), err
+	text, _ := jsontext.AppendUnquote(nil, value) // the decoder has found nothing else wrong with it
+	return string(text)
 }
 
 // jsonProblem words an error of the JSON parser for a line of a log.

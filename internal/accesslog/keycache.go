@@ -61,7 +61,7 @@ func (c *keyCache) parse(value string) (keys.Key, error) {
 	switch c.kind {
 	case wholeKey:
 		return c.parser.Key(value)
-	case "ip":
+	case addressKind:
 		if comma := strings.LastIndexByte(value, ','); comma >= 0 { // X-Forwarded-For
 			value = strings.TrimSpace(value[comma+1:])
 		}

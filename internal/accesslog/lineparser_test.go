@@ -40,6 +40,18 @@ func TestRecordHasTheFieldsOfTheRequest(t *testing.T) {
 			"X-Forwarded-For in JSON", `{"time":1,"ip":"10.0.0.1","http_x_forwarded_for":"spoofed, 192.0.2.1"}`,
 			accesslog.Options{Key: "http_x_forwarded_for"}, accesslog.Record{},
 		},
+		{
+			"JSON with invalid UTF-8", "{\"time\":1,\"ip\":\"192.0.2.1\",\"uri\":\"/login?\xff\",\"user_agent\":\"bot\xff\",\"account\":\"al\xff\"}",
+			accesslog.Options{Account: "account"}, accesslog.Record{Path: "/login?\uFFFD", Agent: "bot\uFFFD", Account: "al\uFFFD"},
+		},
+		{
+			"JSON with half a surrogate pair", `{"time":1,"ip":"192.0.2.1","request":"GET /login?\ud800 HTTP/1.1"}`,
+			accesslog.Options{}, accesslog.Record{Path: "/login?\uFFFD", Method: "GET"},
+		},
+		{
+			"X-Forwarded-For with invalid UTF-8 in JSON", "{\"time\":1,\"http_x_forwarded_for\":\"\xff, 192.0.2.1\"}",
+			accesslog.Options{Key: "http_x_forwarded_for"}, accesslog.Record{},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			records, counts := read(t, test.log, test.options)

@@ -86,8 +86,12 @@ var (
 	}
 )
 
-// wholeKey is the kind of a value that is a key already.
-const wholeKey = ":"
+// Kinds that are not only put before a value: that of addresses, of which a value may be a list,
+// and that of a value that is a key already.
+const (
+	addressKind = "ip"
+	wholeKey    = ":"
+)
 
 // kindOf returns the kind of the keys that the column called name holds.
 func (o Options) kindOf(name string) (string, error) {
@@ -98,7 +102,7 @@ func (o Options) kindOf(name string) (string, error) {
 	case lower == "key":
 		return wholeKey, nil
 	case contains(addressNames, lower), contains(forwardedNames, lower):
-		return "ip", nil
+		return addressKind, nil
 	}
 	kind := strings.NewReplacer(".", "_", " ", "_").Replace(lower)
 	if _, err := o.Keys.Pattern(kind + ":*"); err != nil {
