@@ -30,6 +30,10 @@ func TestRecordHasTheFieldsOfTheRequest(t *testing.T) {
 			"JSON of Traefik", `{"time":"2026-01-31T22:05:03Z","ClientHost":"192.0.2.1","RequestMethod":"GET","RequestPath":"/y","RequestHost":"b.example","DownstreamStatus":502,"request_User-Agent":"z"}`,
 			accesslog.Options{}, accesslog.Record{Path: "/y", Method: "GET", Agent: "z", Host: "b.example", Status: 502},
 		},
+		{
+			"JSON of Traefik with headers of the client", `{"request_Uri":"/robots.txt","request_Method":"GET","request_Line":"GET / HTTP/1.1","time":"2026-01-31T22:05:03Z","ClientHost":"192.0.2.1","RequestMethod":"POST","RequestPath":"/y","DownstreamStatus":404}`,
+			accesslog.Options{}, accesslog.Record{Path: "/y", Method: "POST", Status: 404},
+		},
 		{"CSV", "time,ip,status,url,host\n1,192.0.2.1,404,/z,c.example", accesslog.Options{}, accesslog.Record{Path: "/z", Host: "c.example", Status: 404}},
 		{"CSV whose host makes the key", "time,host,status\n1,192.0.2.1,-", accesslog.Options{}, accesslog.Record{}},
 		{

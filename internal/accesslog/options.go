@@ -76,10 +76,11 @@ var (
 		"status", "status_code", "response_code", "response_status", "http_status", "response.status_code", "httprequest.status", "downstreamstatus",
 	}
 	// requestNames are those of the path, the method, the agent, the host and the account,
-	// which only Options.Account names.
+	// which only Options.Account names. Those of Traefik come first: it may write each header
+	// of a client as request_NAME, also one called Uri or Method.
 	requestNames = [...][]string{
-		{"path", "uri", "request_uri", "url", "request.uri", "request.path", "httprequest.requesturl", "requestpath"},
-		{"method", "request_method", "request.method", "httprequest.requestmethod", "requestmethod"},
+		{"requestpath", "path", "uri", "request_uri", "url", "request.uri", "request.path", "httprequest.requesturl"},
+		{"requestmethod", "method", "request_method", "request.method", "httprequest.requestmethod"},
 		{"agent", "user_agent", "http_user_agent", "useragent", "request.user_agent", "httprequest.useragent", "request.headers.user-agent", "request_user-agent"},
 		{"server_name", "http_host", "vhost", "virtual_host", "authority", "request.host", "requesthost", "host"},
 		{},
