@@ -233,13 +233,14 @@ func TestSetsContainNoHostileKeys(t *testing.T) {
 	s.add("blocks", "ip:192.0.2.0/29", "")
 	s.add("blocks", "ip:0.0.0.0/0", "")
 	s.nft("add table inet other\nadd chain inet other own")
-	s.start("--never", "192.0.2.2", "--never", "192.0.2.4/30", "--never", "2001:db8::/32")
+	s.start("--never", "192.0.2.2", "--never", "192.0.2.4/30", "--never", "2001:db8::/32", "--never", "::ffff:198.51.100.0/120")
 	s.await("192.0.2.0/31 192.0.2.3")
 	s.awaitLine("Left out: 8 blocks of other keys, 1 of every address.", 1)
 	if !strings.Contains(s.nft("list ruleset"), "chain own") {
 		t.Error("a table of another program was deleted")
 	}
 	s.add("blocks", "ip:2001:db8:1::/64", "")
+	s.add("blocks", "ip:198.51.100.7", "")
 	s.add("blocks", "ip:192.0.2.9", "")
 	s.await("192.0.2.0/31 192.0.2.3 192.0.2.9")
 }

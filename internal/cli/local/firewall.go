@@ -158,7 +158,11 @@ func parseNetwork(text string) (netip.Prefix, error) {
 		address = address.Unmap().WithZone("")
 		return netip.PrefixFrom(address, address.BitLen()), nil
 	}
-	return netip.ParsePrefix(text)
+	network, err := netip.ParsePrefix(text)
+	if err == nil { // an IPv4-mapped one means the addresses of IPv4
+		network, _ = keys.NetworkPattern(network).Network()
+	}
+	return network, err
 }
 
 func runNftables(ctx context.Context, con *console.Console, f *firewallFlags) error {
