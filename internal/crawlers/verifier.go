@@ -301,7 +301,9 @@ func (v *Verifier) verify(ctx context.Context, address netip.Addr) (operator, na
 		if i < 0 {
 			continue
 		}
-		addresses, err := v.o.Resolver.LookupNetIP(ctx, "ip", name)
+		// Of both families, the answer that there is no address of the other one would take the
+		// place of a failure.
+		addresses, err := v.o.Resolver.LookupNetIP(ctx, familyOf(address), name)
 		if err != nil && len(addresses) == 0 {
 			return "", "", failure(err)
 		}
@@ -310,6 +312,14 @@ func (v *Verifier) verify(ctx context.Context, address netip.Addr) (operator, na
 		}
 	}
 	return "", "", nil
+}
+
+// familyOf returns the network of addresses of the same family, as resolvers name it.
+func familyOf(address netip.Addr) string {
+	if address.Is6() {
+		return "ip6"
+	}
+	return "ip4"
 }
 
 // failure returns nil for the answer that there is no such name.

@@ -23,6 +23,7 @@ type dnsServer struct {
 	mu      sync.Mutex
 	records map[string]string // "PTR 4.3.2.1.in-addr.arpa." to a name, "A name." or "AAAA name." to an address
 	fails   bool
+	failing dnsmessage.Type // whose queries fail; 0 for none
 	asked   int
 	address string
 }
@@ -63,7 +64,7 @@ func (s *dnsServer) answer(question []byte) []byte {
 	value, found := s.records[strings.TrimPrefix(q.Type.String(), "Type")+" "+strings.ToLower(q.Name.String())]
 	header := dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, TTL: 60}
 	switch {
-	case s.fails:
+	case s.fails || q.Type == s.failing:
 		m.RCode = dnsmessage.RCodeServerFailure
 	case !found:
 		m.RCode = dnsmessage.RCodeNameError
@@ -190,10 +191,10 @@ func TestCrawlerIsVerifiedByReverseAndForwardDNS(t *testing.T) {
 func TestAnswersAreCachedThroughAFailureOfDNS(t *testing.T) {
 	s, c := startDNS(t, records), &clock{now: time.Now()}
 	v := start(t, s, c, "google,bing")
-	google, stranger := key(t, "ip:66.249.64.1"), key(t, "ip:5.249.64.2")
+	google, stranger := key(t, "ip:66.249.64.1"), key(t, "ip:5.249.64.3")
 	v.Notice(google)
 	v.Notice(stranger)
-	servers.Await(t, "verifying", func() bool { return v.OperatorOf(google) == "google" && s.count() >= 4 })
+	servers.Await(t, "verifying", func() bool { return v.OperatorOf(google) == "google" && s.count() >= 3 })
 	// While an answer is valid nothing is asked.
 	c.move(5 * time.Hour)
 	before := s.count()
@@ -215,6 +216,27 @@ func TestAnswersAreCachedThroughAFailureOfDNS(t *testing.T) {
 	c.move(time.Hour)
 	v.Notice(google)
 	servers.Await(t, "removing the crawler", func() bool { return v.OperatorOf(google) == "" && len(v.Verified()) == 0 })
+}
+
+// The name of a crawler has addresses of one family: that it has none of the other one must not
+// hide that DNS failed.
+func TestForwardLookupThatFailsMakesNoStranger(t *testing.T) {
+	s, c := startDNS(t, records), &clock{now: time.Now()}
+	v := start(t, s, c, "google")
+	google := key(t, "ip:66.249.64.1")
+	v.Notice(google)
+	servers.Await(t, "verifying", func() bool { return v.OperatorOf(google) == "google" })
+	s.set(func(s *dnsServer) { s.failing = dnsmessage.TypeA })
+	c.move(25 * time.Hour)
+	v.Notice(google)
+	// A failure counts for ten minutes, and a stranger is not looked up again for six hours.
+	servers.Await(t, "the end of the failure", func() bool {
+		c.move(11 * time.Minute)
+		return v.OperatorOf(google) == ""
+	})
+	s.set(func(s *dnsServer) { s.failing = 0 })
+	v.Notice(google)
+	servers.Await(t, "verifying again", func() bool { return v.OperatorOf(google) == "google" })
 }
 
 // outdated returns a verifier that looks nothing up any more, and the key of a crawler that it
