@@ -41,11 +41,15 @@ type auditPage struct {
 // jsonChange is one member that differs between an entry's before and after.
 type jsonChange struct{ Path, Was, Now string }
 
-// auditObjects are the kinds of objects of entries.
-var auditObjects = []string{"policy", "block", "exemption", "proposal", "escalation", "key", "note", "token", "user", loginObject}
+// auditObjects are the kinds of objects of entries, and auditGroups.
+var auditObjects = []string{
+	"policy", "block", "exemption", "proposal", "escalation", "key", "note", "profile", "view", "token", "user", "login",
+	"channel", "silence", "notification", "report", "job", "backup", "database", "audit",
+}
 
-// loginObject selects logins, logouts and failed logins, which are about users.
-const loginObject = "login"
+// auditGroups are the actions of entries that are about objects of another kind: logins, logouts
+// and failed logins about users, escalations about policies.
+var auditGroups = map[string]string{"login": "session", "escalation": "escalation"}
 
 // auditHandler shows the audit and undoes changes.
 type auditHandler struct {
@@ -69,11 +73,8 @@ func auditFilter(q site.Query) (f audit.Filter, err error) {
 	f = audit.Filter{
 		Actor: q.Get("actor"), Action: q.Get("action"), Object: q.Get("object"), ObjectID: q.Get("object_id"), Search: q.Get("q"),
 	}
-	if f.Object == loginObject {
-		f.Object = "user"
-		if f.Action == "" {
-			f.Action = "session"
-		}
+	if action, is := auditGroups[f.Object]; is {
+		f.Object, f.Action = "", cmp.Or(f.Action, action)
 	}
 	if f.From, err = day(q, "from"); err != nil {
 		return f, err

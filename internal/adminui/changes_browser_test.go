@@ -71,6 +71,10 @@ func TestSaveAndDiscardButtonsAreEnabledOnlyAfterChanges(t *testing.T) {
 	t.Run("the audit finds logins", func(t *testing.T) {
 		v := n.as(t, "vic")
 		v.get("/audit?object=login").is(http.StatusOK).holds("logged in.").lacks("203.0.113.9")
+		must(t, n.store.Audit.AddRecord(t.Context(), audit.Record{
+			Actor: audit.SystemActor("escalation"), Action: "escalation.pause", Object: "policy", ObjectID: "default", Summary: "Stopped blocking.",
+		}))
+		v.get("/audit?object=escalation").is(http.StatusOK).holds("Stopped blocking.").lacks("logged in.")
 		v.get("/audit?object=block").is(http.StatusOK).holds("203.0.113.9").lacks("logged in.")
 	})
 }
