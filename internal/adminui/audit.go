@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -162,12 +163,25 @@ func undoable(caller admin.Caller, entries []*audit.Record) map[int64]bool {
 	seen, may := map[thing]bool{}, map[int64]bool{}
 	for _, e := range entries {
 		about := thing{e.Object, e.ObjectID}
-		if !seen[about] && slices.Contains(undoneChanges, e.Action) && caller.MayUndo(e) {
+		if !seen[about] && slices.Contains(undoneChanges, e.Action) && !isFinalImport(e) && caller.MayUndo(e) {
 			may[e.ID] = true
 		}
 		seen[about] = true
 	}
 	return may
+}
+
+// isFinalImport reports whether a record is of an import that extended or replaced something,
+// whose former state is not kept.
+func isFinalImport(e *audit.Record) bool {
+	if !strings.HasSuffix(e.Action, ".import") {
+		return false
+	}
+	var did struct {
+		Extended int `json:"extended"`
+		Replaced int `json:"replaced"`
+	}
+	return json.Unmarshal(e.After, &did) == nil && did.Extended+did.Replaced > 0
 }
 
 func (h *auditHandler) undoEntry(c *httpserver.Call) error {

@@ -60,6 +60,10 @@ func (p *importPage) Changes() int {
 	return p.Report.Created + p.Report.Extended + p.Report.Replaced
 }
 
+// Final returns how many active entries the import extends or replaces. Their former state is not
+// kept, so the audit cannot undo an import of any.
+func (p *importPage) Final() int { return p.Report.Extended + p.Report.Replaced }
+
 // Ratio formats how much of the last day's traffic the new blocks would have refused, with its
 // error.
 func (p *importPage) Ratio() string { return ratioWithError(p.Report.Traffic) }

@@ -338,3 +338,19 @@ func TestFormsAreReadUpToSizeLimit(t *testing.T) {
 		t.Errorf("got %d with the Location %s, want a redirection to the login", got.status, got.header.Get("Location"))
 	}
 }
+
+// What an import extends or replaces is not kept: no page offers to undo it.
+func TestImportThatReplacesEntriesOffersNoUndo(t *testing.T) {
+	n, olu := mixedNode(t)
+	for path, c := range map[string]struct{ list, noun string }{
+		"/blocks": {"token:known\n203.0.113.1\n", "block"}, "/exemptions": {"198.51.100.250\n203.0.113.1\n", "exemption"},
+	} {
+		fields := url.Values{"reason": {"again"}, "for": {"24h"}, "on_conflict": {"replace"}}
+		tried := olu.upload(path+"/import", "list.txt", c.list, fields).is(http.StatusOK).
+			holds("1 " + c.noun + " is extended or replaced. The audit cannot undo such an")
+		olu.post(path+"/import/confirm", url.Values{"file": {tried.held()}}).is(http.StatusOK).holds("2 " + c.noun + "s").lacks("Undo it in the audit")
+		e := n.entries(t, audit.Filter{Action: c.noun + ".import"})[0]
+		olu.get("/audit?object=" + c.noun).is(http.StatusOK).holds(c.noun + "s: 1 created").lacks(undoButton(e.ID))
+		olu.post("/audit/undo", undo(e.ID)).is(http.StatusConflict)
+	}
+}
