@@ -75,7 +75,7 @@ ended ` + e.noun + `s has, are left out.
 		Example: help.example,
 		Args:    cobra.ExactArgs(1),
 		RunE: online(e.Console, func(c *cobra.Command, server *client.Client, args []string) error {
-			answer, err := importEntries(c.Context(), e.Console, e.entries(server), args[0], &f)
+			answer, err := e.importFile(c.Context(), e.entries(server), args[0], &f)
 			if err != nil {
 				return err
 			}
@@ -132,7 +132,8 @@ func (f *importFlags) options() url.Values {
 	return options
 }
 
-func importEntries(ctx context.Context, con *console.Console, entries client.Entries, path string, f *importFlags) (*wire.ImportAnswer, error) {
+func (e *entryCommand) importFile(ctx context.Context, entries client.Entries, path string, f *importFlags) (*wire.ImportAnswer, error) {
+	con := e.Console
 	media, err := mediaOf(path, f.format, "csv, json or plain")
 	if err != nil {
 		return nil, err
@@ -154,7 +155,7 @@ func importEntries(ctx context.Context, con *console.Console, entries client.Ent
 	if broad == nil {
 		return answer, err
 	}
-	printBroad(con, broad.Broad, broad.BroadCount)
+	printBroad(con, e.noun, broad.Broad, broad.BroadCount)
 	if !f.confirmBroad {
 		return nil, &console.ExitError{Code: console.Unconfirmed, Err: fmt.Errorf("%s is broad and nothing was imported. To import it all the same, repeat the command with --yes", inputName(path))}
 	}
@@ -199,8 +200,12 @@ func broadOf(err error) *broadRows {
 	return &b
 }
 
-// printBroad lists the broad rows and their impact.
-func printBroad(con *console.Console, all []wire.BroadRow, count int) {
+// printBroad lists the broad rows of blocks or exemptions and their impact.
+func printBroad(con *console.Console, noun string, all []wire.BroadRow, count int) {
+	overlap := "Stays allowed by the exemption of %s."
+	if noun == "exemption" {
+		overlap = "Overlaps the exemption of %s."
+	}
 	con.Notef("These rows are broad:")
 	for _, b := range all {
 		what := fmt.Sprintf("line %d", b.Line)
@@ -218,7 +223,7 @@ func printBroad(con *console.Console, all []wire.BroadRow, count int) {
 			con.Notef("    It refuses your own address.")
 		}
 		for _, e := range b.Exemptions {
-			con.Notef("    Stays allowed by the exemption of %s.", output.Escape(e))
+			con.Notef("    "+overlap, output.Escape(e))
 		}
 	}
 	if more := count - len(all); more > 0 {
@@ -262,7 +267,7 @@ func printImport(con *console.Console, noun string, i *wire.ImportAnswer) error 
 		p.Sayf("Beside what is blocked or exempt already, they would have refused %s", estimateSentence(i.Estimate))
 	}
 	if i.Confirm != "" {
-		printBroad(con, i.Broad, i.BroadCount)
+		printBroad(con, noun, i.Broad, i.BroadCount)
 		con.Notef("The import needs --yes.")
 	}
 	return nil

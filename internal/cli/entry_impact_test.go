@@ -48,6 +48,23 @@ func TestImportSaysWhichKeysEachEstimateCovers(t *testing.T) {
 	}
 }
 
+// TestImportOfExemptionsNamesOverlaps ensures that exemptions are not called an exception of
+// themselves, as they are of blocks.
+func TestImportOfExemptionsNamesOverlaps(t *testing.T) {
+	for noun, want := range map[string]string{"block": "    Stays allowed by the exemption of ip:10.0.0.1.", "exemption": "    Overlaps the exemption of ip:10.0.0.1."} {
+		notes, err := os.Create(filepath.Join(t.TempDir(), "notes"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { notes.Close() })
+		con := &console.Console{System: console.System{Name: "admin", Stderr: notes, Getenv: func(string) string { return "" }}}
+		printBroad(con, noun, []wire.BroadRow{{Line: 1, Rows: 1, Pattern: "ip:10.0.0.0/8", ConfirmReason: "it is wider than a /16", Exemptions: []string{"ip:10.0.0.1"}}}, 1)
+		if text, err := os.ReadFile(notes.Name()); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%ss: %q is not in %s, %v", noun, want, text, err)
+		}
+	}
+}
+
 func TestImpactLinesSuggestANarrowerPattern(t *testing.T) {
 	got := impactLines(&wire.Impact{
 		Pattern:   "ip:203.0.113.0/24",
