@@ -50,7 +50,7 @@ func (p *pages) named(name string) (*template.Template, error) {
 func (s *Site) funcs() template.FuncMap {
 	return template.FuncMap{
 		"asset": assetPath,
-		"key":   format.Key, "wholekey": format.WholeKey, "text": format.Pieces,
+		"key":   format.Key, "wholekey": format.WholeKey, "text": format.Pieces, "visible": format.VisibleText,
 		"num": func(n any) (string, error) {
 			whole, err := toInt64(n)
 			return format.Number(whole), err
