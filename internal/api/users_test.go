@@ -67,6 +67,14 @@ func (d *described) callChannels() {
 			d.Errorf("%s: the response contains the secret: %s", bad, a.body)
 		}
 	}
+	for field, bad := range map[string]string{
+		"from": `"from":"a@example.com\nBcc: b@example.com","to":["a@example.com"]`, "to": `"from":"a@example.com","to":["b@example.com","a\nb@example.com"]`,
+	} {
+		a := d.do("addChannel", post, channels, `{"name":"mail","type":"email","url":"smtp://me:hunter2@host",`+bad+`}`, 422)
+		if got := read[wire.Problem](d, a).Field; got != field {
+			d.Errorf("%s: the problem is of the field %q, want %q", bad, got, field)
+		}
+	}
 	d.do("addChannel", post, channels, phone, 201)
 	d.do("addChannel", post, channels, phone, 409)
 	for _, a := range []answer{

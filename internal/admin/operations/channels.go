@@ -73,8 +73,9 @@ type ChannelChange struct {
 
 // Limits of texts that operators enter.
 const (
-	maxURL        = 2000
-	maxRecipients = 20
+	maxURL         = 2000
+	maxRecipients  = 20
+	maxMailAddress = 320 // with a name
 )
 
 var channelName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
@@ -200,8 +201,11 @@ func (n *Notifications) apply(c *notify.Config, set ChannelChange) error {
 	if len(c.To) > maxRecipients {
 		return fault.Field("to", "has %d recipients; at most %d are allowed", len(c.To), maxRecipients)
 	}
-	for _, line := range append([]string{c.From}, c.To...) {
-		if err := fault.CheckLine("to", line, 320); err != nil {
+	if err := fault.CheckLine("from", c.From, maxMailAddress); err != nil {
+		return err
+	}
+	for _, line := range c.To {
+		if err := fault.CheckLine("to", line, maxMailAddress); err != nil {
 			return err
 		}
 	}
