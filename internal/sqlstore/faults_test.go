@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -318,4 +319,29 @@ func limitFiles(t *testing.T, size uint64) (grow func()) {
 	}
 	set(syscall.Rlimit{Cur: size, Max: before.Max})
 	return func() { set(before) }
+}
+
+// An administrator may give the database or the user of Stint other defaults than the server's.
+func TestStoreDoesNotDependOnDefaultsOfDatabase(t *testing.T) {
+	f := storetest.OpenPostgres(t)
+	for _, setting := range []string{"default_transaction_isolation = serializable", "standard_conforming_strings = off"} {
+		f.Exec(t, "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET "+setting+"', current_database()); END $$")
+	}
+	if err := db.Migrate(t.Context(), f.URL); err != nil {
+		t.Fatal(err)
+	}
+	nodes := []*sqlstore.Store{f.Another(t), f.Another(t)}
+	const writers, each = 8, 10
+	var writing sync.WaitGroup
+	for w := range writers {
+		writing.Go(func() {
+			for n := range each {
+				b := storetest.NewBlock(t, fmt.Sprintf("token:%d-%d", w, n), time.Time{})
+				if _, err := nodes[w%2].Entries.Add(t.Context(), storetest.Operator, blocks.Fail, b); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	writing.Wait()
 }

@@ -68,8 +68,10 @@ func postgresConfig(target string) (*pgx.ConnConfig, error) {
 		f.SetMaxBodyLen(maxMessage)
 		return f
 	}
-	if config.RuntimeParams["application_name"] == "" {
-		config.RuntimeParams["application_name"] = "stint"
+	for name, value := range map[string]string{"application_name": "stint", "standard_conforming_strings": "on"} {
+		if config.RuntimeParams[name] == "" {
+			config.RuntimeParams[name] = value
+		}
 	}
 	return config, nil
 }
@@ -94,6 +96,8 @@ var sessionSettings = []struct{ name, value string }{
 	{"idle_in_transaction_session_timeout", "60s"},
 	// The connection that listens is idle until something changes, and one of the pool until it is used.
 	{"idle_session_timeout", "0"},
+	// Changes wait for each other by locks. In a stricter level each fails that has waited.
+	{"default_transaction_isolation", "read committed"},
 }
 
 // limitStatements sets sessionSettings by a statement, because pgbouncer refuses them as
