@@ -49,6 +49,12 @@ const postgresConnections = 16
 // before reading. No row is a tenth of it.
 const maxMessage = 32 << 20
 
+// maxUnacknowledged is how long a connection waits for the machine of the server to acknowledge
+// what was sent. One that lost its power says nothing, and without this Linux tries for a quarter of
+// an hour: calls without a deadline, as of jobs and heartbeats, would wait after a failover. A server
+// that is slow, or stopped, acknowledges.
+const maxUnacknowledged = 20 * time.Second
+
 // postgresConfig parses a URL. Its error may contain a password: do not print it.
 func postgresConfig(target string) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(target)
@@ -58,6 +64,7 @@ func postgresConfig(target string) (*pgx.ConnConfig, error) {
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = 5 * time.Second
 	}
+	config.DialFunc = newDialer().DialContext // pgx ends it by ConnectTimeout
 	if config.ValidateConnect == nil && len(hostsOf(config)) > 1 {
 		// Only the primary accepts changes, and what a standby has may be older than what was read.
 		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
