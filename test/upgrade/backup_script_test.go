@@ -130,9 +130,20 @@ func TestBackupScriptReadsRedisOverTLS(t *testing.T) {
 		t.Errorf("%v: %s", err, output)
 	}
 	options.Del("sslrootcert")
-	script, _ = backupScript(t, folder, "rediss://"+address+"/0?"+options.Encode(), database.URL)
-	if output, err := script.CombinedOutput(); err == nil {
-		t.Errorf("a certificate that nobody has signed is accepted: %s", output)
+	for _, skipped := range []struct {
+		value     string
+		isSkipped bool
+	}{{"", false}, {"0", false}, {"false", false}, {"1", true}, {"true", true}} { // as nodes read it
+		options.Set("skip_verify", skipped.value)
+		folder := t.TempDir()
+		script, _ = backupScript(t, folder, "rediss://"+address+"/0?"+options.Encode(), database.URL)
+		output, err := script.CombinedOutput()
+		if skipped.isSkipped && err != nil {
+			t.Errorf("skip_verify=%s: %v: %s", skipped.value, err, output)
+		}
+		if !skipped.isSkipped && (err == nil || len(entriesOf(t, folder)) > 0) {
+			t.Errorf("skip_verify=%s: a certificate that nobody has signed is accepted: %s", skipped.value, output)
+		}
 	}
 	if names := entriesOf(t, folder); len(names) != 1 {
 		t.Errorf("the folder has %q", names)
@@ -144,6 +155,7 @@ func TestBackupScriptSaysWhatItCannotReach(t *testing.T) {
 		"redis+sentinel://s1?master_name=m": "sentinel get-master-addr-by-name",
 		"rediss+cluster://c1?addr=c2":       "for each primary",
 		"http://redis":                      "must begin with redis://, rediss:// or unix://",
+		"rediss://redis?skip_verify=yes":    "skip_verify; it is true, 1, false or 0",
 	} {
 		folder := t.TempDir()
 		script, arguments := backupScript(t, folder, url, "postgres://db/stint")
