@@ -1,0 +1,41 @@
+package doors
+
+import (
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// startHAProxy starts HAProxy with the n-th configuration of its page and the script as it is,
+// with its own timeout.
+func startHAProxy(t *testing.T, n int) *site {
+	t.Helper()
+	s := &site{T: t, node: direct(t).node, app: new(application)}
+	return s.program(runHAProxy, strings.Replace(configuration(t, gateways[2], n), "/etc/haproxy/stint.lua", repository(t, "deploy/haproxy/stint.lua"), 1))
+}
+
+// HAProxy's client sends a request again that is not answered within the timeout of the script.
+func TestHAProxyChargesOnceWhatItAsksAgain(t *testing.T) {
+	s := startHAProxy(t, 1)
+	pid := s.node.Pid()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) }) // the node may have ended
+	answered := make(chan int, 1)
+	go func() { answered <- s.get("/").status }()
+	time.Sleep(1200 * time.Millisecond) // more than two times the timeout
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	<-answered // 200, or 503 where the machine is too slow
+	s.until("Stint has read the attempts", func() bool { return s.used("ip:"+client) > 0 })
+	for range 2 {
+		s.expect("another request", s.get("/"), http.StatusOK)
+	}
+	if used := s.used("ip:" + client); used != 3 {
+		t.Errorf("three requests are charged %d times", used)
+	}
+}
