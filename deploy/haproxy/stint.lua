@@ -136,6 +136,27 @@ local function size_of(headers)
     return bytes, count
 end
 
+-- HAProxy's client makes four attempts, so that it takes seconds to find out that Stint is down.
+-- After so many requests in a row without an answer, one request asks after each pause, and all
+-- others are decided at once. Times are in seconds.
+local max_failures, pause, max_probe = 3, 1, 5
+local failures, quiet_until = {}, {} -- by the URL
+
+-- Returns whether a request is to ask.
+local function may_ask(url)
+    if (failures[url] or 0) < max_failures then return true end
+    local now = core.now().sec
+    if now < quiet_until[url] then return false end
+    quiet_until[url] = now + max_probe -- until the answer to this request
+    return true
+end
+
+-- Records whether a request that asked was answered.
+local function record(url, is_answered)
+    failures[url] = is_answered and 0 or (failures[url] or 0) + 1
+    quiet_until[url] = core.now().sec + pause
+end
+
 local function ask(txn, url, failure)
     -- A script that fails is ended, and HAProxy goes on with what its configuration says about
     -- this variable: no request that would cause that may pass.
@@ -161,13 +182,19 @@ local function ask(txn, url, failure)
         return
     end
 
+    if not may_ask(url) then
+        txn:set_var("txn.stint_status", failure ~= "closed" and 200 or 503)
+        return
+    end
     local answer = core.httpclient():get { url = url, headers = headers, timeout = 500 }
     local status = answer and answer.status or 0
     -- 429, 403 and 503 with a decision are Stint's; all else is a failure.
     local decision = answer and answer.headers and first(answer.headers["x-stint-decision"])
+    local is_down = decision == nil and (status == 0 or status >= 500)
+    -- Each answer of Stint has an id, those that HAProxy makes in its place have none.
+    record(url, not is_down or answer ~= nil and answer.headers ~= nil and answer.headers["x-request-id"] ~= nil)
     if decision == nil then
         core.Warning("stint: no decision, status " .. tostring(status))
-        local is_down = status == 0 or status >= 500
         txn:set_var("txn.stint_status", failure ~= "closed" and is_down and 200 or 503)
         return
     end

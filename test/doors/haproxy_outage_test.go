@@ -1,8 +1,10 @@
 package doors
 
 import (
+	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -38,4 +40,36 @@ func TestHAProxyChargesOnceWhatItAsksAgain(t *testing.T) {
 	if used := s.used("ip:" + client); used != 3 {
 		t.Errorf("three requests are charged %d times", used)
 	}
+}
+
+// While Stint is down, HAProxy does not ask about each request, which would take seconds: its client
+// waits a second before each of three further attempts to connect.
+func TestHAProxyDoesNotAskAboutEachRequestWhileStintIsDown(t *testing.T) {
+	s := startHAProxy(t, 0)
+	s.expect("before", s.get("/"), http.StatusOK)
+	s.node.Crash()
+	down, err := net.Listen("tcp", strings.TrimPrefix(s.node.Check, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asked atomic.Int64
+	go func() {
+		for {
+			c, err := down.Accept()
+			if err != nil {
+				return
+			}
+			asked.Add(1)
+			c.Close()
+		}
+	}()
+	for range 30 {
+		s.expect("while Stint is down", s.get("/"), http.StatusOK)
+	}
+	if n := asked.Load(); n == 0 || n > 60 {
+		t.Errorf("HAProxy connected %d times for 30 requests, want 1 to 60", n)
+	}
+	down.Close()
+	s.node.Restart(t)
+	s.until("HAProxy asks Stint again", func() bool { return s.get("/").status == http.StatusTooManyRequests })
 }
