@@ -115,6 +115,8 @@ func (s *site) program(run func(*site, string), config string) *site {
 		// A busy machine must not look like an outage of Stint.
 		"proxy_connect_timeout 100ms", "proxy_connect_timeout "+gatewayTimeout,
 		"proxy_read_timeout 500ms", "proxy_read_timeout "+gatewayTimeout,
+		"dial_timeout 100ms", "dial_timeout "+gatewayTimeout,
+		"response_header_timeout 500ms", "response_header_timeout "+gatewayTimeout,
 		"timeout connect 1s", "timeout connect "+gatewayTimeout,
 	)
 	s.url = "http://" + address

@@ -237,3 +237,16 @@ func TestHAProxyNormalizesLongPathsBeforeTruncating(t *testing.T) {
 	// Whether it leads to /page or to what is below .environment depends on the application.
 	s.expect("a padded path with a slash as %2F", s.get(long+".environment%2f..%2fpage"), http.StatusServiceUnavailable)
 }
+
+// A node that hangs accepts connections, since the kernel does.
+func TestCaddyDoesNotWaitForANodeThatHangs(t *testing.T) {
+	s := &site{T: t, node: direct(t).node, app: new(application)}
+	// A time of its own, so that the test does not wait as long as others must.
+	s.program(runCaddy("caddy"), strings.Replace(configuration(t, gateways[1], 1), "response_header_timeout 500ms", "response_header_timeout 2s", 1))
+	pid := s.node.Pid()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) }) // the node may have ended
+	s.expect("while the node hangs", s.get("/"), http.StatusGatewayTimeout)
+}
