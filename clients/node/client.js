@@ -24,8 +24,8 @@ export class Stint {
   #url; #reports; #agent; #headers; #timeout; #failOpen
 
   constructor(url, { token, timeout = 500, onOutage = 'closed', connections = 64, agent } = {}) {
-    this.#url = new URL('/v1/check', url)
-    this.#reports = new URL('/v1/report', url)
+    this.#url = below(url, '/v1/check')
+    this.#reports = below(url, '/v1/report')
     if (this.#url.protocol !== 'http:' && this.#url.protocol !== 'https:') throw new TypeError('url must begin with http:// or https://')
     if (onOutage !== 'open' && onOutage !== 'closed') throw new TypeError('onOutage must be "open" or "closed"')
     if (!Number.isInteger(timeout) || timeout < 1) throw new TypeError('timeout must be a whole number of milliseconds, at least 1')
@@ -126,6 +126,14 @@ export class Stint {
       headers: { 'Retry-After': String(outageRetrySeconds) },
     }
   }
+}
+
+// Returns the URL of a path of Stint, which a proxy in front may serve below a path of its own.
+function below(base, path) {
+  const url = new URL(base)
+  url.pathname = url.pathname.replace(/\/+$/, '') + path
+  url.search = url.hash = ''
+  return url
 }
 
 // Whatever else answers for Stint lets no request pass, nor does an answer that contradicts itself.

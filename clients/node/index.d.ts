@@ -108,7 +108,7 @@ export class StintError extends Error {
 
 /** Asks one Stint server, or several behind one address. Create one for the whole program: it keeps the connections. */
 export class Stint {
-  /** url is that of the check listener, for example "http://127.0.0.1:8080". */
+  /** url is that of the check listener, for example "http://127.0.0.1:8080", or of the path below which a proxy serves it. */
   constructor(url: string | URL, options?: StintOptions)
   /** Resolves to a decision, also during an outage, which onOutage decides. Rejects with a StintError where the check is wrong. */
   check(check: Check): Promise<Decision>

@@ -19,7 +19,8 @@ export const hashOf = (secret) => createHash('sha256').update(secret).digest('he
 export function addressKey(...trusted) {
   const proxies = new net.BlockList()
   for (const proxy of trusted) {
-    const [address, bits] = proxy.split('/')
+    const [address, bits, ...more] = proxy.split('/')
+    if (more.length > 0 || (bits !== undefined && !/^\d+$/.test(bits))) throw new TypeError('a proxy must be an address, or a network such as 10.0.0.0/8')
     const family = net.isIPv6(address) ? 'ipv6' : 'ipv4'
     if (bits === undefined) proxies.addAddress(address, family)
     else proxies.addSubnet(address, Number(bits), family)
