@@ -160,7 +160,11 @@ func TestCompleteConfigurationWorksAsDocumented(t *testing.T) {
 			s.expect("blocked again", s.get("/", other...), http.StatusForbidden)
 			s.node.Do(t, http.MethodPost, "/v1/exemptions", `{"pattern":"ip:198.51.100.8","reason":"test","expires_in":"1h"}`, http.StatusCreated)
 			for range 5 {
-				s.expect("exempt", s.get("/", other...), http.StatusOK)
+				exempt := s.get("/", other...)
+				s.expect("exempt", exempt, http.StatusOK)
+				if got := exempt.header.Get("RateLimit"); got != "" {
+					t.Errorf("exempt: got the RateLimit %q, want none", got)
+				}
 			}
 
 			s.node.Kill()
