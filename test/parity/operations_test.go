@@ -122,7 +122,8 @@ func proposed(network string) []step {
 	}
 	all = append(all,
 		step{request: request{"GET", "/v1/offenders?pattern=" + "ip:" + network + ".3", ""}, keep: "key=items.0.key"},
-		step{request: request{"POST", "/v1/jobs/propose-ranges/run", ""}},
+		// The job is refused while it runs by its schedule.
+		step{request: request{"POST", "/v1/jobs/propose-ranges/run", ""}, until: "new proposals"},
 		step{request: request{"GET", "/v1/proposals?limit=1", ""}, keep: "id=items.0.id"})
 	return all
 }
