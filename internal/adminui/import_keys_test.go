@@ -61,6 +61,8 @@ func TestKeyImportIsPreviewedThenConfirmed(t *testing.T) {
 	created := olu.upload("/keys/import", "", "", url.Values{"list": {`{"key":"token:json","labels":["a"]}`}, "skip_bad": {"yes"}}).
 		is(http.StatusOK).holds("1 row, as JSON").holds(">Change").lacks("What is kept of")
 	olu.post("/keys/import/confirm", url.Values{"file": {created.held()}}).is(http.StatusOK).holds("Undo it in the audit")
+	olu.upload("/keys/import", "", "", url.Values{"list": {"key,labels,limit\ntoken:json,a,\ntoken:b,,5/s\n"}}).is(http.StatusOK).
+		says("1 row has a limit, which is not imported").holds("Nothing would change.")
 	olu.upload("/keys/import", "", "", url.Values{"list": {"key,labels\ntoken:json,a\n"}}).is(http.StatusOK).holds("Nothing would change.").lacks(`id="confirm"`)
 }
 

@@ -238,7 +238,7 @@ func (h *profileHandler) importProfiles(c *httpserver.Call) error {
 func (h *profileHandler) fromImport(did *use.ImportResult) wire.ProfileImport {
 	out := wire.ProfileImport{
 		DryRun: did.DryRun, Rows: did.Rows, Created: did.Created, Replaced: did.Replaced, Unchanged: did.Unchanged,
-		Invalid: did.Invalid, InvalidRows: fromBadRows(did.Bad), Plans: []wire.ImportedPlan{}, Changes: []wire.ProfileImportChange{},
+		Invalid: did.Invalid, Limits: did.Limits, InvalidRows: fromBadRows(did.Bad), Plans: []wire.ImportedPlan{}, Changes: []wire.ProfileImportChange{},
 	}
 	for _, p := range did.Plans {
 		out.Plans = append(out.Plans, wire.ImportedPlan{Plan: p.Plan, Rows: p.Rows, Policy: wire.NullString(p.Policy)})

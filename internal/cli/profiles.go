@@ -234,6 +234,9 @@ func printProfileImport(p *output.Printer, did wire.ProfileImport) error {
 	if err := printRows(p, did, profileImportColumns, did.DryRun, did.InvalidRows, did.Invalid); err != nil {
 		return err
 	}
+	if did.Limits > 0 {
+		p.Sayf("%s a limit, which is not imported; 'key limit' gives a key one.", rowsText(did.Limits))
+	}
 	for _, plan := range did.Plans {
 		if plan.Policy == "" {
 			p.Sayf("No policy applies to plan:%s, which %s: such a plan changes nothing.", output.Escape(plan.Plan), rowsText(plan.Rows))
@@ -339,4 +342,5 @@ var profileImportColumns = []output.Column[wire.ProfileImport]{
 	{Name: "unchanged", Head: "Unchanged", Cell: func(i wire.ProfileImport) output.Cell { return output.Number(i.Unchanged) }},
 	{Name: "invalid", Head: "Invalid", Cell: func(i wire.ProfileImport) output.Cell { return output.Number(i.Invalid) }},
 	{Name: "dry_run", Cell: func(i wire.ProfileImport) output.Cell { return output.YesNo(i.DryRun) }},
+	{Name: "limits", Cell: func(i wire.ProfileImport) output.Cell { return output.Number(i.Limits) }},
 }

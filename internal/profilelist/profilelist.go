@@ -38,15 +38,15 @@ var columns = []string{"key", "plan", "labels", "note", "limit", "limit_expires_
 
 // Row is one key of a file.
 type Row struct {
-	Line int // of the file, from 1
-	*profiles.Profile
+	Line              int  // of the file, from 1
+	HasLimit          bool // the row has a limit, as those of an export
+	*profiles.Profile      // nil if the row has only a limit
 }
 
-// Read yields the rows of a file as it comes, normalized. It leaves out the rows of an export
-// that have only a limit. A *rowfile.RowError is about one row, which is left out; any other
+// Read yields the rows of a file as it comes, normalized. A *rowfile.RowError is about one row, which is left out; any other
 // error ends the rows: a *rowfile.FileError, or what the reader failed with.
 func Read(from io.Reader, format Format, parser keys.Parser) iter.Seq2[Row, error] {
-	rows := rowfile.Read(from, format, rowfile.Schema[Row]{
+	return rowfile.Read(from, format, rowfile.Schema[Row]{
 		Columns: columns, Usual: "key, plan, labels and note", Header: "key,plan,labels,note",
 		FromCSV: func(line int, cell func(int) string) (Row, error) {
 			return (&row{Key: cell(0), Plan: cell(1), Labels: SplitLabels(cell(2)), Note: cell(3), Limit: cell(4)}).parse(line, parser)
@@ -59,13 +59,6 @@ func Read(from io.Reader, format Format, parser keys.Parser) iter.Seq2[Row, erro
 			return r.parse(line, parser)
 		},
 	})
-	return func(yield func(Row, error) bool) {
-		for row, err := range rows {
-			if (err != nil || row.Profile != nil) && !yield(row, err) {
-				return
-			}
-		}
-	}
 }
 
 // row is a profile as a file holds it.
@@ -80,8 +73,7 @@ type row struct {
 	LimitReason    string `json:"limit_reason,omitzero"`
 }
 
-// parse reads the row. Its Profile is nil if the row has only a limit. The error is a
-// *rowfile.RowError.
+// parse reads the row. The error is a *rowfile.RowError.
 func (r *row) parse(line int, parser keys.Parser) (Row, error) {
 	k, err := parser.Key(r.Key)
 	if err != nil {
@@ -93,11 +85,11 @@ func (r *row) parse(line int, parser keys.Parser) (Row, error) {
 	}
 	if p.IsZero() {
 		if r.Limit != "" {
-			return Row{}, nil
+			return Row{Line: line, HasLimit: true}, nil
 		}
 		return Row{}, &rowfile.RowError{Line: line, Problem: "it has neither a plan nor labels nor a note"}
 	}
-	return Row{line, p}, nil
+	return Row{Line: line, HasLimit: r.Limit != "", Profile: p}, nil
 }
 
 // SplitLabels returns the labels of a text: they are separated by spaces, commas or

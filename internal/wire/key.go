@@ -171,6 +171,7 @@ type ProfileImport struct {
 	Replaced  int  `json:"replaced"`  // keys that had another profile
 	Unchanged int  `json:"unchanged"` // keys that had the same profile
 	Invalid   int  `json:"invalid"`   // rows that cannot be imported
+	Limits    int  `json:"limits"`    // rows with a limit, which is not imported; rows has none that have nothing else
 	// InvalidRows are the first of the invalid rows.
 	InvalidRows []BadRow `json:"invalid_rows"`
 	// Plans are those that the valid rows name, the one of most rows first.

@@ -33,6 +33,9 @@ type ImportResult struct {
 	DryRun bool
 	admin.ImportRows
 	profiles.ImportResult
+	// Limits is how many rows have a limit, which the import leaves out. Rows does not count those
+	// that have nothing else.
+	Limits int
 	// Plans are the plans in the valid rows, the most frequent first.
 	Plans []ImportedPlan
 	// Changes are the first of the keys that a dry run would create or replace, in the order of
@@ -63,7 +66,7 @@ type ImportChange struct {
 // limits stay. Mistakes are faults as in admin.Valid; a key that occurs twice is a mistake too.
 func (u *Profiles) Import(ctx context.Context, by admin.Caller, file io.Reader, o ImportOptions) (*ImportResult, error) {
 	result, plans := &ImportResult{DryRun: o.DryRun}, map[string]int{}
-	rows := countPlans(admin.Valid(once(profilelist.Read(file, o.Format, u.View.Parser())), &result.ImportRows, o.SkipBad || o.DryRun), plans)
+	rows := countPlans(admin.Valid(once(withoutLimits(profilelist.Read(file, o.Format, u.View.Parser()), &result.Limits)), &result.ImportRows, o.SkipBad || o.DryRun), plans)
 	var err error
 	if o.DryRun {
 		err = u.preview(ctx, rows, result)
@@ -90,6 +93,20 @@ func (u *Profiles) Import(ctx context.Context, by admin.Caller, file io.Reader, 
 		return strings.Compare(a.Plan, b.Plan)
 	})
 	return result, nil
+}
+
+// withoutLimits counts the rows with a limit, and leaves out those that have nothing else.
+func withoutLimits(rows iter.Seq2[profilelist.Row, error], limits *int) iter.Seq2[profilelist.Row, error] {
+	return func(yield func(profilelist.Row, error) bool) {
+		for row, err := range rows {
+			if err == nil && row.HasLimit {
+				*limits++
+			}
+			if (err != nil || row.Profile != nil) && !yield(row, err) {
+				return
+			}
+		}
+	}
 }
 
 // once makes a row invalid if an earlier row has the same key: it is unclear which one is

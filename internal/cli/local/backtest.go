@@ -372,7 +372,9 @@ func readPlans(con *console.Console, path string, parser keys.Parser) (func(keys
 		if err != nil {
 			return nil, console.Usagef("--keys %q: %w", path, err)
 		}
-		plans[p.Key] = p.Plan
+		if p.Profile != nil {
+			plans[p.Key] = p.Plan
+		}
 	}
 	return func(k keys.Key) string { return plans[k.String()] }, nil
 }
