@@ -94,6 +94,8 @@ type Decision struct {
 	Policy *rules.Policy
 	// OwnLimit is the key's own limit, whose rules replace those of Policy; nil for none.
 	OwnLimit *profiles.Limit
+	// ownLeft is for how long OwnLimit still applies, 0 if that is not known.
+	ownLeft time.Duration
 	Answer
 	// Exemption is the exemption that let the key pass, nil for none.
 	Exemption *blocks.Entry
@@ -145,7 +147,8 @@ type Answer struct {
 	// node's.
 	At time.Time
 	// RetryAt is the earliest time at which a retry may succeed. It is zero if the check was
-	// allowed, and if waiting never helps (Never).
+	// allowed, and if waiting never helps (Never). A limit of the key's own refuses until it ends
+	// at most.
 	RetryAt time.Time
 	Never   bool
 	// Rule is the index in the policy's stack of the rule that makes the caller wait longest, -1
@@ -197,6 +200,22 @@ func (a *Answer) RetryAfter() time.Duration {
 		return 0
 	}
 	return min(max(0, a.RetryAt.Sub(a.At)), maxRetryAfter)
+}
+
+// endIn bounds the waits of a, which is an answer under rules that apply only for that much longer,
+// 0 if that is not known: from then on others decide, and may refuse too.
+func (a *Answer) endIn(left time.Duration) {
+	if left <= 0 {
+		return
+	}
+	ms := int64((left + time.Millisecond - 1) / time.Millisecond)
+	end := a.At.Add(time.Duration(ms) * time.Millisecond)
+	if a.Never || a.RetryAt.After(end) {
+		a.RetryAt, a.Never = end, false
+	}
+	for i := range a.States {
+		a.States[i].RetryAfterMS = min(a.States[i].RetryAfterMS, ms)
+	}
 }
 
 // isLonger reports whether a makes the caller of a refused check wait longer than other.

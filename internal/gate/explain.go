@@ -115,6 +115,7 @@ func (g *Gate) Explain(ctx context.Context, k keys.Key, policy string) (*Explana
 	if x.Enforcing, err = g.explainPolicy(ctx, who, own.enforcing, byMatch); err != nil {
 		x.Degraded = degradedBy(err)
 	}
+	x.Enforcing.endIn(own.limit.Left(now))
 	if x.Shadow, err = g.explainPolicy(ctx, who, own.shadow, shadowByMatch); err != nil {
 		x.Degraded = degradedBy(err)
 	}
@@ -215,6 +216,19 @@ func (px *PolicyExplanation) fill(r *timestamplog.Result, times []int64) {
 			rx.NextExpiry = time.UnixMilli(times[n-1] + rule.WindowMS())
 		}
 		px.Rules = append(px.Rules, rx)
+	}
+}
+
+// endIn is Answer.endIn for px, which may be nil.
+func (px *PolicyExplanation) endIn(left time.Duration) {
+	if px == nil || left <= 0 {
+		return
+	}
+	px.Answer.endIn(left)
+	for i := range px.Rules {
+		rule := Answer{At: px.Answer.At, RetryAt: px.Rules[i].RetryAt, Never: px.Rules[i].Never}
+		rule.endIn(left)
+		px.Rules[i].RetryAt, px.Rules[i].Never = rule.RetryAt, rule.Never
 	}
 }
 

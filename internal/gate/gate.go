@@ -174,7 +174,7 @@ func (g *Gate) prepare(d *Decision, selector *rules.Selector, set *blocks.Set) e
 	if err != nil {
 		return err
 	}
-	d.Policy, d.OwnLimit = own.enforcing, own.limit
+	d.Policy, d.OwnLimit, d.ownLeft = own.enforcing, own.limit, own.limit.Left(d.At)
 	match := d.Check.matchIn(set, d.At)
 	d.Exemption, d.Block = match.Exemption, match.Block
 	switch {
@@ -309,6 +309,9 @@ func (a asked) fill(r *timestamplog.Result) {
 		*outcome = Limited
 	}
 	answer.fill(r)
+	if !a.shadow {
+		answer.endIn(a.decision.ownLeft)
+	}
 	if answer.Delay > 0 && !a.decision.Check.Peek && a.decision.Degraded == "" && !a.policy.IsReported() {
 		answer.ReservedAt, answer.reservedCost = time.UnixMilli(r.ReservedAt), a.decision.Check.Cost
 		if r.Replayed {

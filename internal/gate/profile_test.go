@@ -170,3 +170,47 @@ func BenchmarkPlans(b *testing.B) {
 		})
 	}
 }
+
+// A limit of the key's own may refuse for longer than it lasts. A refused request waits until it ends
+// at most, and the policy decides from then on.
+func TestNobodyWaitsForAnOwnLimitThatHasEnded(t *testing.T) {
+	onEveryLog(t, func(t *testing.T, n *node) {
+		until := n.clock().Add(time.Minute)
+		n.put(t, &profiles.Profile{Key: "user:x", Limit: &profiles.Limit{Rules: stack(t, "1/s", "2/h"), Reason: "slow down", Expires: until}})
+		detailed := func(c *Check) { c.Detail = true }
+		n.check(t, "user:x")
+		if d := n.check(t, "user:x", detailed); d.Outcome != Limited || d.RetryAfter() != time.Second || d.States[0].RetryAfterMS != 1000 {
+			t.Errorf("a wait that the limit outlasts: %s for %s, %+v", d.Outcome, d.RetryAfter(), d.States)
+		}
+		n.advance(time.Second)
+		if d := n.check(t, "user:x", detailed); d.Outcome != Allowed || d.States[1].RetryAfterMS != 59_000 {
+			t.Errorf("the second request is %s, %+v", d.Outcome, d.States)
+		}
+		n.advance(30 * time.Second)
+		d := n.check(t, "user:x", detailed)
+		if d.Outcome != Limited || !d.RetryAt.Equal(until) || d.States[0].RetryAfterMS != 0 || d.States[1].RetryAfterMS != 29_000 {
+			t.Errorf("the limit ends at %s: %s until %s, %+v", until, d.Outcome, d.RetryAt, d.States)
+		}
+		if rule, _ := d.DecidingRule(); rule.String() != "2/1h" {
+			t.Errorf("refused by %s", rule)
+		}
+		if all := n.checkAll(t, []string{"user:x", "user:y"}); all.Outcome != Limited || !all.RetryAt.Equal(until) {
+			t.Errorf("several keys: %s until %s", all.Outcome, all.RetryAt)
+		}
+		if d := n.check(t, "user:x", func(c *Check) { c.Cost, c.ChargeAlways = 5, true }); d.Never || !d.RetryAt.Equal(until) {
+			t.Errorf("a cost above the limit: %s until %s, never: %v", d.Outcome, d.RetryAt, d.Never)
+		}
+		x, err := n.Explain(t.Context(), key(t, "user:x"), "")
+		if err != nil || x.Outcome != Limited || !x.NextAllowed.Equal(until) || !x.Enforcing.Rules[1].RetryAt.Equal(until) {
+			t.Errorf("explained: %+v, %v", x, err)
+		}
+		n.advance(29*time.Second - time.Millisecond)
+		if d := n.check(t, "user:x"); d.Outcome != Limited || d.RetryAfter() != time.Millisecond {
+			t.Errorf("a millisecond before its end: %s for %s", d.Outcome, d.RetryAfter())
+		}
+		n.advance(time.Millisecond)
+		if d := n.check(t, "user:x"); d.Outcome != Allowed {
+			t.Errorf("at its end: %s until %s", d.Outcome, d.RetryAt)
+		}
+	}, policy(t, 1, "default", "*", "100/h"))
+}

@@ -32,6 +32,15 @@ func (l *Limit) ActiveAt(now time.Time) bool {
 	return l != nil && (l.Expires.IsZero() || now.Before(l.Expires))
 }
 
+// Left returns for how long after now the limit holds, 0 if that is not known: for a nil limit, and
+// for one that holds until it is ended. It is negative for a limit that has expired.
+func (l *Limit) Left(now time.Time) time.Duration {
+	if l == nil || l.Expires.IsZero() {
+		return 0
+	}
+	return l.Expires.Sub(now)
+}
+
 // Check returns nil or a *FieldError for the first field that is wrong.
 func (l *Limit) Check(now time.Time) error {
 	switch {
