@@ -61,8 +61,12 @@ func needsConfirmation(c *Confirmation) *NeedsConfirmation {
 			about += fmt.Sprintf(", together %q", first.Pattern)
 		}
 	}
-	e := fault.New(fault.NeedConfirm, "Nothing was imported: the file is broad in %d ways, the first being %s: %s. Where that is meant, import it again confirmed (confirm, --yes on the command line).",
-		c.Count, about, first.Reason)
+	broad := "broad:"
+	if c.Count > 1 {
+		broad = fmt.Sprintf("broad in %d ways, the first being", c.Count)
+	}
+	e := fault.New(fault.NeedConfirm, "Nothing was imported: the file is %s %s: %s. Where that is meant, import it again confirmed (confirm, --yes on the command line).",
+		broad, about, first.Reason)
 	e.Field = "confirm"
 	e.Detail = map[string]any{"confirm": c.Digest}
 	return &NeedsConfirmation{c, e}

@@ -77,6 +77,9 @@ func TestImportOfBroadExemptionsNeedsConfirmation(t *testing.T) {
 		if !errors.As(err, &needs) || !strings.Contains(needs.Findings[0].Reason, reason) || !fault.Is(err, fault.NeedConfirm) {
 			t.Fatalf("%q: got %v", list, err)
 		}
+		if !strings.Contains(err.Error(), "the file is broad: ") {
+			t.Errorf("%q: got %q", list, err)
+		}
 		if after := f.active(t, blocks.Exemption); len(after) != len(before) {
 			t.Errorf("%q: imported %q without a confirmation", list, after)
 		}
