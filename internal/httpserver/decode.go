@@ -226,12 +226,16 @@ func fieldName(pointer jsontext.Pointer) string {
 
 // wanted says what the value of a field with the wrong type should be.
 func wanted(err *json.SemanticError) string {
-	if err.Err != nil && readsItself(err.GoType) {
-		return strings.TrimPrefix(err.Err.Error(), "must be ")
-	}
 	got := ", got " + NameJSONKind(err.JSONKind)
 	if err.JSONKind == 0 {
 		got = ""
+	}
+	switch {
+	case err.Err == nil || !readsItself(err.GoType):
+	case isText(err.GoType) && err.JSONKind != '"': // its own parser was not asked
+		return "a string" + got
+	default:
+		return strings.TrimPrefix(err.Err.Error(), "must be ")
 	}
 	if err.GoType == nil {
 		return "of another type" + got
@@ -256,6 +260,11 @@ func wanted(err *json.SemanticError) string {
 // allowed.
 func readsItself(t reflect.Type) bool {
 	return t != nil && reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+}
+
+// isText reports whether a type that parses its own text has no parser for other JSON than strings.
+func isText(t reflect.Type) bool {
+	return !reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
 }
 
 func kindOf(t reflect.Type) reflect.Kind {

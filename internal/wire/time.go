@@ -69,7 +69,7 @@ var errTime = fmt.Errorf("must be an RFC 3339 time in quotes, for example %q", "
 
 // errZeroTime refuses the one instant that is the zero value: programs that have not set a time
 // send it, and an expiry would mean never.
-var errZeroTime = errors.New("is 0001-01-01T00:00:00Z, which means no time; leave it out")
+var errZeroTime = errors.New("must be later than 0001-01-01T00:00:00Z, which means no time; send another, or leave it out")
 
 // MarshalText writes the instant in TimeLayout, nothing for the zero value.
 func (t Time) MarshalText() ([]byte, error) {
