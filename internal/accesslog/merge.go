@@ -30,7 +30,7 @@ func appendRecord(b []byte, r Record) []byte {
 type runReader struct {
 	in    *bufio.Reader
 	keys  *keyCache
-	texts textCache
+	texts *textCache
 	text  []byte
 	head  Record
 }
@@ -103,13 +103,13 @@ const (
 // at least the smallest buffer for each run.
 func (s *spill) merge(o SortOptions) (*merge, error) {
 	m := &merge{}
-	cache := newKeyCache(o.Keys, wholeKey)
+	cache, texts := newKeyCache(o.Keys, wholeKey), &textCache{}
 	size := int(min(max(o.memory()/int64(len(s.ends)), minBuffer), maxBuffer))
 	start := int64(0)
 	for i, end := range s.ends {
 		section := io.NewSectionReader(s.file, start, end-start)
 		start = end
-		run := &runReader{in: bufio.NewReaderSize(section, size), keys: cache}
+		run := &runReader{in: bufio.NewReaderSize(section, size), keys: cache, texts: texts}
 		switch err := run.advance(); {
 		case errors.Is(err, io.EOF):
 			continue

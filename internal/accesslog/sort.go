@@ -25,6 +25,19 @@ type SortOptions struct {
 	Keys keys.Parser
 }
 
+// sharedText is how many bytes of a record's texts are not counted. Most texts are short, or
+// shared with other records.
+const sharedText = 256
+
+// longTexts returns how much more memory the texts of a record take.
+func longTexts(r *Record) int64 {
+	size := -sharedText
+	for _, text := range r.texts() {
+		size += len(*text)
+	}
+	return int64(max(size, 0))
+}
+
 // entrySize is what one held record takes: itself and its place in the order.
 const entrySize = int64(unsafe.Sizeof(Record{}) + unsafe.Sizeof(place{}))
 
@@ -79,6 +92,7 @@ type sorter struct {
 	options    SortOptions
 	capacity   int
 	run        []Record
+	long       int64 // longTexts of the records of the run
 	order      []place
 	inOrder    bool // of the run at hand
 	outOfOrder int64
@@ -110,7 +124,7 @@ func (s *sorter) sort(ctx context.Context, src Source) (*Sorted, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(s.run) == s.capacity {
+		if len(s.run) == s.capacity || s.long > s.options.memory() {
 			if err := s.spillRun(); err != nil {
 				return nil, err
 			}
@@ -122,6 +136,7 @@ func (s *sorter) sort(ctx context.Context, src Source) (*Sorted, error) {
 		latest = record.Time
 		s.length++
 		s.run = append(s.run, record)
+		s.long += longTexts(&record)
 	}
 }
 
@@ -178,7 +193,8 @@ func (s *sorter) spillRun() error {
 	if err := s.spill.write(s.options.Dir, next); err != nil {
 		return fmt.Errorf("sort in a temporary file: %w", err)
 	}
-	s.run, s.inOrder = s.run[:0], true
+	clear(s.run) // it would keep the texts
+	s.run, s.long, s.inOrder = s.run[:0], 0, true
 	return nil
 }
 

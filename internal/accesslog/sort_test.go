@@ -3,11 +3,13 @@ package accesslog_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -195,4 +197,58 @@ func TestSortMemoryIsBounded(t *testing.T) {
 		t.Errorf("a sort of %d records in 256 KiB of memory uses %d bytes", records, held-before)
 	}
 	runtime.KeepAlive(sorted)
+}
+
+// longPaths yields requests that each have a long path of their own.
+type longPaths struct {
+	record accesslog.Record
+	left   int
+	look   func() // is called from time to time
+}
+
+func (l *longPaths) Next() (accesslog.Record, error) {
+	if l.left == 0 {
+		return accesslog.Record{}, io.EOF
+	}
+	if l.left--; l.left%3000 == 0 {
+		l.look()
+	}
+	l.record.Time = int64(l.left) * 7919 % 10_007
+	l.record.Path = fmt.Sprintf("/%08d%s", l.left, strings.Repeat("x", 8000))
+	return l.record, nil
+}
+
+// Clients choose how long their paths are, and how many there are.
+func TestSortMemoryIsBoundedForLongTexts(t *testing.T) {
+	key, err := keys.Parser{}.Key("ip:192.0.2.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before, most uint64
+	look := func() {
+		var stats runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&stats)
+		most = max(most, stats.HeapAlloc)
+	}
+	look()
+	before = most
+	const records = 12_000 // 96 MB if all were in memory
+	sorted, err := accesslog.Sort(context.Background(), &longPaths{accesslog.Record{Key: key, Cost: 1}, records, look}, accesslog.SortOptions{Memory: 1 << 20, Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sorted.Close()
+	for i := range records {
+		record, err := sorted.Next()
+		if err != nil || len(record.Path) != 8009 {
+			t.Fatalf("record %d has a path of %d bytes: %v", i, len(record.Path), err)
+		}
+		if i%3000 == 0 {
+			look()
+		}
+	}
+	if held := most - before; held > 16<<20 {
+		t.Errorf("a sort of 96 MB in 1 MiB of memory uses %d bytes", held)
+	}
 }

@@ -12,10 +12,16 @@ const maxText = 8 << 10
 
 // textCache returns equal texts as one string, because logs repeat them. The zero value
 // is ready.
-type textCache struct{ known map[string]string }
+type textCache struct {
+	known map[string]string
+	size  int // of the texts, in bytes
+}
 
-// maxTexts bounds how many texts a textCache holds.
-const maxTexts = 4096
+// maxTexts and maxTextsSize bound how many texts a textCache holds, and their bytes.
+const (
+	maxTexts     = 4096
+	maxTextsSize = 4 << 20
+)
 
 func (c *textCache) of(text []byte) string {
 	if len(text) == 0 {
@@ -25,10 +31,11 @@ func (c *textCache) of(text []byte) string {
 	if known, found := c.known[string(text)]; found {
 		return known
 	}
-	if len(c.known) >= maxTexts || c.known == nil {
-		c.known = make(map[string]string, 64)
+	if len(c.known) >= maxTexts || c.size+len(text) > maxTextsSize || c.known == nil {
+		c.known, c.size = make(map[string]string, 64), 0
 	}
 	s := string(text)
+	c.size += len(s)
 	c.known[s] = s
 	return s
 }
