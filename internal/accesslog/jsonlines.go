@@ -51,10 +51,13 @@ type jsonParser struct {
 	parents map[string]bool   // paths of objects that hold wanted fields
 	texts   textCache
 	caches  []*keyCache // of the keys, by rank
-	options Options
-	bytes   bytes.Reader
-	in      *jsontext.Decoder
-	found   [fieldUses]found
+	// takesList says that the key may be the last one of a list, as Caddy writes the lines of
+	// a header: of addresses, where the field is named.
+	takesList bool
+	options   Options
+	bytes     bytes.Reader
+	in        *jsontext.Decoder
+	found     [fieldUses]found
 }
 
 // found is the most preferred field so far.
@@ -83,6 +86,7 @@ func newJSONParser(o Options) (*jsonParser, error) {
 		}
 		p.caches = append(p.caches, newKeyCache(o.Keys, kind))
 	}
+	p.takesList = o.Key != "" && p.caches[0].kind == addressKind
 	for rank, name := range requestNames[forHost-forPath] {
 		if p.wanted[name].use == forKey {
 			p.hosts[name] = wanted{forHost, rank}
@@ -172,7 +176,7 @@ func (p *jsonParser) field(path string) error {
 	}
 	want, isWanted := p.wanted[path]
 	kind := p.in.PeekKind()
-	if !isWanted || kind == 'n' || want.use == forKey && (kind == '{' || kind == '[') { // null is as good as absent, and so is what can be no key
+	if !isWanted || kind == 'n' || want.use == forKey && (kind == '{' || kind == '[' && !p.takesList) { // null is as good as absent, and so is what can be no key
 		return p.in.SkipValue()
 	}
 	value, err := p.in.ReadValue()
@@ -215,6 +219,9 @@ func (p *jsonParser) record() (Record, error) {
 		}
 	}
 	keys := p.caches[key.rank]
+	if key.value[0] == '[' {
+		key.value = lastOf(key.value)
+	}
 	// Of a list of addresses only the last one makes the key, and clients choose the others.
 	if key.value[0] != '"' || keys.kind != addressKind && !utf8.Valid(key.value) {
 		return Record{}, errKeyType
@@ -267,6 +274,18 @@ func firstOf(value []byte) []byte {
 		return []byte(`""`)
 	}
 	return first
+}
+
+// lastOf returns the last element of a list, an empty string for an empty list.
+func lastOf(value []byte) []byte {
+	list, last := jsontext.NewDecoder(bytes.NewReader(value), lenient), []byte(`""`)
+	for _, err := list.ReadToken(); err == nil && list.PeekKind() != ']'; {
+		var element jsontext.Value
+		if element, err = list.ReadValue(); err == nil {
+			last = append(last[:0], element...)
+		}
+	}
+	return last
 }
 
 // textOf returns the text of a string, or any other value as it is written. What is no UTF-8

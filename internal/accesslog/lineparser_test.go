@@ -53,6 +53,10 @@ func TestRecordHasTheFieldsOfTheRequest(t *testing.T) {
 			accesslog.Options{}, accesslog.Record{Path: "/login?\uFFFD", Method: "GET"},
 		},
 		{
+			"X-Forwarded-For in JSON of Caddy", `{"ts":1,"request":{"client_ip":"10.0.0.1","headers":{"X-Forwarded-For":["spoofed","198.51.100.9, 192.0.2.1"]}}}`,
+			accesslog.Options{Key: "request.headers.X-Forwarded-For"}, accesslog.Record{},
+		},
+		{
 			"X-Forwarded-For with invalid UTF-8 in JSON", "{\"time\":1,\"http_x_forwarded_for\":\"\xff, 192.0.2.1\"}",
 			accesslog.Options{Key: "http_x_forwarded_for"}, accesslog.Record{},
 		},
