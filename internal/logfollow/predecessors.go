@@ -14,8 +14,9 @@ import (
 	"github.com/stint-dev/stint/internal/accesslog"
 )
 
-// rotated matches what rotation adds to a name: ".1", "-20260131", ".2026-01-31.gz".
-var rotated = regexp.MustCompile(`^(\.[0-9]{1,3}|[._-][0-9]{4}[0-9._:T-]{2,})(\.gz)?$|^\.old$`)
+// rotated matches what rotation adds to a name: ".1", "-20260131", ".2026-01-31.gz",
+// "-2026-01-31T22-05-03.123-size" as Caddy does since 2.11.
+var rotated = regexp.MustCompile(`^(\.[0-9]{1,3}|[._-][0-9]{4}[0-9._:T-]{2,}(-size|-time)?)(\.gz)?$|^\.old$`)
 
 // predecessor is a file beside a log that rotation may have made of it.
 type predecessor struct {

@@ -163,6 +163,11 @@ func TestLogRotatedBetweenTwoRunsIsRead(t *testing.T) {
 			s.gzip(s.path + ".2")
 			s.append(s.path+".1", s.more(8))
 		},
+		"renamed and compressed by Caddy": func(s *site) {
+			to := strings.TrimSuffix(s.path, ".log") + "-2026-01-31T22-05-03.123-size.log"
+			s.rename(s.path, to)
+			s.gzip(to)
+		},
 		"copied and truncated": func(s *site) {
 			s.copy(s.path, s.path+".1")
 			s.truncate(s.path)
