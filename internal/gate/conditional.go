@@ -84,22 +84,14 @@ func (s *scratch) askQueued(ctx context.Context, g *Gate, decisions []Decision, 
 }
 
 // askPreceded asks the own policies of the checks in s.preceded, whose policies with an outcome
-// have answered, and settles these checks.
+// have answered, and settles these checks. It asks also if the log did not answer about these: their
+// further keys may be on another server, and what fails about one log may work for another.
 func (g *Gate) askPreceded(ctx context.Context, s *scratch, decisions []Decision) {
 	s.requests, s.asked = s.requests[:0], s.asked[:0]
 	for _, i := range s.preceded {
-		if d := &decisions[i]; d.additionalFailure() == nil {
-			s.queueOwn(d)
-		}
+		s.queueOwn(&decisions[i])
 	}
 	g.askLog(ctx, s)
-	for _, i := range s.preceded {
-		if d := &decisions[i]; d.additionalFailure() != nil {
-			s.requests, s.asked = s.requests[:0], s.asked[:0]
-			s.queueOwn(d)
-			s.failEach(ctx, g, d.additionalFailure())
-		}
-	}
 	for _, i := range s.preceded {
 		d := &decisions[i]
 		refused := gravest(d.Additional) != Allowed
@@ -107,17 +99,6 @@ func (g *Gate) askPreceded(ctx context.Context, s *scratch, decisions []Decision
 			d.withdraw()
 		}
 	}
-}
-
-// additionalFailure returns why the log did not answer an additional decision of d; nil if it
-// answered. For the same reason it would not answer about d's key.
-func (d *Decision) additionalFailure() error {
-	for i := range d.Additional {
-		if reason := d.Additional[i].Degraded; reason != "" {
-			return failureOf(reason)
-		}
-	}
-	return nil
 }
 
 // queueOwn queues the requests of d's own policy and of its shadow policies. The policies with an

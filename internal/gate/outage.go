@@ -84,16 +84,6 @@ func (s *scratch) endDeadline() {
 	*s.limited = lazyDeadline{}
 }
 
-// failEach answers all requests as their policies' on_failure says, after the log failed
-// with err.
-func (s *scratch) failEach(ctx context.Context, g *Gate, err error) {
-	s.startAsking()
-	for i := range s.requests {
-		s.results[i].Err = err
-		g.fail(ctx, s, i)
-	}
-}
-
 // fail answers request i as its policy's on_failure says.
 func (g *Gate) fail(ctx context.Context, s *scratch, i int) {
 	a := s.asked[i]
@@ -159,14 +149,4 @@ func degradedBy(err error) string {
 		}
 	}
 	return unreachable
-}
-
-// failureOf returns the error for which degradedBy gives a reason.
-func failureOf(reason string) error {
-	for _, f := range failures {
-		if f.reason == reason {
-			return f.err
-		}
-	}
-	return timestamplog.ErrUnreachable
 }

@@ -7,10 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
+	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // brokenLog is a log that can be made unreachable, or to hang until the deadline.
@@ -95,6 +99,64 @@ func TestOutageFollowsOnFailureOfEachPolicy(t *testing.T) {
 		breakage.Store(false)
 		awaitRecovery(t, n)
 	}
+}
+
+// unreachableKey is a log of several servers, of which that of one key is unreachable.
+type unreachableKey struct {
+	timestamplog.Log
+	key string
+}
+
+func (l unreachableKey) Decide(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) {
+	for i := range requests {
+		if results[i].Err = timestamplog.ErrUnreachable; requests[i].Key != l.key {
+			l.Log.Decide(ctx, requests[i:i+1], results[i:i+1])
+		}
+	}
+}
+
+// The policies with an outcome are asked before the key's own. If the log cannot answer about one of
+// them, because the server of a further key is unreachable or because of what Redis holds there, the
+// key's own policy is decided by its log all the same.
+func TestOwnPolicyIsAskedThoughTheLogOfAnOutcomeFails(t *testing.T) {
+	policies := []*rules.Policy{
+		policy(t, 1, "default", "*", "1/m", onFailure(rules.FailDeny)),
+		policy(t, 2, "guessing", "*", "9/m", counts("login_failed"), also(t, "net:/24"), onFailure(rules.FailAllow)),
+	}
+	decides := func(t *testing.T, n *node, reason string) {
+		t.Helper()
+		for i, want := range []Outcome{Allowed, Limited} {
+			if d := n.check(t, "ip:203.0.113.7"); d.Outcome != want || d.Policy.Name != "default" || d.Degraded != reason {
+				t.Errorf("check %d is %s by %s, degraded %q; want %s", i+1, d.Outcome, d.Policy.Name, d.Degraded, want)
+			}
+		}
+	}
+	t.Run("another server", func(t *testing.T) {
+		n, log := newRemoteNode(t, policies...)
+		log.Log = unreachableKey{log.Log, "net:203.0.113.0/24"}
+		decides(t, n, unreachable)
+	})
+	t.Run("another value in Redis", func(t *testing.T) {
+		server := servers.DedicatedRedis(t)
+		client := redis.NewClient(&redis.Options{Addr: server.Addr})
+		defer client.Close()
+		n := newNode(t, policies...)
+		log, err := redislog.Open(server.URL, redislog.Options{Timeout: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { log.Close() })
+		n.Gate = New(Options{View: n, Log: log, Local: memlog.New(memlog.Options{}), Deadline: time.Minute})
+		n.report(t, "ip:203.0.113.7", "login_failed")
+		names, err := client.Keys(t.Context(), "*:2.0:ip:203.0.113.7").Result()
+		if err != nil || len(names) != 1 {
+			t.Fatal(names, err)
+		}
+		if err := client.Set(t.Context(), names[0], "something else", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		decides(t, n, foreign)
+	})
 }
 
 func TestShadowPolicyThatDeniesInAnOutageWouldRefuse(t *testing.T) {
