@@ -203,7 +203,11 @@ func (d *Decision) checkAskable() error {
 	if !limits(d.Policy) || d.Policy.IsReported() {
 		return nil
 	}
-	if largest := d.Policy.LargestCost(); d.Check.Cost > largest && !d.Check.ChargeAlways {
+	switch largest := d.Policy.LargestCost(); {
+	case d.Check.Cost <= largest || d.Check.ChargeAlways:
+	case d.OwnLimit != nil:
+		return fault.Field("cost", "%d cannot be allowed while the key has a limit of its own: the most that this allows is %d", d.Check.Cost, largest)
+	default:
 		return fault.Field("cost", "%d can never be allowed: the smallest limit of policy %s is %d", d.Check.Cost, d.Policy.Name, largest)
 	}
 	if d.Check.MaxWait > 0 && d.Policy.Rules.Distinct() != "" {

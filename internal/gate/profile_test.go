@@ -2,6 +2,7 @@ package gate
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -213,4 +214,17 @@ func TestNobodyWaitsForAnOwnLimitThatHasEnded(t *testing.T) {
 			t.Errorf("at its end: %s until %s", d.Outcome, d.RetryAt)
 		}
 	}, policy(t, 1, "default", "*", "100/h"))
+}
+
+// A message about the policy would send its reader to rules that allow the cost.
+func TestCostAboveAnOwnLimitNamesThatLimit(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "9/m"))
+	n.put(t, &profiles.Profile{Key: "user:x", Limit: &profiles.Limit{Rules: stack(t, "2/h", "5/d"), Reason: "slow down"}})
+	_, err := n.Check(t.Context(), Check{Key: key(t, "user:x"), Cost: 4})
+	if fieldOf(err) != "cost" || !strings.Contains(err.Error(), "limit of its own") || !strings.Contains(err.Error(), "is 2") || strings.Contains(err.Error(), "default") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := n.Check(t.Context(), Check{Key: key(t, "user:y"), Cost: 10}); fieldOf(err) != "cost" || !strings.Contains(err.Error(), "policy default is 9") {
+		t.Errorf("without a limit of its own: got %v", err)
+	}
 }
