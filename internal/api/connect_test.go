@@ -31,6 +31,10 @@ func TestConnectReturnsGuideAndToken(t *testing.T) {
 	if !strings.Contains(config, `X-Stint-Token "`+made.Token.Secret+`"`) || !strings.Contains(config, "forward_auth 127.0.0.1:8080") {
 		t.Errorf("got the configuration %s, want the token and the address in it", config)
 	}
+	// Any client can send this header: what asks the node where would be its choice.
+	if a := n.must(n.as(identity.Read, http.MethodGet, path, "", "X-Forwarded-Host: other.example"), http.StatusOK); strings.Contains(a.body, "other.example") {
+		t.Errorf("the guide has the host of X-Forwarded-Host: %s", a.body)
+	}
 	for _, wrong := range []string{"/nothing", "/README", "/caddy.md"} {
 		n.wantProblem(n.as(identity.Admin, http.MethodGet, wire.PathConnect+wrong, ""), http.StatusNotFound, "")
 		n.wantProblem(n.as(identity.Admin, http.MethodPost, wire.PathConnect+wrong+"/token", ""), http.StatusNotFound, "")

@@ -29,6 +29,7 @@ func (s *Server) newApp(name string, immutable bool) *fiber.App {
 		DisableStartupMessage:        true,
 		CaseSensitive:                true,
 		StrictRouting:                true,
+		EnableTrustedProxyCheck:      true, // no proxy is trusted by fiber: Hostname ignores X-Forwarded-Host
 		Immutable:                    immutable,
 		BodyLimit:                    MaxBody,
 		StreamRequestBody:            true,
