@@ -78,6 +78,9 @@ func TestBulkBlockOfMatchingKeysIsUndoneAsOne(t *testing.T) {
 	if got := n.countBlocks(t); got != before {
 		t.Errorf("%d blocks are active after the undo, want %d", got, before)
 	}
+	form.Set("on_conflict", "replace") // which nothing undoes
+	done = olu.post("/bulk/add", form).is(http.StatusSeeOther).header.Get("Location")
+	olu.get(done).is(http.StatusOK).holds("60 created, 0 extended, 1 replaced").lacks(`action="/audit/undo"`)
 }
 
 func TestBulkBlockOfMatchingKeysRejectsInvalidForms(t *testing.T) {

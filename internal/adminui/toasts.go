@@ -178,7 +178,7 @@ func (t *toasts) ofImport(ctx context.Context, id string) (*site.Toast, error) {
 		return nil, err
 	}
 	toast := &site.Toast{Text: "Blocked all that matched. " + record.Summary}
-	if t.canUndo {
+	if t.canUndo && !isFinalImport(record) {
 		toast.Undo, toast.Fields = "/audit/undo", site.HiddenFields("id", id)
 	}
 	return toast, nil
