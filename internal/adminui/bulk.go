@@ -138,6 +138,9 @@ func (h *bulkHandler) addBulk(c *httpserver.Call) error {
 		}
 		return h.askBulk(c, site.StatusInvalidForm, page, patterns)
 	}
+	if known, ids := doneWithout(s, added); known != "" {
+		return h.ReturnTo(c, page.Back, known, ids)
+	}
 	var ids []string
 	for _, one := range added {
 		if one.Outcome == blocks.Created { // undo must not end an entry that existed before
@@ -145,6 +148,28 @@ func (h *bulkHandler) addBulk(c *httpserver.Call) error {
 		}
 	}
 	return h.ReturnTo(c, page.Back, done, ids)
+}
+
+// doneWithout returns the toast, and the ids in it, of adding entries of which each pattern had an
+// active one, "" if one was created.
+func doneWithout(s *kindTexts, added []admin.Added) (done string, ids []string) {
+	is := func(outcome blocks.Outcome) bool {
+		return slices.ContainsFunc(added, func(a admin.Added) bool { return a.Outcome == outcome })
+	}
+	switch {
+	case is(blocks.Created):
+		return "", nil
+	case len(added) == 1 && is(blocks.Extended) && s.Blocks:
+		return "extended", []string{added[0].Entry.ID}
+	case is(blocks.Extended) || is(blocks.Replaced):
+		done = "renewed"
+	default:
+		done = "unchanged"
+	}
+	if !s.Blocks {
+		done += "-exempt"
+	}
+	return done, nil
 }
 
 func (h *bulkHandler) askBulk(c *httpserver.Call, status int, page *bulkPage, patterns []keys.Pattern) error {

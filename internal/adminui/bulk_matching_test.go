@@ -170,3 +170,21 @@ func TestUndoOfBulkBlockKeepsEarlierBlocks(t *testing.T) {
 		t.Errorf("ended %q, left %+v, want only the earlier block", undone, left)
 	}
 }
+
+// Blocking or exempting keys that are blocked or exempt already says what became of it.
+func TestBulkWithoutNewEntriesSaysWhatIsDone(t *testing.T) {
+	n := newNode(t)
+	olu := n.as(t, "olu")
+	add := func(what, length, conflict string, keys ...string) *answer {
+		form := url.Values{"what": {what}, "key": keys, "for": {length}, "on_conflict": {conflict}, "back": {"/offenders"}}
+		return olu.get(olu.post("/bulk/add", form).is(http.StatusSeeOther).header.Get("Location")).is(http.StatusOK).holds("data-toast")
+	}
+	add("", "1h", "", "ip:192.0.2.8", "ip:192.0.2.9").holds("Blocked 2 keys")
+	add("", "1h", "keep", "ip:192.0.2.8", "ip:192.0.2.9").holds("Nothing was changed: each of them has a block of its own.")
+	add("", "24h", "extend", "ip:192.0.2.8").holds("Extended the block of").holds(`action="/audit/undo"`)
+	add("", "7d", "extend", "ip:192.0.2.8", "ip:192.0.2.9").holds("Each of them was blocked already; such blocks are extended or replaced.")
+	add("", "7d", "extend", "ip:192.0.2.7", "ip:192.0.2.9").holds("Blocked <bdi").lacks("extended or replaced")
+	add("exempt", "1h", "", "ip:192.0.2.8").holds("Exempted <bdi")
+	add("exempt", "1h", "keep", "ip:192.0.2.8").holds("Nothing was changed: each of them has an exemption of its own.")
+	add("exempt", "1h", "replace", "ip:192.0.2.8").holds("Each of them was exempt already; such exemptions are extended or replaced.")
+}
