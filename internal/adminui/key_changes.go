@@ -20,7 +20,11 @@ func (h *keyHandler) resetKey(c *httpserver.Call) error {
 	if _, err := h.keys.Reset(c.Context(), by, values.Get("key"), policy); err != nil {
 		return h.askAgain(c, values.Get("key"), policy, err)
 	}
-	return h.ReturnTo(c, values.Get("back"), "reset", nil)
+	done := "reset"
+	if policy != "" {
+		done = "reset-policy"
+	}
+	return h.ReturnTo(c, values.Get("back"), done, nil)
 }
 
 // askAgain shows the page of a key with the form for resetting it if err concerns the policy,

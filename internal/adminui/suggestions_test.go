@@ -157,7 +157,12 @@ func TestUnknownPolicyIsAnErrorOfItsField(t *testing.T) {
 	olu.post("/key/reset", typed).is(http.StatusUnprocessableEntity).holds(message).holds(`value="defalt"`).holds("Reset the counters of this key?")
 	olu.post("/key/reset?key=token%3Aa&last=24h", typed).is(http.StatusUnprocessableEntity).holds(`href="/key?key=token%3Aa&amp;last=24h"`)
 	typed.Set("policy", "default")
-	olu.post("/key/reset", typed).is(http.StatusSeeOther)
+	done := func() *answer {
+		return olu.get(olu.post("/key/reset", typed).is(http.StatusSeeOther).header.Get("Location"))
+	}
+	done().holds("Counts reset under one policy.").lacks("All limits start from zero")
+	typed.Set("policy", "")
+	done().holds("Counts reset. All limits start from zero.")
 }
 
 // scripting switches scripts of pages on or off.

@@ -26,6 +26,7 @@ var toastTexts = map[string]struct {
 	"unblocked":        {"Ended the block of", "Ended the blocks of", "/bulk/restore", false},
 	"unexempted":       {"Ended the exemption of", "Ended the exemptions of", "/bulk/restore", true},
 	"reset":            {"Counts reset. All limits start from zero.", "", "", false},
+	"reset-policy":     {"Counts reset under one policy. Its limits start from zero.", "", "", false},
 	"noted":            {"The note is saved.", "", "", false},
 	"profiled":         {"Saved.", "", "/audit/undo", false},
 	"unprofiled":       {"The plan, the labels and the note are removed.", "", "/audit/undo", false},
