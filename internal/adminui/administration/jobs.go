@@ -5,6 +5,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/adminui/site"
+	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 )
@@ -55,8 +56,11 @@ func (h *jobsHandler) showJobs(c *httpserver.Call) error {
 	if q.Get("done") != "" && len(page.Runs) > 0 && operations.WasRequested(page.Runs[0]) {
 		last := page.Runs[0]
 		page.Toast = &site.Toast{Text: "The job " + last.Job + " has run: " + last.Result + "."}
-		if last.Err != "" {
+		switch {
+		case last.Err != "":
 			page.Toast.Text = "The job " + last.Job + " failed; its row shows the error."
+		case last.Finished.IsZero():
+			page.Toast.Text = "The job " + last.Job + " is running. Load the page again later for its result."
 		}
 	}
 	return h.Render(c, http.StatusOK, "jobs", page)
@@ -68,8 +72,12 @@ func (h *jobsHandler) runJob(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	if _, err := h.jobs.Run(site.CallerOf(c), name); err != nil {
+	run, err := h.jobs.Run(site.CallerOf(c), name)
+	if err != nil {
 		return err
+	}
+	if run == nil { // the database has not responded yet
+		return fault.New(fault.Unavailable, "The job has not begun yet; the list of its runs shows when it has.")
 	}
 	return h.Redirect(c, "/jobs?done=run&job="+name)
 }
