@@ -71,6 +71,44 @@ func TestNodeWithAWrongClockRunsNoJobs(t *testing.T) {
 	})
 }
 
+// A report of a day was written before the day was over, if the clock of one node was ahead, and no
+// other node wrote it again.
+func TestRunWaitsForTheClockOfTheDatabase(t *testing.T) {
+	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
+		began := time.Now()
+		now := func() time.Time { return at("2026-11-20T00:59:59Z").Add(time.Since(began)) }
+		theirs := func(context.Context) (time.Time, error) { return now().Add(-2 * time.Second), nil }
+		if _, err := store.Jobs.BeginRun(t.Context(), jobs.Run{Job: "daily", Due: at("2026-11-19T01:00:00Z"), Started: now()}); err != nil {
+			t.Fatal(err)
+		}
+		runs := make(chan time.Time, 9)
+		r, err := jobs.New(jobs.Options{Store: store.Jobs, Node: "a", Now: now, DatabaseNow: theirs, Log: slog.New(slog.DiscardHandler)},
+			jobs.Job{Name: "daily", Schedule: "0 1 * * *", MakeUp: true, Run: func(ctx context.Context, due time.Time) (string, error) {
+				if due.Equal(at("2026-11-20T01:00:00Z")) {
+					is, _ := theirs(ctx)
+					runs <- is
+				}
+				return "done", nil
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { r.Run(ctx); close(done) }()
+		select {
+		case is := <-runs:
+			if is.Before(at("2026-11-20T01:00:00Z")) {
+				t.Errorf("the job ran while it was %s for the database", is)
+			}
+		case <-time.After(30 * time.Second):
+			t.Error("the job did not run")
+		}
+		cancel()
+		<-done
+	})
+}
+
 // lines sends what is written, a line at a time.
 type lines chan string
 

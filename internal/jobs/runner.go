@@ -249,8 +249,13 @@ func (r *Runner) lastRun(ctx context.Context, job string) (*Run, error) {
 // run runs a job once. If another run has its lease, or was already made for this due time,
 // even if it failed, it returns nil, nil. q is nil for a scheduled run.
 func (r *Runner) run(ctx context.Context, j Job, due time.Time, q *Request) (*Run, error) {
-	if err := r.checkClock(ctx); err != nil {
+	if _, err := r.checkClock(ctx); err != nil {
 		return nil, err
+	}
+	if q == nil && j.MakeUp && !j.PerNode {
+		if err := r.awaitDatabase(ctx, due); err != nil {
+			return nil, err
+		}
 	}
 	now := r.o.Now()
 	l := r.newLease(j)
