@@ -22,6 +22,11 @@ RETURNING holder`
 // holder could request at now: a node whose clock was ahead took it, and if that node was
 // killed, nobody else could take the lease until then.
 func takeLease(ctx context.Context, d *db.DB, name, holder string, now, until time.Time) (held bool, err error) {
+	by, err := ahead(ctx, d)
+	if err != nil {
+		return false, err
+	}
+	now, until = now.Add(by), until.Add(by)
 	err = d.Write(ctx, func(t *db.Tx) error {
 		var who string
 		latest := until.Add(jobs.MaxClockSkew)

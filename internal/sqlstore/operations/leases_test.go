@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/jobs"
+	"github.com/stint-dev/stint/internal/sqlstore"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -37,4 +38,37 @@ func TestLeaseFromFastClockIsTakenOver(t *testing.T) {
 			t.Errorf("a channel's lease from a clock an hour ahead: got %v, %v, want it taken over", held, err)
 		}
 	})
+}
+
+// Nodes whose clocks differ took leases from each other, and ran one job at once.
+func TestLeasesAreBoundByTheClockOfTheDatabase(t *testing.T) {
+	f := storetest.OpenPostgres(t)
+	for _, apart := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {
+		skewed := func() time.Time { return time.Now().Add(apart) }
+		right, err := sqlstore.Open(t.Context(), f.URL, sqlstore.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer right.Close()
+		wrong, err := sqlstore.Open(t.Context(), f.URL, sqlstore.Options{Now: skewed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer wrong.Close()
+		take := func(of *sqlstore.Store, name, holder string, now time.Time) bool {
+			t.Helper()
+			held, err := of.Jobs.AcquireLease(t.Context(), name, holder, now, now.Add(jobs.LeaseTime))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return held
+		}
+		first, second := "first"+apart.String(), "second"+apart.String()
+		if !take(right, first, "right", time.Now()) || take(wrong, first, "wrong", skewed()) || !take(right, first, "right", time.Now()) {
+			t.Errorf("a node whose clock is %s ahead took the lease of another", apart)
+		}
+		if !take(wrong, second, "wrong", skewed()) || take(right, second, "right", time.Now()) || !take(wrong, second, "wrong", skewed()) {
+			t.Errorf("the lease of a node whose clock is %s ahead was taken", apart)
+		}
+	}
 }

@@ -33,11 +33,11 @@ type Nodes struct{ db *db.DB }
 // NewNodes returns the store of the nodes on a database.
 func NewNodes(d *db.DB) *Nodes { return &Nodes{d} }
 
-// ahead returns by how much the clock of the database is ahead of this node's. All stored times
-// are by the clock of the database: nodes whose clocks differ must agree on who is running.
-func (s *Nodes) ahead(ctx context.Context) (time.Duration, error) {
-	now, err := s.db.Now(ctx)
-	return now.Sub(s.db.LocalNow()), err
+// ahead returns by how much the clock of a database is ahead of this node's. The times of nodes and
+// of leases are stored by the clock of the database: nodes whose clocks differ must agree on them.
+func ahead(ctx context.Context, d *db.DB) (time.Duration, error) {
+	now, err := d.Now(ctx)
+	return now.Sub(d.LocalNow()), err
 }
 
 // shift shifts a time, unless it is zero.
@@ -55,11 +55,11 @@ func shiftTimes(n nodes.Node, by time.Duration) nodes.Node {
 
 // PutNode stores what a node reports about itself.
 func (s *Nodes) PutNode(ctx context.Context, n nodes.Node) error {
-	ahead, err := s.ahead(ctx)
+	by, err := ahead(ctx, s.db)
 	if err != nil {
 		return err
 	}
-	n = shiftTimes(n, ahead)
+	n = shiftTimes(n, by)
 	return s.db.Write(ctx, func(t *db.Tx) error {
 		degraded := 0
 		if n.Degraded {
@@ -73,16 +73,16 @@ func (s *Nodes) PutNode(ctx context.Context, n nodes.Node) error {
 
 // Nodes returns the nodes seen since an instant, by name and id.
 func (s *Nodes) Nodes(ctx context.Context, since time.Time) (all []nodes.Node, err error) {
-	ahead, err := s.ahead(ctx)
+	by, err := ahead(ctx, s.db)
 	if err != nil {
 		return nil, err
 	}
 	err = s.db.View(ctx, func(t *db.Tx) error {
-		all, err = db.Each(t, scanNode, selectNodes, db.ToMS(shift(since, ahead)))
+		all, err = db.Each(t, scanNode, selectNodes, db.ToMS(shift(since, by)))
 		return err
 	})
 	for i := range all {
-		all[i] = shiftTimes(all[i], -ahead)
+		all[i] = shiftTimes(all[i], -by)
 	}
 	return all, err
 }
@@ -111,9 +111,9 @@ func (s *Nodes) DeleteNode(ctx context.Context, id string) error {
 
 // DeleteNodes deletes the nodes not seen since an instant.
 func (s *Nodes) DeleteNodes(ctx context.Context, before time.Time) (int, error) {
-	ahead, err := s.ahead(ctx)
+	by, err := ahead(ctx, s.db)
 	if err != nil {
 		return 0, err
 	}
-	return deleteBefore(ctx, s.db, deleteNodes, shift(before, ahead))
+	return deleteBefore(ctx, s.db, deleteNodes, shift(before, by))
 }
