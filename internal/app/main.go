@@ -77,6 +77,10 @@ func run(p Process) error {
 	}
 	limitHeap(p.Environ)
 	node, err := New(ctx, settings, p.Out, p.Logs)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		p.complain("ended by a signal before it had started")
+		return nil
+	}
 	if err != nil {
 		return err
 	}
