@@ -3,6 +3,7 @@ package sqlstore_test
 import (
 	"context"
 	"database/sql"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -41,5 +42,33 @@ func TestPrepareRejectsPoolerInTransactionMode(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.Close()
+	}
+}
+
+// initdb without a locale makes databases in SQL_ASCII.
+func TestPrepareAcceptsEncodingsThatKeepEveryText(t *testing.T) {
+	server := servers.DedicatedPostgres(t)
+	admin, err := sql.Open("pgx", server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	for encoding, want := range map[string]string{"UTF8": "", "SQL_ASCII": "", "LATIN1": "in LATIN1, which lacks most letters"} {
+		name := "in_" + strings.ToLower(encoding)
+		if _, err := admin.ExecContext(t.Context(), "CREATE DATABASE "+name+" ENCODING '"+encoding+"' LOCALE 'C' TEMPLATE template0"); err != nil {
+			t.Fatal(err)
+		}
+		u, err := url.Parse(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.Path = name
+		s, err := sqlstore.Open(t.Context(), u.String(), sqlstore.Options{})
+		if err == nil {
+			s.Close()
+		}
+		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n")) {
+			t.Errorf("%s: got %v, want %q", encoding, err, want)
+		}
 	}
 }

@@ -75,7 +75,7 @@ func postgresConfig(target string) (*pgx.ConnConfig, error) {
 		f.SetMaxBodyLen(maxMessage)
 		return f
 	}
-	for name, value := range map[string]string{"application_name": "stint", "standard_conforming_strings": "on"} {
+	for name, value := range startParameters {
 		if config.RuntimeParams[name] == "" {
 			config.RuntimeParams[name] = value
 		}
@@ -92,6 +92,10 @@ func hostsOf(config *pgx.ConnConfig) []string {
 	slices.Sort(hosts)
 	return slices.Compact(hosts)
 }
+
+// startParameters are sent at the start of each connection, unless the URL has them. pgbouncer takes
+// them. Without client_encoding a session has that of the database.
+var startParameters = map[string]string{"application_name": "stint", "client_encoding": "UTF8", "standard_conforming_strings": "on"}
 
 // sessionSettings are set on each new connection, unless the URL sets them.
 var sessionSettings = []struct{ name, value string }{
@@ -224,6 +228,26 @@ func AsFirstStart(ctx context.Context, s *DB, do func() error) error {
 	return do()
 }
 
+// checkEncoding refuses a database that cannot store every text: counts of keys that others choose
+// would be dropped. A URL with client_encoding accepts that.
+func checkEncoding(ctx context.Context, db *sql.DB, target string) error {
+	chosen, err := pgx.ParseConfig(target)
+	if err != nil {
+		return errors.New("the database URL is not one of Postgres")
+	}
+	if chosen.RuntimeParams["client_encoding"] != "" {
+		return nil
+	}
+	var encoding string
+	if err := db.QueryRowContext(ctx, "SELECT current_setting('server_encoding')").Scan(&encoding); err != nil {
+		return fmt.Errorf("read the encoding: %w", err)
+	}
+	if encoding != "UTF8" && encoding != "SQL_ASCII" {
+		return fmt.Errorf("it stores texts in %s, which lacks most letters; create the database with ENCODING 'UTF8' TEMPLATE template0", encoding)
+	}
+	return nil
+}
+
 func postgresMigrator(target string) (*migrator, error) {
 	db, _, err := openPostgres(target)
 	if err != nil {
@@ -234,8 +258,13 @@ func postgresMigrator(target string) (*migrator, error) {
 		driver: func() (database.Driver, error) {
 			return migratepgx.WithInstance(db, &migratepgx.Config{})
 		},
-		lock:  func(ctx context.Context) (func(), error) { return advisoryLock(ctx, db) },
-		check: func(ctx context.Context) error { return checkSessions(ctx, db) },
+		lock: func(ctx context.Context) (func(), error) { return advisoryLock(ctx, db) },
+		check: func(ctx context.Context) error {
+			if err := checkEncoding(ctx, db, target); err != nil {
+				return err
+			}
+			return checkSessions(ctx, db)
+		},
 	}, nil
 }
 
