@@ -94,6 +94,9 @@ func newTransport() *http.Transport {
 		// idle connection and no call runs into its end.
 		IdleConnTimeout:     60 * time.Second,
 		TLSHandshakeTimeout: 5 * time.Second,
+		// One connection of HTTP/2 carries all calls: one that is dead, but was not closed, must
+		// not fail all of them until the kernel gives it up.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 5 * time.Second},
 	}
 }
 
