@@ -231,6 +231,18 @@ func TestGatewayFollowsOnFailure(t *testing.T) {
 	}
 }
 
+// nginx understands no refusal but 403, and shows it as what it is.
+func TestMinimalNginxConfigurationPassesOnA503(t *testing.T) {
+	redis := servers.DedicatedRedis(t)
+	s := start(t, gateways[0], 0, "--redis-url", redis.URL, "--database-url", servers.Postgres(t).URL)
+	s.remove("site")
+	s.put("site", `{"match":["ip:*"],"rules":["3/1d"],"on_failure":"deny"}`)
+	s.expect("before", s.get("/"), http.StatusOK)
+	redis.Stop()
+	t.Cleanup(redis.Continue)
+	s.expect("while Redis is stopped", s.get("/"), http.StatusServiceUnavailable)
+}
+
 func TestGatewayAllowsExactlyTheLimit(t *testing.T) {
 	for _, g := range underTest() {
 		t.Run(g.name, func(t *testing.T) {
