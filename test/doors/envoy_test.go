@@ -363,6 +363,15 @@ func TestEnvoyRateLimitServiceInJSON(t *testing.T) {
 	if code, body := post(ask); code != 429 || !strings.Contains(body, "OVER_LIMIT") {
 		t.Errorf("a limited request: got %d %s", code, body)
 	}
+	// A page of another site may send any text to this machine from a visitor's browser, which names the site.
+	page, err := exec.Command("curl", "-s", "-H", "Origin: https://attacker.example", "-H", "Content-Type: text/plain", "--data-binary",
+		strings.Replace(ask, "json", "of-a-page", 1), e.node.Check+"/json").Output()
+	if err != nil || !strings.Contains(string(page), "Origin") {
+		t.Errorf("a request of a web page: got %v %s", err, page)
+	}
+	if code, body := post(strings.Replace(ask, "json", "of-a-page", 1)); code != 200 {
+		t.Errorf("the request of a web page was charged: got %d %s", code, body)
+	}
 	for _, bad := range []string{``, `[]`, `{`, `{"domain":""}`, `{"domain":"site","descriptors":[{}]}`, strings.Repeat(`[`, 5000)} {
 		if code, body := post(bad); code != 400 {
 			t.Errorf("%.20q: got %d %s, want 400", bad, code, body)

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/gofiber/fiber/v2"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/stint-dev/stint/internal/fault"
@@ -25,8 +26,12 @@ func (s *Server) Routes() []httpserver.Route {
 }
 
 // handleJSON answers ShouldRateLimit in JSON, with any Content-Type: 200, 429 if the request is
-// over a limit, 400 if it is invalid.
+// over a limit, 400 if it is invalid or comes from a web page.
 func (s *Server) handleJSON(c *httpserver.Call) error {
+	// A browser sends a page's request without asking first if its Content-Type may be any.
+	if c.Get(fiber.HeaderOrigin) != "" {
+		return fault.New(fault.Malformed, "Requests of web pages are not answered here: leave out the header Origin.")
+	}
 	body, err := c.ReadBody(maxMessage)
 	if err != nil {
 		return err
