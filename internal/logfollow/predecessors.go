@@ -95,13 +95,13 @@ func (p *predecessor) open(id string, offset int64) (*tail, error) {
 }
 
 // openSaved opens a saved file that was rotated, where it was left, and returns when it
-// was modified. It returns nil if there is no such file.
-func (l *rotatedLog) openSaved(saved *fileState, tries int) (*tail, time.Time, error) {
+// was modified. It returns nil if there is no such file. others are all files that are known.
+func (l *rotatedLog) openSaved(saved *fileState, others []fileState, tries int) (*tail, time.Time, error) {
 	for try := range tries {
 		if try > 0 {
 			time.Sleep(100 * time.Millisecond) // it may be between two names
 		}
-		found := locate(saved, predecessorsOf(l.path))
+		found := locate(saved, others, predecessorsOf(l.path))
 		if found == nil {
 			continue
 		}
@@ -161,8 +161,9 @@ func readPredecessor(path string) (predecessor, error) {
 }
 
 // locate returns the path of a saved file among the predecessors: the file itself, or a
-// copy of it.
-func locate(saved *fileState, among []predecessor) *predecessor {
+// copy of it. A file that held nothing is not recognised by its beginning: one that begins as
+// another known file has only its inode.
+func locate(saved *fileState, others []fileState, among []predecessor) *predecessor {
 	var found *predecessor
 	for i := range among {
 		p := &among[i]
@@ -170,6 +171,9 @@ func locate(saved *fileState, among []predecessor) *predecessor {
 			continue
 		}
 		isSame := !p.isCompressed && p.identity == identity{saved.Device, saved.Inode}
+		if isSame && saved.HeadLength == 0 && slices.ContainsFunc(others, func(f fileState) bool { return f.HeadLength > 0 && f.begins(p.head) }) {
+			continue
+		}
 		switch {
 		case isSame:
 			return p

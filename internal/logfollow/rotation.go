@@ -100,7 +100,7 @@ func (l *rotatedLog) resume(saved *logState, savedAt time.Time) error {
 				return err
 			}
 		}
-		t, modified, err := l.openSaved(file, 10)
+		t, modified, err := l.openSaved(file, slices.Concat(saved.Files, saved.Finished), 10)
 		if err != nil {
 			return err
 		}
@@ -167,7 +167,7 @@ func (l *rotatedLog) resumeCurrent(file *fileState) (bool, error) {
 	}
 	isSame := t.identity == identity{file.Device, file.Inode}
 	// A file that was moved to another disk begins as it did, and nothing else does.
-	isMoved := !isSame && file.HeadLength > 0 && locate(file, predecessorsOf(l.path)) == nil
+	isMoved := !isSame && file.HeadLength > 0 && locate(file, nil, predecessorsOf(l.path)) == nil
 	if t.unpacked != nil || size < file.Offset || !file.begins(t.head) || !isSame && !isMoved {
 		t.close()
 		return false, nil
@@ -297,7 +297,7 @@ func (l *rotatedLog) restart() error {
 	l.logf("%q was truncated after byte %d: reading it from its beginning.", l.path, t.offset)
 	saved := l.save(t)
 	after := l.lookedAt.Add(-clockGrain)
-	rest, modified, err := l.openSaved(&saved, 3)
+	rest, modified, err := l.openSaved(&saved, l.finished, 3)
 	if err != nil {
 		l.logf("%v: the lines of the copy are not read.", err)
 	} else if rest != nil {

@@ -2,6 +2,7 @@ package logfollow_test
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -79,4 +80,28 @@ func TestFileThatWasOnlyAHeaderIsNoOlderFile(t *testing.T) {
 	s.follow()
 	s.awaitCharges()
 	s.write7Rows()
+}
+
+// The inode of an empty file that was deleted may be that of a copy of the log later.
+func TestCopyWithTheInodeOfAnEmptyFileIsReadOnce(t *testing.T) {
+	s := newSite(t)
+	s.follow()
+	s.rename(s.path, s.path+".1")
+	s.write(20)
+	s.awaitCharges()
+	if err := s.leave(); err != nil {
+		t.Fatal(err)
+	}
+	s.write(5)
+	text, err := os.ReadFile(s.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.append(s.path+".1", string(text))
+	s.truncate(s.path)
+	s.write(5)
+	s.follow()
+	s.awaitCharges()
+	s.write(7)
+	s.awaitCharges()
 }
