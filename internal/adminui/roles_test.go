@@ -194,6 +194,13 @@ func TestUsersPageRoleChangeEndsSessions(t *testing.T) {
 	n.visitor(t).post("/login", url.Values{"name": {"olu"}, "password": {password}}).is(http.StatusUnprocessableEntity)
 	maria.post("/users/"+id+"/password", url.Values{"password": {"short"}}).is(http.StatusUnprocessableEntity).holds("too short")
 	maria.post("/users/"+n.userID(t, "maria")+"/role", url.Values{"role": {"viewer"}}).is(http.StatusConflict)
+	vic := n.as(t, "vic") // the message must not say that a session was ended that goes on
+	same := maria.post("/users/"+n.userID(t, "vic")+"/role", url.Values{"role": {"viewer"}}).is(http.StatusSeeOther).header.Get("Location")
+	maria.get(same).is(http.StatusOK).holds("Nothing was changed").lacks("sessions are ended")
+	vic.get("/").is(http.StatusOK)
+	other := maria.post("/users/"+n.userID(t, "vic")+"/role", url.Values{"role": {"operator"}}).is(http.StatusSeeOther).header.Get("Location")
+	maria.get(other).is(http.StatusOK).holds("The role is changed, and their sessions are ended.")
+	vic.get("/").is(http.StatusSeeOther)
 	maria.post("/users", url.Values{"name": {"new user"}, "role": {"viewer"}, "password": {password}}).is(http.StatusUnprocessableEntity)
 	maria.post("/users", url.Values{"name": {"new"}, "role": {"viewer"}, "password": {password}}).is(http.StatusSeeOther)
 	n.as(t, "new")

@@ -64,6 +64,7 @@ var userToasts = map[string]string{
 	"added": "The user can log in now.", "role": "The role is changed, and their sessions are ended.",
 	"password": "The password is changed, and their sessions are ended.", "disabled": "The user is disabled and logged out.",
 	"enabled": "The user can log in again.", "deleted": "The user is deleted.",
+	"same": "Nothing was changed: that is the user’s role or state already. Their sessions go on.",
 	"totp": "Two-factor authentication is reset, and their sessions are ended.",
 }
 
@@ -189,28 +190,36 @@ func (h *usersHandler) disable(disabled bool) httpserver.Handler {
 	}
 }
 
-// updateUser changes a user, which ends their sessions.
+// updateUser changes a user, which ends their sessions. If nothing differs, it ends none.
 func (h *usersHandler) updateUser(c *httpserver.Call, done string, change identities.UpdateUser) error {
-	return h.withUser(c, done, func(ctx context.Context, id string) error {
-		_, err := h.users.Update(ctx, site.CallerOf(c), id, change)
-		return err
+	return h.withUser(c, func(ctx context.Context, id string) (string, error) {
+		before, err := h.users.ByID(ctx, id)
+		if err != nil {
+			return "", err
+		}
+		after, err := h.users.Update(ctx, site.CallerOf(c), id, change)
+		if err == nil && after.Revision == before.Revision {
+			return "same", nil
+		}
+		return done, err
 	})
 }
 
 func (h *usersHandler) resetTOTP(c *httpserver.Call) error {
-	return h.withUser(c, "totp", func(ctx context.Context, id string) error {
+	return h.withUser(c, func(ctx context.Context, id string) (string, error) {
 		_, err := h.users.ResetTOTP(ctx, site.CallerOf(c), id)
-		return err
+		return "totp", err
 	})
 }
 
 func (h *usersHandler) deleteUser(c *httpserver.Call) error {
-	return h.withUser(c, "deleted", func(ctx context.Context, id string) error {
-		return h.users.Delete(ctx, site.CallerOf(c), id)
+	return h.withUser(c, func(ctx context.Context, id string) (string, error) {
+		return "deleted", h.users.Delete(ctx, site.CallerOf(c), id)
 	})
 }
 
-func (h *usersHandler) withUser(c *httpserver.Call, done string, do func(context.Context, string) error) error {
+// withUser changes the user of a request. do returns the toast.
+func (h *usersHandler) withUser(c *httpserver.Call, do func(context.Context, string) (done string, err error)) error {
 	id, err := site.PathParam(c, "id")
 	if err != nil {
 		return err
@@ -219,7 +228,8 @@ func (h *usersHandler) withUser(c *httpserver.Call, done string, do func(context
 	if err != nil {
 		return err
 	}
-	if err := do(c.Context(), id); err != nil {
+	done, err := do(c.Context(), id)
+	if err != nil {
 		return err
 	}
 	return h.done(c, list, done)
