@@ -69,12 +69,16 @@ func (h *entriesHandler) updateEntry(c *httpserver.Call, s *kindTexts) error {
 		expiry, err = site.ExpiryOf(e.For, e.Until, from)
 		update.Expiry = &expiry
 	}
+	what := "changed"
 	if err == nil {
-		_, err = h.entries.Update(c.Context(), site.CallerOf(c), s.Kind, id, update)
+		var after *blocks.Entry
+		if after, err = h.entries.Update(c.Context(), site.CallerOf(c), s.Kind, id, update); err == nil && after.Revision == before.Revision {
+			what = "same"
+		}
 	}
 	switch text, _, asks := site.NeededConfirmation(err); {
 	case err == nil:
-		return h.done(c, s, values.Get("back"), "changed", id)
+		return h.done(c, s, values.Get("back"), what, id)
 	case asks:
 		e.Ask = text
 	case fault.Is(err, fault.Outdated):
@@ -192,6 +196,8 @@ func (h *entriesHandler) entriesToast(ctx context.Context, page *site.Frame, s *
 		if t.Undo, t.Fields, err = h.toasts.undoChange(ctx, page, string(s.Kind), first.ID, "update"); err != nil {
 			return nil, err
 		}
+	case "same":
+		t.Text = "Nothing was changed in the " + s.Noun + " of"
 	case "restored":
 		t.Text = "Restored the " + s.Noun + " of"
 	case "ended":

@@ -129,3 +129,15 @@ func TestAuditExportAppliesFilters(t *testing.T) {
 		t.Errorf("got %+v, %v from %s", entries, err, got.body)
 	}
 }
+
+func TestEntrySavedAsItIsSaysThatNothingChanged(t *testing.T) {
+	n := newNode(t)
+	olu := n.as(t, "olu")
+	b := n.block(t, "token:a", "scraping", "jo", blocks.Manual, 0)
+	save := func(reason string) *answer {
+		form := url.Values{"reason": {reason}, "for": {"good"}, "revision": {strconv.FormatInt(n.activeBlocks(t)[0].Revision, 10)}}
+		return olu.get(olu.post("/blocks/"+b.ID, form).is(http.StatusSeeOther).header.Get("Location")).is(http.StatusOK)
+	}
+	save("scrapers").holds("Changed the block of").holds(`action="/audit/undo"`)
+	save("scrapers").holds("Nothing was changed in the block of").lacks(`action="/audit/undo"`)
+}
