@@ -223,9 +223,9 @@ func (h *bulkHandler) restoreBulk(c *httpserver.Call) error {
 	if _, err := h.entries.Restore(c.Context(), site.CallerOf(c), s.Kind, "", ids...); err != nil {
 		return askRestore(h.Site, c, h.entries, s, ids, err)
 	}
-	done := "blocked"
+	done := "restored"
 	if !s.Blocks {
-		done = "exempted"
+		done += "-exempt"
 	}
 	return h.ReturnTo(c, values.Get("back"), done, ids)
 }

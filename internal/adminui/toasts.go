@@ -25,6 +25,8 @@ var toastTexts = map[string]struct {
 	"exempted":         {"Exempted", "Exempted", "/bulk/end", true},
 	"unblocked":        {"Ended the block of", "Ended the blocks of", "/bulk/restore", false},
 	"unexempted":       {"Ended the exemption of", "Ended the exemptions of", "/bulk/restore", true},
+	"restored":         {"Restored the block of", "Restored the blocks of", "", false},
+	"restored-exempt":  {"Restored the exemption of", "Restored the exemptions of", "", true},
 	"reset":            {"Counts reset. All limits start from zero.", "", "", false},
 	"reset-policy":     {"Counts reset under one policy. Its limits start from zero.", "", "", false},
 	"noted":            {"The note is saved.", "", "", false},
@@ -103,13 +105,15 @@ func (t *toasts) find(ctx context.Context, w *site.MonitorPage) (*site.Toast, er
 	if !first.Ended.IsZero() {
 		changed = first.Ended
 	}
-	if t.now().Sub(changed) > toastTime {
+	isRestored := text.undo == "" // no time of that is kept
+	if isRestored && !first.ActiveAt(t.now()) || !isRestored && t.now().Sub(changed) > toastTime {
 		return nil, nil
 	}
 	toast := &site.Toast{Text: text.text, Key: first.Pattern.String(), Undo: text.undo}
-	if text.undo == "/bulk/end" {
+	switch text.undo {
+	case "/bulk/end":
 		toast.Undo, toast.Fields, err = t.endAdded(ctx, &w.Frame, text.undo, first, ids)
-	} else {
+	case "/bulk/restore":
 		toast.Fields = site.HiddenIDs(ids)
 	}
 	toast.Fields = append(site.HiddenFields("back", w.Here, "what", what), toast.Fields...)

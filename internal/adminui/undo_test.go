@@ -141,3 +141,26 @@ func TestEntrySavedAsItIsSaysThatNothingChanged(t *testing.T) {
 	save("scrapers").holds("Changed the block of").holds(`action="/audit/undo"`)
 	save("scrapers").holds("Nothing was changed in the block of").lacks(`action="/audit/undo"`)
 }
+
+func TestUndoOfEndedEntriesSaysThatTheyAreRestored(t *testing.T) {
+	n := newNode(t)
+	olu := n.as(t, "olu")
+	for what, noun := range map[string]string{"": "block", "exempt": "exemption"} {
+		form := url.Values{"what": {what}, "key": {"token:a", "token:b"}, "for": {"24h"}, "back": {"/offenders"}}
+		added, err := url.Parse(olu.post("/bulk/add", form).is(http.StatusSeeOther).header.Get("Location"))
+		must(t, err)
+		n.clock.advance(time.Hour)
+		for _, ids := range [][]string{strings.Split(added.Query().Get("ids"), ",")[:1], strings.Split(added.Query().Get("ids"), ",")} {
+			form = url.Values{"what": {what}, "id": ids, "back": {"/offenders"}}
+			done := func(path string) *answer {
+				return olu.get(olu.post(path, form).is(http.StatusSeeOther).header.Get("Location")).is(http.StatusOK)
+			}
+			done("/bulk/end").holds("Ended the " + noun).holds(`action="/bulk/restore"`)
+			restored := "Restored the " + noun + " of <bdi"
+			if len(ids) > 1 {
+				restored = "Restored the " + noun + "s of 2 keys"
+			}
+			done("/bulk/restore").holds(restored)
+		}
+	}
+}
