@@ -29,7 +29,7 @@ func TestPresetIsAppliedInShadowThenEnforced(t *testing.T) {
 	if p := found(); p.Mode != rules.Shadow || !p.IsTrap() || p.Escalation == nil {
 		t.Fatalf("got the shadow policy %+v", p)
 	}
-	maria.get("/presets/traps").is(http.StatusOK).holds("replaces version 1").holds("Changes to traps")
+	maria.get("/presets/traps").is(http.StatusOK).holds("replaces version 1</td>").holds("Changes to traps")
 	maria.post("/presets/traps", url.Values{"mode": {"enforce"}}).is(http.StatusPreconditionRequired) // without the expected version
 	for _, wrong := range []string{"traps", "x traps", "0 traps", "1 traps", "* traps"} {
 		maria.post("/presets/traps", url.Values{"mode": {"enforce"}, "expect": {wrong}}).is(http.StatusUnprocessableEntity)

@@ -47,6 +47,7 @@ type presetsPage struct {
 type presetChange struct {
 	*rules.Policy
 	Replaces etag.Tag // the state that it replaces, etag.New for none
+	Was      int64    // the version of that state
 	Same     bool     // the policy already equals the preset's
 	// Differences are the changes of the replaced policy.
 	Differences []difference
@@ -157,7 +158,7 @@ func (h *presetHandler) renderPreset(c *httpserver.Call, status int, preset pres
 		planned := &plan.Changes[i]
 		change := presetChange{Policy: planned.After, Same: len(planned.Fields) == 0}
 		if planned.Before != nil {
-			change.Replaces, change.Differences = rules.TagOf(planned.Before), differences(planned.Before, planned.After)
+			change.Replaces, change.Was, change.Differences = rules.TagOf(planned.Before), planned.Before.Version, differences(planned.Before, planned.After)
 		}
 		page.Changes = append(page.Changes, change)
 	}
