@@ -48,7 +48,7 @@ func newBackups(a *App) *backups {
 
 // Backup writes the database and the logs, each consistent in itself, to w.
 func (b *backups) Backup(ctx context.Context, w io.Writer) error {
-	folder, err := os.MkdirTemp(b.folder, "backup-")
+	folder, err := os.MkdirTemp(b.folder, ".stint-backup-*")
 	if err != nil {
 		return db.FileError(err)
 	}
@@ -147,7 +147,7 @@ func (b *backups) Verify(ctx context.Context, r io.Reader) (string, error) {
 // open unpacks a backup into a new folder and checks its logs. The caller must remove the
 // folder, which is "" if it could not be created.
 func (b *backups) open(r io.Reader) (folder string, err error) {
-	if folder, err = os.MkdirTemp(b.folder, "restore-"); err != nil {
+	if folder, err = os.MkdirTemp(b.folder, ".stint-restore-*"); err != nil {
 		return "", db.FileError(err)
 	}
 	if err := unpack(tar.NewReader(r), folder); err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/stint-dev/stint/internal/filelock"
@@ -43,6 +44,7 @@ func openDataDir(path string) (*dataDir, error) {
 		return nil, fmt.Errorf("--data-dir %s cannot be locked: %w", path, err)
 	}
 	d := &dataDir{path, lock}
+	d.removeLeftovers()
 	if err := d.protect(); err != nil {
 		lock.Close()
 		return nil, err
@@ -96,6 +98,24 @@ func (d *dataDir) protect() error {
 		}
 	}
 	return nil
+}
+
+// leftover matches the names of what backups and restores make in the folder while they run: copies
+// of the database.
+var leftover = regexp.MustCompile(`^\.stint-(backup|restore|reference)-[0-9]+(-wal|-shm|-journal)?$`)
+
+// removeLeftovers removes what a process that was killed during a backup or a restore left. Nobody
+// else works in the folder, which is locked. It removes what it can: a leftover is only room.
+func (d *dataDir) removeLeftovers() {
+	entries, err := os.ReadDir(d.path)
+	if err != nil {
+		return
+	}
+	for _, entry := range entries {
+		if leftover.MatchString(entry.Name()) {
+			_ = os.RemoveAll(filepath.Join(d.path, entry.Name()))
+		}
+	}
 }
 
 const (
