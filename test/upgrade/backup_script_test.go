@@ -66,22 +66,30 @@ func TestBackupScriptShowsNoPasswordToOtherUsers(t *testing.T) {
 	scheme, rest, _ := strings.Cut(database.URL, "://")
 	user, rest, _ := strings.Cut(rest, "@")
 	user, _, _ = strings.Cut(user, ":")
-	databaseURL := scheme + "://" + user + ":" + encoded + "@" + rest
-	folder := filepath.Join(t.TempDir(), "backups")
-	script, arguments := backupScript(t, folder, "redis://back-up:"+encoded+"@"+cache.Addr+"/0", databaseURL)
-	if output, err := script.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, output)
-	}
-	text, err := os.ReadFile(arguments)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := string(text); strings.Contains(got, "p@ss") || strings.Contains(got, "p%40ss") ||
-		!strings.Contains(got, "redis-cli -u redis://"+cache.Addr+"/0 --user back-up --rdb") || !strings.Contains(got, "--dbname "+database.URL) {
-		t.Errorf("other users see %s", got)
-	}
-	if names := entriesOf(t, folder); len(names) != 1 {
-		t.Errorf("the folder has %q", names)
+	plain, options, _ := strings.Cut(scheme+"://"+user+"@"+rest, "?")
+	inQuery := strings.ReplaceAll(encoded, "&", "%26")
+	for databaseURL, shown := range map[string]string{ // as nodes read them
+		scheme + "://" + user + ":" + encoded + "@" + rest:               database.URL,
+		plain + "?" + options + "&password=" + inQuery:                   database.URL,
+		plain + "?password=" + inQuery + "&" + options:                   database.URL,
+		plain + "?connect_timeout=9&password=" + inQuery + "&" + options: plain + "?connect_timeout=9&" + options,
+	} {
+		folder := filepath.Join(t.TempDir(), "backups")
+		script, arguments := backupScript(t, folder, "redis://back-up:"+encoded+"@"+cache.Addr+"/0", databaseURL)
+		if output, err := script.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, output)
+		}
+		text, err := os.ReadFile(arguments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(text); strings.Contains(got, "p@ss") || strings.Contains(got, "p%40ss") ||
+			!strings.Contains(got, "redis-cli -u redis://"+cache.Addr+"/0 --user back-up --rdb") || !strings.Contains(got, "--dbname "+shown+"\n") {
+			t.Errorf("other users see %s", got)
+		}
+		if names := entriesOf(t, folder); len(names) != 1 {
+			t.Errorf("the folder has %q", names)
+		}
 	}
 }
 
