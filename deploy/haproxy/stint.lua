@@ -56,10 +56,18 @@ local function named(url)
     return names_of[url]
 end
 
+-- Matches what Stint refuses to read.
+local unreadable = "[%z\1-\8\10-\31\127]"
+
 -- Returns a text that Stint reads whatever the client wrote.
 local function clean(text, most)
-    return (text:sub(1, most or #text):gsub("[%z\1-\8\10-\31\127]", "?"))
+    return (text:sub(1, most or #text):gsub(unreadable, "?"))
 end
+
+-- Matches the name of a cookie, without what surrounds it: applications remove white space of any
+-- kind, as Stint does. So a control character in a cookie is sent as a space.
+local token = "%w!#$%%&'*+.^_`|~-"
+local cookie_name = "^[^" .. token .. "]*(.-)[^" .. token .. "]*="
 
 -- Returns a path, once it is in its plain spelling where it is long, so that no padding of
 -- slashes and dots hides what it leads to. It is nil where that is not known: programs differ
@@ -116,10 +124,10 @@ local function chosen(sent, names)
     local cookies = {}
     for _, line in ipairs(next(names.cookies) and lines_of(sent, "cookie") or {}) do
         for cookie in line:gmatch("[^;]+") do
-            local name = cookie:match("^%s*(.-)%s*=")
+            local name = cookie:match(cookie_name)
             if name ~= nil and names.cookies[name] then
                 if #cookie > max_value then return nil end
-                cookies[#cookies + 1] = clean(cookie)
+                cookies[#cookies + 1] = cookie:gsub(unreadable, " ")
             end
         end
     end

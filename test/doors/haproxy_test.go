@@ -31,6 +31,7 @@ func TestHAProxySendsCompleteKeysOrRefuses(t *testing.T) {
 		"before a large cookie":               {"/", "Cookie: session=bad; a=" + fill(5000) + "\r\n", "403 Forbidden"},
 		"in the third line":                   {"/", "Cookie: a=1\r\nCookie: b=2\r\nCookie: session=bad\r\n", "403 Forbidden"},
 		"behind another of its name":          {"/", "Cookie: session=a; session = bad\r\n", "403 Forbidden"},
+		"in other white space":                {"/", "Cookie: \u00a0session\x0c=\x0c\u3000bad\xa0\r\n", "403 Forbidden"},
 		"with a long path":                    {"/" + fill(7900), "Cookie: session=bad\r\n", "403 Forbidden"},
 		"with a long path and agent":          {"/" + fill(7900), "User-Agent: " + fill(3000) + "\r\nCookie: session=bad\r\n", "403 Forbidden"},
 		"good with both":                      {"/" + fill(7900), "User-Agent: " + fill(3000) + "\r\nCookie: session=good\r\n", "200 OK"},

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -40,10 +42,10 @@ func AppendCookies(values []string, lines [][]byte, name string, areJoined bool)
 		}
 		for pair := range bytes.SplitSeq(line, []byte{';'}) {
 			key, value, _ := bytes.Cut(pair, []byte{'='})
-			if string(bytes.Trim(key, " \t")) != name {
+			if string(trimSpace(key)) != name {
 				continue
 			}
-			value = bytes.Trim(value, " \t")
+			value = trimSpace(value)
 			if n := len(value); n > 1 && value[0] == '"' && value[n-1] == '"' {
 				value = value[1 : n-1]
 			}
@@ -54,6 +56,26 @@ func AppendCookies(values []string, lines [][]byte, name string, areJoined bool)
 	}
 	return values
 }
+
+// trimSpace returns text without the white space at its ends that Python or JavaScript remove from
+// texts, whether an application reads it as UTF-8 or as Latin-1.
+func trimSpace(text []byte) []byte {
+	for {
+		trimmed := bytes.TrimFunc(text, isSpace)
+		if first, size := utf8.DecodeRune(trimmed); first == utf8.RuneError && size == 1 && isSpace(rune(trimmed[0])) {
+			trimmed = trimmed[1:]
+		}
+		if last, size := utf8.DecodeLastRune(trimmed); last == utf8.RuneError && size == 1 && isSpace(rune(trimmed[len(trimmed)-1])) {
+			trimmed = trimmed[:len(trimmed)-1]
+		}
+		if len(trimmed) == len(text) {
+			return trimmed
+		}
+		text = trimmed
+	}
+}
+
+func isSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f || r == 0xfeff }
 
 // decoded returns the value of a cookie without its percent-encoding, which Node.js, PHP and Rack
 // decode, and without backslashes before three octal digits or another character, which Python
@@ -78,7 +100,8 @@ func decoded(value []byte) string {
 var escapes = regexp.MustCompile(`(?s)%[0-9A-Fa-f]{2}|\\[0-3][0-7]{2}|\\.`)
 
 // joinedCookies matches the start of a joined line of cookies: a comma before a name.
-var joinedCookies = regexp.MustCompile(",([ \\t]*[-!#$%&'*+.^_`|~0-9A-Za-z]+=)")
+// White space may surround the name; see trimSpace.
+var joinedCookies = regexp.MustCompile(",([^!-~]*[-!#$%&'*+.^_`|~0-9A-Za-z]+[^!-~]*=)")
 
 // whole are the headers whose values contain commas, and those that Envoy itself joins to one
 // line.

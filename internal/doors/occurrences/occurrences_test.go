@@ -20,6 +20,11 @@ func TestAppendCookies(t *testing.T) {
 		{[]string{`s=%78; s="%78"`}, []string{"x", "x"}, []string{"x", "x"}},
 		{[]string{`s="\170"; s="\x"`}, []string{"x", "x"}, []string{"x", "x"}},
 		{[]string{`s=%zz%7; s=\9; s=%3a%3A`}, []string{"%zz%7", "9", "::"}, []string{"%zz%7", "9", "::"}},
+		// White space that Python and JavaScript remove, in UTF-8 and in Latin-1, but no part of a letter.
+		{[]string{"\u00a0s=x; s\u2003=\f\ufeffx\x1d\u3000"}, []string{"x", "x"}, []string{"x", "x"}},
+		{[]string{"\xa0s=x; s\x85=\xa0 x\x85"}, []string{"x", "x"}, []string{"x", "x"}},
+		{[]string{"s=\u00e0; s=\u2020"}, []string{"\u00e0", "\u2020"}, []string{"\u00e0", "\u2020"}},
+		{[]string{"a=1,\u00a0s\xa0=x"}, nil, []string{"x"}},
 		// What a gateway made of two lines, and a comma in a value.
 		{[]string{"a=1,s=x"}, nil, []string{"x"}},
 		{[]string{"s=x, s=y; s=z"}, []string{"x, s=y", "z"}, []string{"x", "y", "z"}},
