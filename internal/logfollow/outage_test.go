@@ -59,10 +59,19 @@ func TestLogRotatedTwiceDuringAnOutageIsReadCompletely(t *testing.T) {
 }
 
 // A log that was empty when it was last looked at is rotated while the lines of another one
-// are being sent, and the follower ends. What was written since it looked is read, though
-// the state was saved later.
+// are being sent. What was written since it looked is read, though it does not show that the
+// log was truncated; where the follower ends, though the state was saved later.
 func TestEmptyLogRotatedDuringAnOutageIsReadCompletely(t *testing.T) {
+	for _, restarts := range []bool{true, false} {
+		for _, isEmpty := range []bool{true, false} {
+			t.Run(fmt.Sprintf("restart %t, empty again %t", restarts, isEmpty), func(t *testing.T) { testEmptyLogRotated(t, restarts, isEmpty) })
+		}
+	}
+}
+
+func testEmptyLogRotated(t *testing.T, restarts, isEmpty bool) {
 	s := newSite(t)
+	s.append(s.path+"-errors.1", lineOf("198.51.100.1", time.Now(), 0)) // was never followed
 	s.path2 = s.path + "-errors"
 	s.append(s.path2, "")
 	server := &slow{unreachable: &unreachable{Server: s.options.Server, loses: true}, called: make(chan struct{}), release: make(chan struct{})}
@@ -71,17 +80,27 @@ func TestEmptyLogRotatedDuringAnOutageIsReadCompletely(t *testing.T) {
 	s.write(5)
 	<-server.called
 	s.append(s.path2, s.more(5))
+	s.rename(s.path2+".1", s.path2+".2")
 	s.copy(s.path2, s.path2+".1")
 	s.truncate(s.path2)
-	s.append(s.path2, s.more(5))
+	if !isEmpty {
+		s.append(s.path2, s.more(5))
+	}
 	time.Sleep(200 * time.Millisecond) // for a later time of the state
 	close(server.release)
 	s.await("the follower waits for the server", func() bool { _, probed := server.count(); return probed > 0 })
-	s.leave()
-	s.options.Server = server.Server
-	s.follow()
+	if restarts {
+		s.leave()
+		s.options.Server = server.Server
+		s.follow()
+	} else {
+		server.set(false)
+	}
 	s.awaitCharges()
 	s.leave()
+	if n := s.charged("198.51.100.1"); n > 0 {
+		t.Errorf("an older rotated file was charged %d times", n)
+	}
 }
 
 // slow is a server that answers no batch before release is closed.

@@ -185,13 +185,14 @@ func locate(saved *fileState, others []fileState, among []predecessor) *predeces
 }
 
 // unread returns the predecessors that were not written before a time and of which nothing
-// was read, each once.
-func (l *rotatedLog) unread(since time.Time) []predecessor {
+// was read, each once, but for those that begin as one in except.
+func (l *rotatedLog) unread(since time.Time, except []predecessor) []predecessor {
 	var found []predecessor
 	for _, p := range predecessorsOf(l.path) {
 		p.head = l.ownHead(p.head)
 		isKnown := slices.ContainsFunc(l.tails(), func(t *tail) bool { return t.identity == p.identity || sameHead(l.ownHead(t.head), p.head) }) ||
-			slices.ContainsFunc(l.finished, func(f fileState) bool { return f.HeadLength > 0 && f.begins(p.head) })
+			slices.ContainsFunc(l.finished, func(f fileState) bool { return f.HeadLength > 0 && f.begins(p.head) }) ||
+			slices.ContainsFunc(except, func(q predecessor) bool { return sameHead(l.ownHead(q.head), p.head) })
 		if isKnown || p.modified.Before(since) || len(p.head) == 0 {
 			continue
 		}
@@ -204,6 +205,35 @@ func (l *rotatedLog) unread(since time.Time) []predecessor {
 		found = append(found, p)
 	}
 	return found
+}
+
+// blankFile is a current file that does not differ from others by its beginning yet. That it was
+// truncated does not show. The zero value is none.
+type blankFile struct {
+	*tail
+	since, modified time.Time
+	beside          []predecessor // that there were since then
+}
+
+// watchBlank reads the copies that were made of a blank file since it was looked at last.
+func (l *rotatedLog) watchBlank(now time.Time) {
+	before := l.blank
+	l.blank = blankFile{}
+	if l.current == nil {
+		return
+	}
+	info, err := l.current.file.Stat()
+	isSame := before.tail == l.current
+	if err != nil || isSame && info.ModTime().Equal(before.modified) {
+		l.blank = before
+		return
+	}
+	if isSame {
+		l.openPredecessors(before.since.Add(-clockGrain), before.beside...)
+	}
+	if len(l.ownHead(l.current.head)) == 0 {
+		l.blank = blankFile{l.current, now, info.ModTime(), predecessorsOf(l.path)}
+	}
 }
 
 // ownHead returns the beginning of a file, or nothing if it is only the line of column names of

@@ -33,7 +33,8 @@ type rotatedLog struct {
 	sample   sample
 	err      error       // that the last round met
 	finished []fileState // the last files that were read to their ends
-	problem  string      // that was logged last, "" after it has ended
+	blank    blankFile
+	problem  string // that was logged last, "" after it has ended
 }
 
 func (l *rotatedLog) tails() []*tail {
@@ -219,12 +220,12 @@ func (l *rotatedLog) openCurrent() error {
 }
 
 // openPredecessors opens the predecessors that were written after a time, to be read from
-// their beginnings.
-func (l *rotatedLog) openPredecessors(after time.Time) {
-	for _, p := range l.unread(after) {
+// their beginnings, but for those that begin as one in except.
+func (l *rotatedLog) openPredecessors(after time.Time, except ...predecessor) {
+	for _, p := range l.unread(after, except) {
 		t, err := p.open("", 0)
 		if errors.Is(err, errMoved) { // look again
-			l.openPredecessors(after)
+			l.openPredecessors(after, except...)
 			return
 		}
 		if err != nil {
@@ -242,6 +243,7 @@ func (l *rotatedLog) poll(now time.Time) error {
 	if err := l.look(now); err != nil {
 		return err
 	}
+	l.watchBlank(now)
 	l.lookedAt = now
 	return nil
 }
