@@ -112,7 +112,9 @@ func (l *rotatedLog) resume(saved *logState, savedAt time.Time) error {
 		}
 		t.restore(file)
 		l.old = append(l.old, t)
-		after = modified
+		if t.unpacked == nil { // some programs leave the time at which they compressed it
+			after = modified
+		}
 	}
 	if err := l.openCurrent(); err != nil && !isMissing(err) {
 		return err
@@ -303,7 +305,9 @@ func (l *rotatedLog) restart() error {
 	if err != nil {
 		l.logf("%v: the lines of the copy are not read.", err)
 	} else if rest != nil {
-		after = modified
+		if rest.unpacked == nil {
+			after = modified
+		}
 		rest.parser = t.parser
 		rest.restore(&saved)
 		l.old = append(l.old, rest)

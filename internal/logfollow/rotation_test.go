@@ -168,6 +168,15 @@ func TestLogRotatedBetweenTwoRunsIsRead(t *testing.T) {
 			s.rename(s.path, to)
 			s.gzip(to)
 		},
+		"renamed twice, compressed with another time": func(s *site) {
+			s.rename(s.path, s.path+".2")
+			s.append(s.path+".1", s.more(9))
+			s.gzip(s.path + ".2")
+			late := time.Now().Add(time.Second)
+			if err := os.Chtimes(s.path+".2.gz", late, late); err != nil {
+				s.Fatal(err)
+			}
+		},
 		"copied and truncated": func(s *site) {
 			s.copy(s.path, s.path+".1")
 			s.truncate(s.path)
