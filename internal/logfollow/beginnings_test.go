@@ -105,3 +105,21 @@ func TestCopyWithTheInodeOfAnEmptyFileIsReadOnce(t *testing.T) {
 	s.write(7)
 	s.awaitCharges()
 }
+
+// An empty file is found by its inode alone, which says nothing of when the others were rotated.
+func TestFilesBeforeOneWithTheInodeOfAnEmptyFileAreRead(t *testing.T) {
+	s := newSite(t)
+	s.follow()
+	if err := s.leave(); err != nil {
+		t.Fatal(err)
+	}
+	s.write(5)
+	s.copy(s.path, s.path+".2")
+	s.truncate(s.path)
+	time.Sleep(50 * time.Millisecond) // for another time of modification
+	s.write(5)
+	s.rename(s.path, s.path+".1")
+	s.write(5)
+	s.follow()
+	s.awaitCharges()
+}

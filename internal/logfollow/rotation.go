@@ -112,7 +112,9 @@ func (l *rotatedLog) resume(saved *logState, savedAt time.Time) error {
 		}
 		t.restore(file)
 		l.old = append(l.old, t)
-		if t.unpacked == nil { // some programs leave the time at which they compressed it
+		// Some programs leave the time at which they compressed it, and of a file that held nothing
+		// only the inode is known.
+		if t.unpacked == nil && file.HeadLength > 0 {
 			after = modified
 		}
 	}
