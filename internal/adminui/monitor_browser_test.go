@@ -50,7 +50,7 @@ func TestAttackerIsBlockedAndUnblockedInBrowser(t *testing.T) {
 		t.Fatal("the key is blocked after the block was undone")
 	}
 	b.do(chromedp.Click(chromedp.CSS(`[data-toast] button`)))
-	b.waitFor(`document.querySelector("[data-toast]")?.innerText.includes("Blocked")`)
+	b.waitFor(`document.querySelector("[data-toast]")?.innerText.includes("Restored the block")`)
 	if got := n.decisionOn(t, key); got != "blocked" {
 		t.Fatalf("the next check after the block was restored is %s, want blocked", got)
 	}
