@@ -275,6 +275,17 @@ func TestEnvoyExternalAuthorization(t *testing.T) {
 	if a := check(httpCheck("198.51.100.9", route, map[string]string{"x-api-key": "secret"})); a.GetDeniedResponse().GetStatus().GetCode() != 429 {
 		t.Errorf("a request with the policy of the route: got %v", a)
 	}
+	// A block with a scope refuses the requests of the routes that have this scope.
+	e.node.Do(t, http.MethodPost, "/v1/blocks", `{"pattern":"ip:198.51.100.13","scope":"login","reason":"test"}`, http.StatusCreated)
+	if a := check(httpCheck("198.51.100.13", nil, nil)); a.GetStatus().GetCode() != 0 {
+		t.Errorf("a request in no scope: got %v", a)
+	}
+	if a := check(httpCheck("198.51.100.13", map[string]string{"scope": "login"}, nil)); a.GetDeniedResponse().GetStatus().GetCode() != 403 {
+		t.Errorf("a request in the scope of the block: got %v", a)
+	}
+	if _, err := client.Check(t.Context(), httpCheck("198.51.100.13", map[string]string{"scope": "Log in"}, nil)); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("a scope that is none: got %v", err)
+	}
 	// A trap matches the path in any spelling, the agent and the host.
 	e.node.Do(t, http.MethodPut, "/v1/policies/trap?confirm=trap", `{"match":["ip:*"],"rules":["0/1s"],"when":{"path":["/.env*"],"agent":["*sqlmap*"],"host":["shop.example"],"method":["GET"]}}`, http.StatusCreated)
 	trapped := httpCheck("198.51.100.10", nil, map[string]string{"user-agent": "sqlMap/1.8"})

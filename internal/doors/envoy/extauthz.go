@@ -33,6 +33,7 @@ const (
 	extensionCost   = "cost"
 	extensionBy     = "by" // ip, header:NAME or cookie:NAME, comma-separated; values of headers and cookies are hashed
 	extensionSource = "source"
+	extensionScope  = "scope" // policies and blocks with a scope refuse only checks of theirs
 )
 
 // Check implements external authorization. From the client's request it reads the address, the
@@ -63,10 +64,17 @@ func (s *Server) Check(ctx context.Context, q *authv3.CheckRequest) (*authv3.Che
 
 func (s *Server) readCheck(a *authv3.AttributeContext) ([]gate.Check, error) {
 	extensions := a.GetContextExtensions()
-	check := gate.Check{Policy: extensions[extensionPolicy], Cost: 1, Detail: true, Source: extensions[extensionSource], Request: requestOf(a)}
+	check := gate.Check{Policy: extensions[extensionPolicy], Cost: 1, Detail: true, Source: extensions[extensionSource]}
 	if err := fault.CheckLine(extensionSource, check.Source, wire.MaxSource); err != nil {
 		return nil, err
 	}
+	scope := extensions[extensionScope]
+	if scope != "" {
+		if err := conditions.CheckScope(scope); err != nil {
+			return nil, fault.Field(extensionScope, "%s", err)
+		}
+	}
+	check.Request = requestOf(a).InScope(scope)
 	if text, given := extensions[extensionCost]; given {
 		cost, err := strconv.Atoi(text)
 		if err != nil || cost < 1 || cost > wire.MaxCost {
