@@ -114,14 +114,15 @@ function asker(stint, { key, policy, cost, source, meta, skip, onError }, readPa
 }
 
 // What policies with conditions ask of a request of node:http, express, fastify or fetch: as the application sees it, so
-// that no spelling hides it. Of HTTP/2, fastify takes Host before :authority.
+// that no spelling hides it. Of HTTP/2, fastify takes Host before :authority. Its routes, and only its requests have raw,
+// are chosen by the target that rewriteUrl returns; express takes away the path below which a router is mounted.
 function attributesOf(request) {
-  const { headers = {}, method, originalUrl, url } = request
+  const { headers = {}, method, originalUrl, url, raw } = request
   if (typeof headers.get === 'function') {
     const host = URL.canParse(url) ? new URL(url).host : headers.get('host')
     return { path: url, method, agent: headers.get('user-agent'), host }
   }
-  return { path: originalUrl ?? url, method, agent: headers['user-agent'], host: headers.host ?? headers[':authority'] }
+  return { path: raw ? url : originalUrl ?? url, method, agent: headers['user-agent'], host: headers.host ?? headers[':authority'] }
 }
 
 // Returns the path of a target as express reads it, which takes a backslash for a slash in some targets, and the host of

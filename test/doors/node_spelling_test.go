@@ -90,6 +90,28 @@ func TestNodePackageSendsTheHostThatTheApplicationSees(t *testing.T) {
 	}
 }
 
+const rewritten = `
+import fastify from 'fastify'
+import { Stint, fastifyGuard } from 'stint'
+
+const app = fastify({ rewriteUrl: (request) => request.url.replace(/^\/v2/, '') })
+app.register(fastifyGuard, { stint: new Stint('http://127.0.0.1:8080', { timeout: 60_000 }) })
+app.get('/private/page', async () => 'private')
+app.get('/other', async () => 'other')
+app.listen({ port: 8000, host: '127.0.0.1' })
+`
+
+// fastify chooses a route by what rewriteUrl makes of a target.
+func TestFastifyTargetsAreReadAsRewritten(t *testing.T) {
+	s := &site{T: t, node: testnode.Start(t), app: new(application)}
+	s.put("open", `{"match":["ip:*"],"rules":["1000/1d"]}`)
+	s.put("trap", `{"match":["ip:*"],"rules":["0/1s"],"when":{"path":["/private/*"]}}`)
+	s.program(runNode("express"), rewritten)
+	for target, status := range map[string]int{"/private/page": http.StatusTooManyRequests, "/v2/private/page": http.StatusTooManyRequests, "/v2/other": http.StatusOK} {
+		s.expect(target, s.get(target), status)
+	}
+}
+
 const askingAnother = `
 import express from 'express'
 import { Stint, expressGuard } from 'stint'
