@@ -243,10 +243,6 @@ func TestCaddyDoesNotWaitForANodeThatHangs(t *testing.T) {
 	s := &site{T: t, node: direct(t).node, app: new(application)}
 	// A time of its own, so that the test does not wait as long as others must.
 	s.program(runCaddy("caddy"), strings.Replace(configuration(t, gateways[1], 1), "response_header_timeout 500ms", "response_header_timeout 2s", 1))
-	pid := s.node.Pid()
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) }) // the node may have ended
+	s.node.Freeze(t)
 	s.expect("while the node hangs", s.get("/"), http.StatusGatewayTimeout)
 }

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -21,17 +20,11 @@ func startHAProxy(t *testing.T, n int) *site {
 // HAProxy's client sends a request again that is not answered within the timeout of the script.
 func TestHAProxyChargesOnceWhatItAsksAgain(t *testing.T) {
 	s := startHAProxy(t, 1)
-	pid := s.node.Pid()
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) }) // the node may have ended
+	s.node.Freeze(t)
 	answered := make(chan int, 1)
 	go func() { answered <- s.get("/").status }()
 	time.Sleep(1200 * time.Millisecond) // more than two times the timeout
-	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	s.node.Continue()
 	<-answered // 200, or 503 where the machine is too slow
 	// The node reads this request after all attempts.
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.node.Check+"/v1/forward?policy=site&by=ip", http.NoBody)

@@ -90,7 +90,7 @@ func (p *process) freeze() ([]int, error) {
 	if err := syscall.Kill(p.pid(), syscall.SIGSTOP); err != nil {
 		return nil, err
 	}
-	for deadline := time.Now().Add(waitTimeout); !isStopped(p.pid()); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(waitTimeout); !IsStopped(p.pid()); time.Sleep(time.Millisecond) {
 		if !p.running() {
 			return nil, errors.New("it has ended")
 		}

@@ -31,15 +31,24 @@ func childrenOf(pid int) []int {
 	return children
 }
 
-// isStopped reports whether SIGSTOP has taken effect on pid.
-func isStopped(pid int) bool {
-	state, _ := stateOf(pid)
-	return state == "T"
+// IsStopped reports whether SIGSTOP has taken effect on all threads of pid.
+func IsStopped(pid int) bool {
+	path := "/proc/" + strconv.Itoa(pid) + "/task/"
+	threads, err := os.ReadDir(path)
+	for _, thread := range threads {
+		if state, _ := readStat(path + thread.Name()); state != "T" && state != "" { // "": it has ended
+			return false
+		}
+	}
+	return err == nil && len(threads) > 0
 }
 
 // stateOf returns the state of pid and its parent, both empty once it has ended.
-func stateOf(pid int) (state, parent string) {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+func stateOf(pid int) (state, parent string) { return readStat("/proc/" + strconv.Itoa(pid)) }
+
+// readStat returns the state and the parent of the process or thread of a folder of /proc.
+func readStat(folder string) (state, parent string) {
+	stat, err := os.ReadFile(folder + "/stat")
 	if err != nil {
 		return "", ""
 	}

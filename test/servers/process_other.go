@@ -35,8 +35,8 @@ func childrenOf(pid int) []int {
 	return children
 }
 
-// isStopped reports whether SIGSTOP has taken effect on pid.
-func isStopped(pid int) bool {
+// IsStopped reports whether SIGSTOP has taken effect on pid.
+func IsStopped(pid int) bool {
 	output, err := exec.Command("ps", "-o", "state=", "-p", strconv.Itoa(pid)).Output()
 	return err == nil && bytes.HasPrefix(bytes.TrimSpace(output), []byte("T"))
 }

@@ -237,6 +237,20 @@ func (n *Node) Crash() {
 // Pid returns the id of the node's process.
 func (n *Node) Pid() int { return n.cmd.Process.Pid }
 
+// Freeze stops the process of the node and returns once nothing of it runs. The end of the test, or
+// Continue, ends that.
+func (n *Node) Freeze(t testing.TB) {
+	t.Helper()
+	if err := n.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.Continue)
+	servers.Await(t, "the node has stopped", func() bool { return servers.IsStopped(n.Pid()) })
+}
+
+// Continue ends Freeze.
+func (n *Node) Continue() { _ = n.cmd.Process.Signal(syscall.SIGCONT) } // it may have ended
+
 // Terminate asks the node to end, as an init system does, and waits until it has.
 func (n *Node) Terminate() {
 	_ = n.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
