@@ -7,7 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/etag"
+	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/test/storetest"
 )
 
 func TestPresetIsAppliedInShadowThenEnforced(t *testing.T) {
@@ -64,6 +68,34 @@ func TestPolicyEditorConflictKeepsTypedFields(t *testing.T) {
 	if count := strings.Count(conflict.body, `name="expect"`); count != 1 {
 		t.Errorf("the conflict page has %d fields named expect, want 1", count)
 	}
+}
+
+// What was typed about a policy or a key that somebody else has deleted is kept, to be saved again.
+func TestFormsOfDeletedThingsKeepTypedFields(t *testing.T) {
+	n := newNode(t)
+	maria := n.as(t, "maria")
+	draft := url.Values{"name": {"guessing"}, "mode": {"enforce"}, "limit": {"20"}, "window": {"1d"}, "match": {"ip:*"}, "outcome": {"login_failed"},
+		"algorithm": {"timestamp_log"}, "on_failure": {"local"}, "expect": {""}}
+	maria.post("/new-policy", draft).is(http.StatusSeeOther)
+	draft.Set("expect", n.tag(t, "guessing", 1))
+	draft.Set("limit", "30")
+	draft.Del("name")
+	_, err := n.store.Policies.ApplyPolicies(t.Context(), audit.SystemActor("test"), []rules.PolicyChange{{Name: "guessing", Expect: etag.Any}})
+	must(t, err)
+	must(t, n.catalog.Refresh(t.Context()))
+	maria.post("/policies/guessing", draft).is(http.StatusConflict).holds(`name="name" value="guessing"`).holds(`name="limit" value="30"`).
+		holds("This policy has been deleted.").holds(`name="expect" value=""`).holds(`action="/new-policy"`)
+
+	_, err = n.store.Profiles.PutProfile(t.Context(), storetest.Operator, profiles.Profile{Key: "token:a", Plan: "gold"}, etag.Any)
+	must(t, err)
+	kept := n.profileOf(t, "token:a")
+	_, err = n.store.Profiles.DeleteProfile(t.Context(), storetest.Operator, "token:a", etag.Any)
+	must(t, err)
+	typed := url.Values{"key": {"token:a"}, "plan": {"silver"}, "labels": {"x"}, "note": {"Contract 17"}, "expect": {string(profiles.TagOf(kept))}, "back": {"/key?key=token:a"}}
+	maria.post("/key/profile", typed).is(http.StatusConflict).holds(`value="silver"`).holds(`value="Contract 17"`).
+		says("What was kept of this key was removed while you were editing it").holds(`name="expect" value=""`)
+	typed.Set("expect", "")
+	maria.post("/key/profile", typed).is(http.StatusSeeOther)
 }
 
 // scan sends the requests of scanners, and of one person who requests a trap by mistake, with

@@ -282,8 +282,28 @@ func (h *Handler) saveNewPolicy(c *httpserver.Call) error {
 
 func (h *Handler) savePolicy(c *httpserver.Call) error {
 	p, d, err := h.draftFrom(c)
+	if fault.Is(err, fault.NotFound) {
+		return h.offerDeleted(c)
+	}
 	if err != nil {
 		return err
 	}
 	return h.save(c, p, d)
+}
+
+// offerDeleted shows what was typed about a policy that does not exist, to be saved as a new one.
+func (h *Handler) offerDeleted(c *httpserver.Call) error {
+	values, err := form.Read(c)
+	if err != nil {
+		return err
+	}
+	d, err := readDraft(values, nil)
+	if err != nil {
+		return err
+	}
+	if d.Name, err = site.PathParam(c, "name"); err != nil {
+		return err
+	}
+	d.Expect, d.FieldErrors["name"] = etag.New, "This policy has been deleted. If you save it, it is created again, and its counts start from zero."
+	return h.renderPolicy(c, http.StatusConflict, nil, d, nil)
 }

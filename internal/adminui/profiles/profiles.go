@@ -162,17 +162,24 @@ type conflictPage struct {
 	Back   string
 }
 
-// answerConflict shows the conflict if somebody else saved in the meantime. Any other error is
-// that of answerInvalid.
+// answerConflict shows the conflict if somebody else saved or deleted in the meantime. Any other
+// error is that of answerInvalid.
 func (h *Handler) answerConflict(c *httpserver.Call, key string, yours use.Change, back string, failed error) error {
-	if !fault.Is(failed, fault.Outdated) && !fault.Is(failed, fault.NeedVersion) {
+	status, isDeleted := httpserver.StatusOf(failed), fault.Is(failed, fault.NotFound)
+	switch {
+	case isDeleted:
+		status = http.StatusConflict
+	case !fault.Is(failed, fault.Outdated) && !fault.Is(failed, fault.NeedVersion):
 		return h.answerInvalid(c, failed)
 	}
 	now, err := h.Profiles.Find(c.Context(), key)
+	if isDeleted && fault.Is(err, fault.NotFound) {
+		now, err = &profiles.Profile{Key: key}, nil
+	}
 	if err != nil {
 		return err
 	}
-	return h.Render(c, httpserver.StatusOf(failed), "profile-conflict", conflictPage{
+	return h.Render(c, status, "profile-conflict", conflictPage{
 		Frame: h.NewFrame(c, "Changed by someone else", Path), Key: now.Key, Theirs: NewPanel(now, nil, h.Now()),
 		Yours: yours, Labels: strings.Join(yours.Labels, " "), Back: site.OwnPath(back),
 	})
