@@ -236,7 +236,7 @@ func TestRunOfAKilledNodeIsRepeatedWhenItsLeaseExpires(t *testing.T) {
 		ended := make(chan struct{})
 		go func() { defer close(ended); r.Run(ctx) }()
 		<-watched.refused
-		c.ms.Add(length.Milliseconds())
+		c.ms.Add((length + clockError).Milliseconds())
 		if got := <-made; !got.Equal(due) {
 			t.Errorf("made up for %s", got)
 		}
