@@ -3,7 +3,6 @@ package logfollow_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -72,12 +71,7 @@ func TestEmptyLogRotatedDuringAnOutageIsReadCompletely(t *testing.T) {
 
 func testEmptyLogRotated(t *testing.T, restarts, isEmpty bool) {
 	s := newSite(t)
-	s.append(s.path+"-errors.1", lineOf("198.51.100.1", time.Now(), 0)) // was never followed
-	// Files of the last clockGrain before a look count as written after it.
-	before := time.Now().Add(-time.Minute)
-	if err := os.Chtimes(s.path+"-errors.1", before, before); err != nil {
-		t.Fatal(err)
-	}
+	s.appendEarlier(s.path+"-errors.1", lineOf("198.51.100.1", time.Now(), 0)) // was never followed
 	s.path2 = s.path + "-errors"
 	s.append(s.path2, "")
 	server := &slow{unreachable: &unreachable{Server: s.options.Server, loses: true}, called: make(chan struct{}), release: make(chan struct{})}

@@ -102,7 +102,8 @@ func TestCallAboutSeveralSlotsFollowsASlotThatMoves(t *testing.T) {
 // MOVED, since the call has no keys. Each request is then decided once, by the new primary.
 func TestCallAboutSeveralSlotsFollowsADemotedPrimary(t *testing.T) {
 	c := servers.Cluster(t, aliveForLong...)
-	log, p, keys := openURL(t, c.URL), policy(t, 1, "10000/1h"), tokens(0, 40)
+	// A primary answers nobody for up to 5 s while it is demoted, which is go-redis's own timeout too.
+	log, p, keys := openURL(t, c.URL+"&read_timeout=20s"), policy(t, 1, "10000/1h"), tokens(0, 40)
 	old, successor, asked := c.Clients[0], c.Clients[servers.Primaries], 0
 	askAll := func() {
 		wantAll(t, true, keys, askAbout(t, log, p, keys...))
