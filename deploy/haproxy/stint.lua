@@ -64,10 +64,17 @@ local function clean(text, most)
     return (text:sub(1, most or #text):gsub(unreadable, "?"))
 end
 
--- Matches the name of a cookie, without what surrounds it: applications remove white space of any
--- kind, as Stint does. So a control character in a cookie is sent as a space.
-local token = "%w!#$%%&'*+.^_`|~-"
-local cookie_name = "^[^" .. token .. "]*(.-)[^" .. token .. "]*="
+local token = "[%w!#$%%&'*+.^_`|~-]"
+
+-- Returns the name of a cookie, without what surrounds it: applications remove white space of any
+-- kind, as Stint does. So a control character in a cookie is sent as a space. It is nil where there
+-- is none. Each match takes a time in proportion to the length, whatever the client wrote: HAProxy
+-- cannot interrupt one, and ends itself where it takes seconds.
+local function name_of(cookie)
+    local equals = cookie:find("=", 1, true)
+    local rest = equals and cookie:sub(1, equals - 1):match(token .. ".*")
+    return rest and rest:match("^.*" .. token)
+end
 
 -- Returns a path, once it is in its plain spelling where it is long, so that no padding of
 -- slashes and dots hides what it leads to. It is nil where that is not known: programs differ
@@ -124,7 +131,7 @@ local function chosen(sent, names)
     local cookies = {}
     for _, line in ipairs(next(names.cookies) and lines_of(sent, "cookie") or {}) do
         for cookie in line:gmatch("[^;]+") do
-            local name = cookie:match(cookie_name)
+            local name = name_of(cookie)
             if name ~= nil and names.cookies[name] then
                 if #cookie > max_value then return nil end
                 cookies[#cookies + 1] = cookie:gsub(unreadable, " ")

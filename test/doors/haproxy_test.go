@@ -79,6 +79,27 @@ func TestHAProxyRefusesManyLinesOfAHeader(t *testing.T) {
 	}
 }
 
+// A client chooses what its cookies contain. One match of a text cannot be interrupted, so that HAProxy ends itself where it
+// takes more than a second or two.
+func TestHAProxyReadsCookiesOfPunctuationAtOnce(t *testing.T) {
+	s := &site{T: t, app: new(application)}
+	s.node = direct(t).node
+	s.remove("site")
+	s.put("site", `{"match":["cookie:*"],"rules":["1000/1d"]}`)
+	s.program(runHAProxy, strings.Replace(configuration(t, gateways[2], 0), "/v1/forward open", "/v1/forward?policy=site&by=cookie:session open", 1))
+	s.node.Do(t, http.MethodPost, "/v1/blocks", `{"pattern":"cookie:session:`+hashed("bad")+`","reason":"test"}`, http.StatusCreated)
+	for what, cookie := range map[string]string{
+		"without an equals sign": strings.Repeat("(", 10_000), "before one": strings.Repeat("(", 10_000) + "=a",
+		"around letters": strings.Repeat("(a", 5000), "spaces": "a;" + strings.Repeat(" ", 10_000) + ";b",
+	} {
+		for _, pair := range []string{cookie + "; session=bad", "session=bad; " + cookie} {
+			if got := s.raw("GET / HTTP/1.1\r\nHost: shop.example\r\nConnection: close\r\nCookie: " + pair + "\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 403") {
+				t.Fatalf("punctuation %s: got %q, want 403", what, got)
+			}
+		}
+	}
+}
+
 // A target may have no path for HAProxy, and is checked nevertheless.
 func TestHAProxyChecksEveryRequestTarget(t *testing.T) {
 	s := &site{T: t, app: new(application)}
