@@ -19,8 +19,9 @@
 //     For at most MaxAge the cache then refuses what could have been allowed,
 //     never the other way round.
 //   - A reservation that is made or cancelled changes the wait of requests without
-//     a MaxWait, and so does a value that already counts and is sent again. The entry
-//     is removed at once on the node that decided this. Other nodes report the earlier
+//     a MaxWait, and so does a value that already counts and is sent again, and a refusal
+//     under Options.CountRefused, without which the gate asks about several keys apart. The
+//     entry is removed at once on the node that decided this. Other nodes report the earlier
 //     wait for at most MaxAge, and still refuse.
 //
 // A request is never answered from the cache if it has a MaxWait, an ID, a value,
@@ -161,11 +162,11 @@ func (l *Log) decideOne(ctx context.Context, request []timestamplog.Request, res
 	l.forgetReserved(q, r)
 }
 
-// forgetReserved removes the entry of q's log if a reservation was made or a value charged, or
-// if either may have happened.
+// forgetReserved removes the entry of q's log if a reservation was made, a value charged or a
+// refusal counted, or if one of these may have happened.
 func (l *Log) forgetReserved(q *timestamplog.Request, r *timestamplog.Result) {
 	reserved := q.MaxWait > 0 && (r.ReservedAt > r.Now || r.Err != nil)
-	if !q.Peek && !q.Uncharged && (reserved || q.Value != 0) {
+	if !q.Peek && !q.Uncharged && (reserved || q.Value != 0 || q.Options.CountRefused) {
 		l.Forget(q.LogID)
 	}
 }

@@ -244,6 +244,23 @@ func TestWhatAnotherVersionAllowsClearsTheCacheAtOnce(t *testing.T) {
 	}
 }
 
+// Of a policy that counts refused requests, those of several keys that are asked about apart are not
+// counted, and those of one key are.
+func TestCountedRefusalClearsTheCacheAtOnce(t *testing.T) {
+	q := request(t, 1, "1/1m")
+	counting := q
+	counting.Options.CountRefused = true
+	n := newRefusing(t, q)
+	at := n.fromCache(true, q).RetryAt
+	n.clock.Advance(500 * time.Millisecond)
+	if r := n.ask(counting); r.Allowed || r.RetryAt != at+500 {
+		t.Fatalf("the counted refusal is %+v, want one until %d", r, at+500)
+	}
+	if r := n.fromCache(false, q); r.RetryAt != at+500 {
+		t.Errorf("refused until %d, want %d", r.RetryAt, at+500)
+	}
+}
+
 func TestRuleThatNeverAllowsRefusesEveryCostFromTheCache(t *testing.T) {
 	n := newRefusing(t, request(t, 1, "0/1h", "4/1h"))
 	n.fromCache(true, request(t, 3, "0/1h", "4/1h"))
