@@ -34,38 +34,52 @@ func Hash(value string) string {
 // AppendCookies appends the non-empty values of a cookie in the lines of the header Cookie, decoded
 // as an application may decode them: if a client could choose between spellings of one value, each
 // would be counted on its own.
-// areJoined means that a gateway may have joined lines with commas, as Envoy does.
+// areJoined means that a gateway may have joined lines with commas, and written "!" for bytes that
+// are no UTF-8, as Envoy does.
 func AppendCookies(values []string, lines [][]byte, name string, areJoined bool) []string {
+	surrounds := isSpace
+	if areJoined {
+		surrounds = isSpaceOrReplaced
+	}
 	for _, line := range lines {
 		if areJoined && bytes.IndexByte(line, ',') >= 0 {
 			line = joinedCookies.ReplaceAll(line, []byte(";$1"))
 		}
 		for pair := range bytes.SplitSeq(line, []byte{';'}) {
 			key, value, _ := bytes.Cut(pair, []byte{'='})
-			if string(trimSpace(key)) != name {
+			if string(trim(key, surrounds)) != name {
 				continue
 			}
-			value = trimSpace(value)
-			if n := len(value); n > 1 && value[0] == '"' && value[n-1] == '"' {
-				value = value[1 : n-1]
-			}
-			if len(value) > 0 {
-				values = append(values, decoded(value))
+			value = trim(value, isSpace)
+			values = appendCookie(values, value)
+			if rest := trim(value, surrounds); len(rest) < len(value) { // a "!" may be a part of the value, or was white space
+				values = appendCookie(values, rest)
 			}
 		}
 	}
 	return values
 }
 
-// trimSpace returns text without the white space at its ends that Python or JavaScript remove from
-// texts, whether an application reads it as UTF-8 or as Latin-1.
-func trimSpace(text []byte) []byte {
+// appendCookie appends the value of a cookie, unless it is empty.
+func appendCookie(values []string, value []byte) []string {
+	if n := len(value); n > 1 && value[0] == '"' && value[n-1] == '"' {
+		value = value[1 : n-1]
+	}
+	if len(value) == 0 {
+		return values
+	}
+	return append(values, decoded(value))
+}
+
+// trim returns text without what surrounds it according to a function, whether an application reads
+// it as UTF-8 or as Latin-1.
+func trim(text []byte, surrounds func(rune) bool) []byte {
 	for {
-		trimmed := bytes.TrimFunc(text, isSpace)
-		if first, size := utf8.DecodeRune(trimmed); first == utf8.RuneError && size == 1 && isSpace(rune(trimmed[0])) {
+		trimmed := bytes.TrimFunc(text, surrounds)
+		if first, size := utf8.DecodeRune(trimmed); first == utf8.RuneError && size == 1 && surrounds(rune(trimmed[0])) {
 			trimmed = trimmed[1:]
 		}
-		if last, size := utf8.DecodeLastRune(trimmed); last == utf8.RuneError && size == 1 && isSpace(rune(trimmed[len(trimmed)-1])) {
+		if last, size := utf8.DecodeLastRune(trimmed); last == utf8.RuneError && size == 1 && surrounds(rune(trimmed[len(trimmed)-1])) {
 			trimmed = trimmed[:len(trimmed)-1]
 		}
 		if len(trimmed) == len(text) {
@@ -75,7 +89,12 @@ func trimSpace(text []byte) []byte {
 	}
 }
 
+// isSpace reports whether Python or JavaScript remove r from the ends of texts.
 func isSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f || r == 0xfeff }
+
+// isSpaceOrReplaced reports whether r is white space, or what Envoy writes for a byte that is white
+// space in Latin-1 and no UTF-8.
+func isSpaceOrReplaced(r rune) bool { return isSpace(r) || r == '!' }
 
 // decoded returns the value of a cookie without its percent-encoding, which Node.js, PHP and Rack
 // decode, and without backslashes before three octal digits or another character, which Python
@@ -100,8 +119,8 @@ func decoded(value []byte) string {
 var escapes = regexp.MustCompile(`(?s)%[0-9A-Fa-f]{2}|\\[0-3][0-7]{2}|\\.`)
 
 // joinedCookies matches the start of a joined line of cookies: a comma before a name.
-// White space may surround the name; see trimSpace.
-var joinedCookies = regexp.MustCompile(",([^!-~]*[-!#$%&'*+.^_`|~0-9A-Za-z]+[^!-~]*=)")
+// White space may surround the name; see isSpaceOrReplaced.
+var joinedCookies = regexp.MustCompile(",([^\"-~]*[-!#$%&'*+.^_`|~0-9A-Za-z]+[^\"-~]*=)")
 
 // whole are the headers whose values contain commas, and those that Envoy itself joins to one
 // line.

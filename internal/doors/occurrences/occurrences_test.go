@@ -25,6 +25,9 @@ func TestAppendCookies(t *testing.T) {
 		{[]string{"\xa0s=x; s\x85=\xa0 x\x85"}, []string{"x", "x"}, []string{"x", "x"}},
 		{[]string{"s=\u00e0; s=\u2020"}, []string{"\u00e0", "\u2020"}, []string{"\u00e0", "\u2020"}},
 		{[]string{"a=1,\u00a0s\xa0=x"}, nil, []string{"x"}},
+		// What Envoy makes of white space in Latin-1. It may be a part of a value too.
+		{[]string{"!s=x; s! = ! y!", `s="z"!; s=!`}, []string{`"z"!`, "!"}, []string{"x", "! y!", "y", `"z"!`, "z", "!"}},
+		{[]string{"a=1,! s=x"}, nil, []string{"x"}},
 		// What a gateway made of two lines, and a comma in a value.
 		{[]string{"a=1,s=x"}, nil, []string{"x"}},
 		{[]string{"s=x, s=y; s=z"}, []string{"x, s=y", "z"}, []string{"x", "y", "z"}},
