@@ -48,7 +48,7 @@ local function named(url)
             if parameter == "by" and kind == "cookie" then
                 names.cookies[name] = true
             elseif name ~= nil and (parameter == "by" or parameter == "id") then
-                names.headers[name:lower():gsub("_", "-")] = name:lower()
+                names.headers[name:lower():gsub("_", "-")] = true
             end
         end
         names_of[url] = names
@@ -121,11 +121,12 @@ end
 local function chosen(sent, names)
     local headers = {}
     for name in pairs(sent) do
-        local as = names.headers[(name:gsub("_", "-"))]
-        for _, line in ipairs(as and lines_of(sent, name) or {}) do
+        -- Each by its own name: of the id, the target and the agent Stint reads the one of the very
+        -- name, and counts by all others too.
+        for _, line in ipairs(names.headers[(name:gsub("_", "-"))] and lines_of(sent, name) or {}) do
             if #line > max_value then return nil end
-            headers[as] = headers[as] or {}
-            table.insert(headers[as], clean(line))
+            headers[name] = headers[name] or {}
+            table.insert(headers[name], clean(line))
         end
     end
     local cookies = {}

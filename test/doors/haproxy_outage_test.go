@@ -1,6 +1,7 @@
 package doors
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -40,6 +41,26 @@ func TestHAProxyChargesOnceWhatItAsksAgain(t *testing.T) {
 	s.until("Stint has read the attempts", func() bool { return s.used("ip:"+client) > 1 })
 	if used := s.used("ip:" + client); used != 2 {
 		t.Errorf("two requests are charged %d times", used)
+	}
+}
+
+// The id of a request is the one of the configuration, whatever a client sends under a similar name: requests of one id are
+// charged once.
+func TestHAProxySendsNoIDOfAClient(t *testing.T) {
+	s := &site{T: t, node: direct(t).node, app: new(application)}
+	s.program(runHAProxy, configuration(t, gateways[2], 1))
+	for n, names := range [][]string{{"X_Stint_Request"}, {"X-Stint_Request"}, {"X_Stint-Request"}, {"X_Stint_Request", "X-Stint_Request", "X_Stint-Request"}} {
+		address := fmt.Sprintf("198.51.100.%d", 20+n)
+		headers := []string{"X-Real-IP: " + address}
+		for _, name := range names {
+			headers = append(headers, name+": mine")
+		}
+		for range 3 {
+			s.expect("with an id of its own", s.get("/", headers...), http.StatusOK)
+		}
+		if used := s.used("ip:" + address); used != 3 {
+			t.Errorf("three requests with %q are charged %d times", names, used)
+		}
 	}
 }
 

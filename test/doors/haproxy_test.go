@@ -119,6 +119,37 @@ func TestHAProxyChecksEveryRequestTarget(t *testing.T) {
 	}
 }
 
+// The header that a configuration writes the target into is the one of its very name.
+func TestHAProxySendsNoTargetOfAClient(t *testing.T) {
+	s := &site{T: t, app: new(application)}
+	s.node = direct(t).node
+	s.put("targets", `{"match":["path:*"],"rules":["1000/1d"]}`)
+	s.program(runHAProxy, strings.Replace(configuration(t, gateways[2], 0), "http-request lua.stint http://127.0.0.1:8080/v1/forward open",
+		"http-request set-header X-Original-Uri %[path]\n    http-request lua.stint http://127.0.0.1:8080/v1/forward?policy=targets&by=path:X-Original-Uri open", 1))
+	s.node.Do(t, http.MethodPost, "/v1/blocks", `{"pattern":"path:/private","reason":"test"}`, http.StatusCreated)
+	s.expect("another path", s.get("/other"), http.StatusOK)
+	for _, name := range []string{"X-Original-Uri", "X_Original_Uri", "X-Original_Uri", "X_Original-Uri"} {
+		s.expect("a path with the target of another in "+name, s.get("/private", name+": /other"), http.StatusForbidden)
+	}
+}
+
+// Where the URL counts by the agent too, the agent for conditions is the one of its very name.
+func TestHAProxySendsNoOtherAgent(t *testing.T) {
+	s := &site{T: t, app: new(application)}
+	s.node = direct(t).node
+	s.put("agents", `{"match":["header:*"],"rules":["1000/1d"]}`)
+	s.node.Do(t, http.MethodPut, "/v1/policies/scanners?confirm=scanners", `{"match":["header:*"],"rules":["0/1s"],"when":{"agent":["*sqlmap*"]}}`, http.StatusCreated)
+	s.program(runHAProxy, strings.Replace(configuration(t, gateways[2], 0), "/v1/forward open", "/v1/forward?policy=agents&by=header:User-Agent open", 1))
+	s.expect("a browser", s.get("/", "User-Agent: Mozilla/5.0"), http.StatusOK)
+	for _, names := range [][]string{{}, {"User_Agent"}, {"User_Agent", "A"}, {"User_Agent", "B", "C"}} {
+		headers := []string{"User-Agent: sqlmap/1.8"}
+		for _, name := range names {
+			headers = append(headers, name+": Mozilla/5.0")
+		}
+		s.expect(fmt.Sprintf("a scanner with %q", names), s.get("/", headers...), http.StatusTooManyRequests)
+	}
+}
+
 // manyCookies returns n further values of a cookie.
 func manyCookies(name string, n int) string {
 	var all strings.Builder
