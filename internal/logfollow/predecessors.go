@@ -15,8 +15,8 @@ import (
 )
 
 // rotated matches what rotation adds to a name: ".1", "-20260131", ".2026-01-31.gz",
-// "-2026-01-31T22-05-03.123-size" as Caddy does since 2.11.
-var rotated = regexp.MustCompile(`^(\.[0-9]{1,3}|[._-][0-9]{4}[0-9._:T-]{2,}(-size|-time)?)(\.gz)?$|^\.old$`)
+// "-2026-01-31T22-05-03.123-size" as Caddy does since 2.11, and "-size_1" where that was there.
+var rotated = regexp.MustCompile(`^(\.[0-9]{1,3}|[._-][0-9]{4}[0-9._:T-]{2,}(-(size|time)(_[0-9]+)?)?)(\.gz)?$|^\.old$`)
 
 // predecessor is a file beside a log that rotation may have made of it.
 type predecessor struct {

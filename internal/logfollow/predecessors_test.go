@@ -8,12 +8,12 @@ import (
 )
 
 func TestPredecessorsHaveRotationSuffixes(t *testing.T) {
-	for _, added := range []string{".1", ".12", ".3.gz", "-20260131", "-20260131.gz", ".2026-01-31", ".2026-01-31T23:59.gz", "_20260131", "-2026013123", ".old", "-2026-01-31T22-05-03.123-size", "-2026-01-31T22-05-03.123-time.gz"} {
+	for _, added := range []string{".1", ".12", ".3.gz", "-20260131", "-20260131.gz", ".2026-01-31", ".2026-01-31T23:59.gz", "_20260131", "-2026013123", ".old", "-2026-01-31T22-05-03.123-size", "-2026-01-31T22-05-03.123-time.gz", "-2026-01-31-size_1", "-2026-01-31-time_12.gz"} {
 		if !rotated.MatchString(added) {
 			t.Errorf("the suffix %q is not recognized as that of a rotated file", added)
 		}
 	}
-	for _, added := range []string{"-8080", "-2", "_3", "-1.gz", ".8080", "-2026", "", ".txt", "-20260131a", "-size", "-8080-time", "-20260131-api"} {
+	for _, added := range []string{"-8080", "-2", "_3", "-1.gz", ".8080", "-2026", "", ".txt", "-20260131a", "-size", "-8080-time", "-20260131-api", "-20260131-size_", "-20260131_1a"} {
 		if rotated.MatchString(added) {
 			t.Errorf("the suffix %q is recognized as that of a rotated file", added)
 		}
