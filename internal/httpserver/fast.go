@@ -84,19 +84,11 @@ func (l *fastListener) Accept() (net.Conn, error) {
 	return l.shared.conn(c), nil
 }
 
-// Close closes the listener, and those connections that wait for a request after a response of
-// the fast path: fasthttp has not seen that response and regards them as busy. On the other
-// connections, the plain version answers the next request and then closes them.
+// Close closes the listener. On connections that are open the plain version answers the next
+// request and then closes them.
 func (l *fastListener) Close() error {
 	l.shared.closed.Store(true)
-	err := l.listener.Close()
-	for _, c := range l.open() {
-		if c.fast.state.CompareAndSwap(connWaits, connClosed) {
-			l.conns.Remove(c)
-			_ = c.Conn.Close() // no request is lost
-		}
-	}
-	return err
+	return l.listener.Close()
 }
 
 // conn makes a connection of FramingListener answer common requests.

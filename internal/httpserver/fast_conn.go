@@ -135,8 +135,8 @@ func (c *conn) answerRead(p []byte, n int, err error, from int32) (then afterRea
 	if used < n {
 		return leave, copy(p, p[used:n]), c.leaveToPlain()
 	}
-	if (f.shared.closed.Load() || c.isCut.Load()) && f.state.CompareAndSwap(connWaits, connAnswers) {
-		return end, 0, nil // a Close of the waiting connections may have missed this one
+	if (c.listener.isOver.Load() || c.isCut.Load()) && f.state.CompareAndSwap(connWaits, connAnswers) {
+		return end, 0, nil // closeIdle or Cut may have missed this one
 	}
 	return readOn, 0, nil
 }

@@ -23,7 +23,7 @@ import (
 //
 // If a connection is closed while its client is still sending, its write side is closed first,
 // so that the client can read the response. Close also closes the connections on which nothing
-// was received.
+// was received, and after idleGrace those that wait for another request.
 func FramingListener(l net.Listener, conns *connlimit.Set) net.Listener {
 	if conns == nil {
 		conns = connlimit.NewSet(0)
@@ -35,6 +35,7 @@ type listener struct {
 	net.Listener
 	conns    *connlimit.Set
 	isClosed atomic.Bool
+	isOver   atomic.Bool // idleGrace has passed since it was closed
 	bodies   bodyBudget
 }
 
@@ -59,7 +60,9 @@ func (l *listener) Accept() (net.Conn, error) {
 
 // Close closes the listener.
 func (l *listener) Close() error {
-	l.isClosed.Store(true)
+	if l.isClosed.CompareAndSwap(false, true) {
+		time.AfterFunc(idleGrace, func() { supervise.Do("idle connections", l.closeIdle) })
+	}
 	err := l.Listener.Close()
 	for _, c := range l.open() {
 		if c.firstByte.Load() == notYet {
@@ -67,6 +70,24 @@ func (l *listener) Close() error {
 		}
 	}
 	return err
+}
+
+// idleGrace is for how long after the listener was closed a connection that waits for another
+// request is kept. A request of a client that does not know of the shutdown yet is answered
+// then, with "Connection: close", and not lost on a connection that is being closed.
+const idleGrace = 500 * time.Millisecond
+
+// closeIdle closes the connections that were kept for idleGrace.
+func (l *listener) closeIdle() {
+	l.isOver.Store(true)
+	for _, c := range l.open() {
+		if c.fast.state.CompareAndSwap(connWaits, connClosed) {
+			l.conns.Remove(c)
+			_ = c.Conn.Close() // no request was read
+		} else if c.isKept.Load() && c.isReading.Load() && !c.sending.Load() {
+			_ = c.Close() // as above
+		}
+	}
 }
 
 // open returns the open connections.
@@ -97,6 +118,7 @@ type conn struct {
 	isReading atomic.Bool  // the server is waiting for bytes from the client
 	wasUsed   atomic.Bool  // a whole request was received since TakeUsed
 	isCut     atomic.Bool  // it will be closed once no request is being answered
+	isKept    atomic.Bool  // closeIdle closes it
 	// writing is when the present write began, in nanoseconds since accepted; 0 means that
 	// there is none.
 	writing   atomic.Int64
@@ -216,8 +238,12 @@ const (
 )
 
 // Close closes the connection after waiting for a client that is still sending. If the fast
-// path is answering a request, the connection is closed after that response.
+// path is answering a request, the connection is closed after that response. A connection that
+// waits for another request when its listener was closed is closed after idleGrace.
 func (c *conn) Close() error {
+	if c.keepForGrace() {
+		return nil
+	}
 	for !c.fast.state.CompareAndSwap(connReads, connClosed) && !c.fast.state.CompareAndSwap(connWaits, connClosed) {
 		if c.fast.state.CompareAndSwap(connAnswers, connEnds) || c.fast.state.Load() >= connEnds {
 			return nil // closed after the response, or already closed
@@ -231,6 +257,19 @@ func (c *conn) Close() error {
 		}
 	}
 	return c.Conn.Close()
+}
+
+// keepForGrace reports whether a shutdown closes the connection, which waits for another
+// request or has just begun to receive it, and closeIdle will close it if it still waits then.
+// The goroutine that reads never closes it while it reads.
+func (c *conn) keepForGrace() bool {
+	l := c.listener
+	if !l.isClosed.Load() || l.isOver.Load() || c.isCut.Load() || !c.isReading.Load() ||
+		c.firstByte.Load() != came || c.fast.state.Load() >= connEnds {
+		return false
+	}
+	c.isKept.Store(true)
+	return !l.isOver.Load()
 }
 
 // FramingErrorOf returns the framing error of the request that is being answered, nil for none.

@@ -13,6 +13,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 	"github.com/valyala/fasthttp/fasthttputil"
+
+	"github.com/stint-dev/stint/internal/identity"
 )
 
 // A shutdown waits for an unused connection no longer than the grace time. A first request
@@ -162,4 +164,70 @@ func (c signalingConn) Read(p []byte) (int, error) {
 	default: // already signalled
 	}
 	return c.Conn.Read(p)
+}
+
+// A request that arrives just after a shutdown began is answered and says that the connection
+// ends; a connection that has none is closed. A proxy would otherwise send a request on a
+// connection that is being closed, and lose it.
+func TestShutdownAnswersTheNextRequestOfAConnection(t *testing.T) {
+	for name, fast := range map[string]FastHandler{"fast": answerFast, "plain": nil} {
+		for then, pieces := range map[string][]string{
+			"asks": {fastRequestText}, "ends": nil, "asks slowly": {fastRequestText[:len(fastRequestText)/2], fastRequestText[len(fastRequestText)/2:]},
+		} {
+			t.Run(name+" "+then, func(t *testing.T) {
+				s := New(Options{}, []Route{{Listener: Checks, Method: "POST", Path: "/v1/check", Access: identity.Check, Door: "check", Fast: fast,
+					Handler: func(c *Call) error { return c.SendString("plain") }}})
+				inner, err := net.Listen("tcp", "127.0.0.1:0")
+				if err != nil {
+					t.Fatal(err)
+				}
+				framing, _ := FramingListener(inner, nil).(*listener)
+				app, served, stopped := s.CheckApp(), make(chan error, 1), make(chan error, 1)
+				go func() { served <- app.Listener(s.CheckListener(framing)) }()
+				there, err := net.Dial("tcp", inner.Addr().String())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer there.Close()
+				from := bufio.NewReader(there)
+				if got := ask(t, there, from, fastRequestText); got != name {
+					t.Fatalf("got %q, want %q", got, name)
+				}
+				// fasthttp ends a connection that does not read yet.
+				for _, c := range framing.open() {
+					for deadline := time.Now().Add(time.Minute); !c.isReading.Load() && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+					}
+				}
+				go func() { stopped <- app.ShutdownWithTimeout(time.Minute) }()
+				for {
+					c, err := net.Dial("tcp", inner.Addr().String())
+					if err != nil {
+						break // it is stopping
+					}
+					_ = c.Close()
+				}
+				if len(pieces) > 0 {
+					for i, piece := range pieces {
+						if i > 0 {
+							time.Sleep(idleGrace + 100*time.Millisecond)
+						}
+						if _, err := io.WriteString(there, piece); err != nil {
+							t.Fatal(err)
+						}
+					}
+					var got fasthttp.Response
+					if err := got.Read(from); err != nil || string(got.Body()) != "plain" || !got.ConnectionClose() {
+						t.Errorf("got %q, close %t, %v", got.Body(), got.ConnectionClose(), err)
+					}
+				}
+				if _, err := from.ReadByte(); !errors.Is(err, io.EOF) {
+					t.Errorf("read %v, want io.EOF", err)
+				}
+				if err := <-stopped; err != nil {
+					t.Error(err)
+				}
+				<-served
+			})
+		}
+	}
 }
