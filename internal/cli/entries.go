@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -204,6 +205,9 @@ func (e *entryCommand) newEnd() *cobra.Command {
 			}
 			for _, entry := range ended {
 				e.Printer().Sayf("Ended the %s of %s.", e.noun, output.Escape(entry.Pattern))
+			}
+			if slices.ContainsFunc(ended, func(entry wire.Entry) bool { return entry.Source == "automatic" }) {
+				e.Notef("The requests before an automatic block still count: a limit that is full refuses further ones. 'key reset' starts the limits of a key from zero.")
 			}
 			return nil
 		}),

@@ -21,12 +21,12 @@ import (
 )
 
 func newApply(con *console.Console) *cobra.Command {
-	var path, preset string
+	var paths, names []string
 	var shadow bool
 	var f applyFlags
 	c := &cobra.Command{
-		Use:   "apply {-f FILE | --preset NAME}",
-		Short: "Apply a policy file or a preset",
+		Use:   "apply {-f FILE | --preset NAME}...",
+		Short: "Apply policy files or presets",
 		Long: `Apply a policy file. The differences are shown first. Policies that already equal the file
 are not changed, so a second run changes nothing. Policies that are not in the file stay,
 unless --prune deletes them. The file is YAML or JSON, as 'export' writes it; what it omits
@@ -52,21 +52,28 @@ gets its default:
         decay_after: 7d
 
 With --preset it applies a preset, see 'preset list'; with --shadow its policies only count
-what they would refuse.
+what they would refuse. Several files or presets are applied as one.
 
 The exit code is 0 if the policies equal the file, whether or not anything was changed. With
 --dry-run it is 5 if there are changes to apply, for use in CI.`,
 		Example: "admin apply -f policies.yaml --dry-run\nadmin apply -f policies.yaml --prune\nadmin export | admin apply -f -\n" +
-			"admin apply --preset traps --shadow",
+			"admin apply --preset website --preset traps --shadow",
 		Args: cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			read := func() ([]wire.PolicyRequest, error) { return local.ReadPolicies(con, path) }
-			if preset != "" {
-				read = func() ([]wire.PolicyRequest, error) { return readPreset(preset) }
+			wanted := []wire.PolicyRequest{}
+			for _, path := range paths {
+				policies, err := local.ReadPolicies(con, path)
+				if err != nil {
+					return err
+				}
+				wanted = append(wanted, policies...)
 			}
-			wanted, err := read()
-			if err != nil {
-				return err
+			for _, name := range names {
+				policies, err := readPreset(name)
+				if err != nil {
+					return err
+				}
+				wanted = append(wanted, policies...)
 			}
 			for i := range wanted {
 				if shadow {
@@ -76,11 +83,11 @@ The exit code is 0 if the policies equal the file, whether or not anything was c
 			return applyPolicies(c, con, server, wanted, f)
 		}),
 	}
-	c.Flags().StringVarP(&path, "file", "f", "", "the policy file, - for standard input")
-	c.Flags().StringVar(&preset, "preset", "", "the preset: "+strings.Join(presets.Names(), ", "))
+	c.Flags().StringArrayVarP(&paths, "file", "f", nil, "a policy file, - for standard input; may be repeated")
+	c.Flags().StringSliceVar(&names, "preset", nil, "a preset, may be repeated: "+strings.Join(presets.Names(), ", "))
 	c.Flags().BoolVar(&shadow, "shadow", false, "apply all policies in shadow mode: they refuse nobody")
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the changes without applying them")
-	c.Flags().BoolVar(&f.prune, "prune", false, "delete policies that are not in the file")
+	c.Flags().BoolVar(&f.prune, "prune", false, "delete policies that are in none of the files")
 	broadFlag(c, &f.yes)
 	c.MarkFlagsOneRequired("file", "preset")
 	c.MarkFlagsMutuallyExclusive("file", "preset")
@@ -291,9 +298,6 @@ type applyFlags struct {
 // applyPolicies shows the changes that make the policies equal to wanted, and makes them.
 func applyPolicies(c *cobra.Command, con *console.Console, server *client.Client, wanted []wire.PolicyRequest, f applyFlags) error {
 	request := wire.PolicyFileRequest{Policies: wanted}
-	if wanted == nil {
-		request.Policies = []wire.PolicyRequest{}
-	}
 	plan, err := server.Policies.Plan(c.Context(), request, f.prune)
 	if err != nil {
 		return err

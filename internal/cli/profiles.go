@@ -324,7 +324,7 @@ var profileColumns = []output.Column[wire.Profile]{
 		if p.Limit == nil || !p.Limit.Active {
 			return output.Cell{}
 		}
-		return output.Time(p.Limit.ExpiresAt.Time)
+		return output.TimeOr(p.Limit.ExpiresAt.Time, "permanent")
 	}},
 	{Name: "note", Head: "Note", Drop: 1, Cell: func(p wire.Profile) output.Cell { return output.Text(p.Note) }},
 }
