@@ -1,8 +1,12 @@
 package doors
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -162,4 +166,43 @@ func TestEnvoyExternalAuthorizationIs503WithoutRedis(t *testing.T) {
 			t.Fatalf("got %v", answer)
 		}
 	}
+}
+
+// TestEnvoyPoliciesOfThePageLimitTheirDescriptors applies the policies that the page of Envoy
+// names for the configuration of envoyproxy/ratelimit.
+func TestEnvoyPoliciesOfThePageLimitTheirDescriptors(t *testing.T) {
+	page, err := os.ReadFile("../../docs/doors/envoy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := startEnvoySide(t)
+	e.node.Do(t, http.MethodDelete, "/v1/policies/limits?confirm=limits", "", http.StatusNoContent)
+	commands := regexp.MustCompile(`(?m)^stint-admin policy set (\S+) --match '(\S+)' (?:--rule (\S+)|--no-rules)(?: --mode (\S+))?$`).FindAllStringSubmatch(string(page), -1)
+	for _, c := range commands {
+		policy := map[string]any{"match": []string{c[2]}, "rules": []string{}, "mode": cmp.Or(c[4], "enforce")}
+		if c[3] != "" {
+			policy["rules"] = []string{c[3]}
+		}
+		body, err := json.Marshal(policy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.node.Do(t, http.MethodPut, "/v1/policies/"+c[1], string(body), http.StatusCreated)
+	}
+	for list, limit := range map[string]int{ // 0 for none
+		"path=/login": 5, "path=/login user=alice": 3, "path=/login user=bob": 3, "path=/login other=a": 0, "path=/login2": 0,
+		"user=alice": 2, "user=batch": 0, "user=batch path=/a": 2, "plan=trial": 0,
+	} {
+		for i := range 7 {
+			e.want(limit == 0 || i < limit, e.ask("site", 0, descriptor(strings.Fields(list)...)))
+		}
+	}
+	// What the page says of one pattern with and one without the bar.
+	e.node.Do(t, http.MethodDelete, "/v1/policies/login?confirm=login", "", http.StatusNoContent)
+	e.node.Do(t, http.MethodPut, "/v1/policies/longer", `{"match":["envoy:site:path=/login|*"],"rules":["1/1d"]}`, http.StatusCreated)
+	for range 3 {
+		e.want(true, e.ask("site", 0, descriptor("path=/login")))
+	}
+	e.want(true, e.ask("site", 0, descriptor("path=/login", "other=b")))
+	e.want(false, e.ask("site", 0, descriptor("path=/login", "other=b")))
 }
