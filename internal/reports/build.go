@@ -129,7 +129,7 @@ func (b *Builder) newcomers(ctx context.Context, d *Document) error {
 	fresh, n, err := b.Counts.NewOffenders(ctx, d.From.Add(-newAfter), d.From, d.To, topKeys)
 	d.NewKeys = n
 	for _, r := range fresh {
-		d.New = append(d.New, Offender{Key: r.Key, Offences: r.Offences, First: r.First, Last: r.Last, Origin: b.originOf(ctx, r.Key)})
+		d.New = append(d.New, NewOffender{Key: r.Key, Offences: r.Offences, First: r.First, Last: r.Last, Origin: b.originOf(ctx, r.Key)})
 	}
 	return err
 }

@@ -30,15 +30,15 @@ type Document struct {
 	Totals  Totals    `json:"totals"`
 	// Before are the totals of the period before, nil where nothing was
 	// counted then.
-	Before    *Totals    `json:"before,omitzero"`
-	Traffic   []Point    `json:"traffic"`
-	Top       []Offender `json:"top_offenders"`
-	New       []Offender `json:"new_offenders"` // no offence in the 30 days before
-	NewKeys   int64      `json:"new_offender_count"`
-	Blocks    Blocks     `json:"blocks"`
-	Rules     []Rule     `json:"rules"`        // most first
-	Silent    []Rule     `json:"silent_rules"` // refused nobody
-	Attention []string   `json:"attention"`    // one sentence each
+	Before    *Totals       `json:"before,omitzero"`
+	Traffic   []Point       `json:"traffic"`
+	Top       []Offender    `json:"top_offenders"`
+	New       []NewOffender `json:"new_offenders"` // no offence in the 30 days before
+	NewKeys   int64         `json:"new_offender_count"`
+	Blocks    Blocks        `json:"blocks"`
+	Rules     []Rule        `json:"rules"`        // most first
+	Silent    []Rule        `json:"silent_rules"` // refused nobody
+	Attention []string      `json:"attention"`    // one sentence each
 }
 
 // Totals are the sums of a period.
@@ -76,6 +76,15 @@ type Offender struct {
 	First        time.Time `json:"first"`
 	Last         time.Time `json:"last"`
 	Origin       string    `json:"origin,omitzero"` // whose address it is, as people read it
+}
+
+// NewOffender is one key and its offences; what refused it is known of Offender only.
+type NewOffender struct {
+	Key      string    `json:"key"`
+	Offences int64     `json:"offences"`
+	First    time.Time `json:"first"`
+	Last     time.Time `json:"last"`
+	Origin   string    `json:"origin,omitzero"` // as Offender.Origin
 }
 
 // Blocks counts what happened to blocks.

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -204,6 +206,24 @@ func TestWeeklyReportCoversTheWeekBefore(t *testing.T) {
 	from, to = reports.Weekly.Period(time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)) // a Monday
 	if from.Format(time.DateOnly) != "2026-02-23" || to.Format(time.DateOnly) != "2026-03-02" {
 		t.Errorf("on Monday: %s to %s", from, to)
+	}
+}
+
+// A new offender has no figure that nobody counted, such as "allowed":0.
+func TestNewOffendersHaveOnlyWhatIsKnown(t *testing.T) {
+	_, d := build(t, filepath.Join(t.TempDir(), "stint.db"), reports.Daily)
+	var text bytes.Buffer
+	if err := reports.WriteJSON(&text, d); err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		New []map[string]any `json:"new_offenders"`
+	}
+	if err := json.Unmarshal(text.Bytes(), &got); err != nil || len(got.New) != 1 {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	if names := slices.Sorted(maps.Keys(got.New[0])); !slices.Equal(names, []string{"first", "key", "last", "offences"}) {
+		t.Errorf("a new offender has the fields %q", names)
 	}
 }
 

@@ -40,7 +40,7 @@ func WriteCSV(w io.Writer, d *Document) error {
 		row("top offenders", o.Key, o.Policy, o.RefusedBy, o.Offences, joined(fmt.Sprintf("%d allowed", o.Allowed), o.Origin))
 	}
 	for _, o := range d.New {
-		row("new offenders", o.Key, o.Policy, o.RefusedBy, o.Offences, o.Origin)
+		row("new offenders", o.Key, "", "", o.Offences, o.Origin)
 	}
 	for _, r := range append(append([]Rule{}, d.Rules...), d.Silent...) {
 		row("rules", r.Kind, r.Policy, r.Rule, r.Refused, keyCount(r.Keys))
