@@ -2,7 +2,9 @@ package firewall
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
+	"net/http"
 	"time"
 
 	"github.com/stint-dev/stint/internal/supervise"
@@ -20,6 +22,7 @@ type follower struct {
 	since   []*wire.AuditEntry // the changes since it began
 	again   bool               // another is needed after it
 	outage  bool               // the stream has ended and has not been opened again
+	refused error              // the server refuses the token
 }
 
 // message is what the stream of changes says.
@@ -32,7 +35,11 @@ type message struct {
 // retryAfter is how long a failed listing or write waits for the next.
 const retryAfter = 5 * time.Second
 
-func (f *follower) run(ctx context.Context) {
+// run follows the server until ctx ends, which is no error, or until the server refuses the
+// token: the command is started again with the token that replaces it.
+func (f *follower) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	go f.receive(ctx)
 	ticker := time.NewTicker(f.o.CompareEvery)
 	defer ticker.Stop()
@@ -44,7 +51,7 @@ func (f *follower) run(ctx context.Context) {
 		var err error
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-ticker.C:
 			f.startListing(ctx)
 		case <-retry.C:
@@ -57,6 +64,9 @@ func (f *follower) run(ctx context.Context) {
 			}
 		case found := <-f.lists:
 			err = f.finishListing(ctx, found)
+		}
+		if f.refused != nil {
+			return f.refused
 		}
 		if err != nil && ctx.Err() == nil {
 			f.o.Progress.failed()
@@ -122,6 +132,10 @@ func (f *follower) receiveAll(ctx context.Context, m message) (changed bool) {
 func (f *follower) take(ctx context.Context, m message) (changed bool) {
 	switch {
 	case m.err != nil:
+		if isTokenRefused(m.err) {
+			f.refused = m.err
+			return false
+		}
 		if !f.outage {
 			f.o.Logf("%v; the sets stay and their elements time out. Reconnecting.", m.err)
 		}
@@ -143,6 +157,13 @@ func (f *follower) take(ctx context.Context, m message) (changed bool) {
 	}
 	f.startListing(ctx)
 	return false
+}
+
+// isTokenRefused reports whether the server answered that the token is unknown, has ended or
+// does not allow to read.
+func isTokenRefused(err error) bool {
+	var problem *wire.Problem
+	return errors.As(err, &problem) && (problem.Status == http.StatusUnauthorized || problem.Status == http.StatusForbidden)
 }
 
 // receive sends the changes to f.messages until ctx ends, and connects again whenever the

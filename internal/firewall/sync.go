@@ -121,8 +121,7 @@ func (s *Sync) Run(ctx context.Context) error {
 		}
 	}
 	follow := follower{Sync: s, messages: make(chan message, 1024), lists: make(chan listing, 1)}
-	follow.run(ctx)
-	return nil
+	return follow.run(ctx)
 }
 
 // ignoreEnd returns nil if ctx has ended, else err.
