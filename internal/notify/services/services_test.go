@@ -149,7 +149,7 @@ func TestSendReportsEveryFailure(t *testing.T) {
 func TestPrivateAddressIsRefused(t *testing.T) {
 	for _, target := range []string{"ntfy://169.254.169.254/latest?disabletls=yes", "gotify://127.0.0.1:1/AbcdefghijklmnO?disabletls=yes"} {
 		err := newChannel(t, target, false).Send(t.Context(), message)
-		if err == nil || !notify.IsPermanent(err) || !strings.Contains(err.Error(), "private") {
+		if err == nil || !notify.IsPermanent(err) || !strings.Contains(err.Error(), "the setting notify-allow-private") {
 			t.Errorf("%s: got %v", target, err)
 		}
 	}
