@@ -28,15 +28,16 @@ func FramingListener(l net.Listener, conns *connlimit.Set) net.Listener {
 	if conns == nil {
 		conns = connlimit.NewSet(0)
 	}
-	return &listener{Listener: l, conns: conns}
+	return &listener{Listener: l, conns: conns, idleGrace: idleGrace}
 }
 
 type listener struct {
 	net.Listener
-	conns    *connlimit.Set
-	isClosed atomic.Bool
-	isOver   atomic.Bool // idleGrace has passed since it was closed
-	bodies   bodyBudget
+	conns     *connlimit.Set
+	idleGrace time.Duration
+	isClosed  atomic.Bool
+	isOver    atomic.Bool // idleGrace has passed since it was closed
+	bodies    bodyBudget
 }
 
 // Accept waits for a connection.
@@ -61,7 +62,7 @@ func (l *listener) Accept() (net.Conn, error) {
 // Close closes the listener.
 func (l *listener) Close() error {
 	if l.isClosed.CompareAndSwap(false, true) {
-		time.AfterFunc(idleGrace, func() { supervise.Do("idle connections", l.closeIdle) })
+		time.AfterFunc(l.idleGrace, func() { supervise.Do("idle connections", l.closeIdle) })
 	}
 	err := l.Listener.Close()
 	for _, c := range l.open() {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -171,8 +172,16 @@ func (c signalingConn) Read(p []byte) (int, error) {
 // connection that is being closed, and lose it.
 func TestShutdownAnswersTheNextRequestOfAConnection(t *testing.T) {
 	for name, fast := range map[string]FastHandler{"fast": answerFast, "plain": nil} {
-		for then, pieces := range map[string][]string{
-			"asks": {fastRequestText}, "ends": nil, "asks slowly": {fastRequestText[:len(fastRequestText)/2], fastRequestText[len(fastRequestText)/2:]},
+		for then, send := range map[string]func(there net.Conn, framing *listener){
+			"asks": func(there net.Conn, _ *listener) { write(t, there, fastRequestText) },
+			"asks slowly": func(there net.Conn, framing *listener) {
+				const half = len(fastRequestText) / 2
+				write(t, there, fastRequestText[:half])
+				awaitConn(t, framing, func(c *conn) bool { return c.sending.Load() })
+				framing.closeIdle()
+				write(t, there, fastRequestText[half:])
+			},
+			"ends": nil,
 		} {
 			t.Run(name+" "+then, func(t *testing.T) {
 				s := New(Options{}, []Route{{Listener: Checks, Method: "POST", Path: "/v1/check", Access: identity.Check, Door: "check", Fast: fast,
@@ -182,6 +191,7 @@ func TestShutdownAnswersTheNextRequestOfAConnection(t *testing.T) {
 					t.Fatal(err)
 				}
 				framing, _ := FramingListener(inner, nil).(*listener)
+				framing.idleGrace = time.Hour // the test ends it
 				app, served, stopped := s.CheckApp(), make(chan error, 1), make(chan error, 1)
 				go func() { served <- app.Listener(s.CheckListener(framing)) }()
 				there, err := net.Dial("tcp", inner.Addr().String())
@@ -193,28 +203,15 @@ func TestShutdownAnswersTheNextRequestOfAConnection(t *testing.T) {
 				if got := ask(t, there, from, fastRequestText); got != name {
 					t.Fatalf("got %q, want %q", got, name)
 				}
-				// fasthttp ends a connection that does not read yet.
-				for _, c := range framing.open() {
-					for deadline := time.Now().Add(time.Minute); !c.isReading.Load() && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-					}
-				}
+				awaitConn(t, framing, func(c *conn) bool { return c.isReading.Load() }) // fasthttp ends one that does not read yet
 				go func() { stopped <- app.ShutdownWithTimeout(time.Minute) }()
-				for {
-					c, err := net.Dial("tcp", inner.Addr().String())
-					if err != nil {
-						break // it is stopping
-					}
-					_ = c.Close()
+				for !framing.isClosed.Load() {
+					time.Sleep(time.Millisecond)
 				}
-				if len(pieces) > 0 {
-					for i, piece := range pieces {
-						if i > 0 {
-							time.Sleep(idleGrace + 100*time.Millisecond)
-						}
-						if _, err := io.WriteString(there, piece); err != nil {
-							t.Fatal(err)
-						}
-					}
+				if send == nil {
+					framing.closeIdle()
+				} else {
+					send(there, framing)
 					var got fasthttp.Response
 					if err := got.Read(from); err != nil || string(got.Body()) != "plain" || !got.ConnectionClose() {
 						t.Errorf("got %q, close %t, %v", got.Body(), got.ConnectionClose(), err)
@@ -228,6 +225,23 @@ func TestShutdownAnswersTheNextRequestOfAConnection(t *testing.T) {
 				}
 				<-served
 			})
+		}
+	}
+}
+
+func write(t *testing.T, to net.Conn, text string) {
+	t.Helper()
+	if _, err := io.WriteString(to, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitConn waits until a connection of l is as it has to be.
+func awaitConn(t *testing.T, l *listener, is func(*conn) bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !slices.ContainsFunc(l.open(), is); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("waited too long for a connection")
 		}
 	}
 }
