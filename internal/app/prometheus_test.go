@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -150,12 +149,7 @@ scrape_configs:
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	listen := free.Addr().String()
-	free.Close()
+	listen := servers.FreeAddress(t)
 	var log bytes.Buffer
 	run := exec.Command(prometheusProgram(t, "prometheus"), "--config.file", file, "--storage.tsdb.path", filepath.Join(folder, "data"),
 		"--web.listen-address", listen, "--enable-feature="+feature)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stint-dev/stint/test/servers"
 )
 
 func TestLoadPrefersFlagThenEnvironmentThenFile(t *testing.T) {
@@ -276,15 +277,10 @@ func TestHealthCommandChecksConfiguredNode(t *testing.T) {
 	if code, text := ask("--listen", a.CheckAddr().String()); code != 0 {
 		t.Errorf("got the exit code %d: %s", code, text)
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	free.Close()
 	if code, text := ask("--help"); code != 0 || text != "" {
 		t.Errorf("--help: got the exit code %d: %s", code, text)
 	}
-	if code, text := ask("--listen", free.Addr().String()); code != 1 || !strings.Contains(text, "does not answer") {
+	if code, text := ask("--listen", servers.FreeAddress(t)); code != 1 || !strings.Contains(text, "does not answer") {
 		t.Errorf("got the exit code %d: %s", code, text)
 	}
 	a.draining.Store(true)

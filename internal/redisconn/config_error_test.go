@@ -84,10 +84,7 @@ func webServer(t *testing.T) string {
 }
 
 func TestExplainNamesNoMistakeIfTheServerMayOnlyBeUnreachable(t *testing.T) {
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	closed.Close()
-	address := closed.Addr().String()
+	address := servers.FreeAddress(t)
 	for _, url := range []string{
 		"redis://" + address, "redis+cluster://" + address, "redis+sentinel://" + address + "?master_name=m", "rediss://" + address,
 	} {

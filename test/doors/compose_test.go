@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // runComposeNginx runs nginx on deploy/compose/nginx.conf with other addresses.
@@ -47,7 +49,7 @@ func TestComposeChargesOnceWhatTwoNodesAreAskedAbout(t *testing.T) {
 	}
 	s.program(runComposeNginx, strings.NewReplacer(
 		"stint-1:8080", strings.TrimPrefix(silent.URL, "http://"), "stint-2:8080", strings.TrimPrefix(s.node.Check, "http://"),
-		"listen 127.0.0.1:3000", "listen "+freeAddress(t), "proxy_read_timeout 500ms", "proxy_read_timeout 5s",
+		"listen 127.0.0.1:3000", "listen "+servers.FreeAddress(t), "proxy_read_timeout 500ms", "proxy_read_timeout 5s",
 	).Replace(string(text)))
 	s.expect("asked about twice", s.get("/"), http.StatusOK) // of this machine, which is counted as "::"
 	if n, used := asked.Load(), s.used("ip:::/64"); n != 1 || used != 1 {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"testing"
+
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // crowdSec is a real CrowdSec's local API.
@@ -20,7 +22,7 @@ type crowdSec struct {
 // that make decisions of alerts.
 func startCrowdSec(t *testing.T, token, profiles string) *crowdSec {
 	t.Helper()
-	dir, listen := t.TempDir(), freeAddress(t)
+	dir, listen := t.TempDir(), servers.FreeAddress(t)
 	c := &crowdSec{t, dir, "http://" + listen}
 	for name, text := range map[string]string{
 		"simulation.yaml": "", "index.json": "{}", "profiles.yaml": profiles, "config.yaml": fmt.Sprintf(`

@@ -101,7 +101,7 @@ func (s *site) program(run func(*site, string), config string) *site {
 	app := httptest.NewServer(s.app)
 	s.Cleanup(app.Close)
 	s.at = app.URL
-	address := freeAddress(s.T)
+	address := servers.FreeAddress(s.T)
 	_, port, _ := net.SplitHostPort(address)
 	replace := strings.NewReplacer(
 		"127.0.0.1:8080", strings.TrimPrefix(s.node.Check, "http://"),
@@ -272,15 +272,4 @@ func (s *site) expect(what string, r reply, status int) {
 	if r.status != status {
 		s.Fatalf("%s: got %d, want %d: %v %s", what, r.status, status, r.header, r.body)
 	}
-}
-
-// freeAddress returns an address that nobody listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/testnode"
 )
 
@@ -77,7 +78,7 @@ func TestNodePackageSendsTheHostThatTheApplicationSees(t *testing.T) {
 	s := &site{T: t, node: testnode.Start(t), app: new(application)}
 	s.put("open", `{"match":["ip:*"],"rules":["1000/1d"]}`)
 	s.put("trap", `{"match":["ip:*"],"rules":["0/1s"],"when":{"host":["private.example.org"]}}`)
-	_, port, _ := strings.Cut(freeAddress(t), ":")
+	_, port, _ := strings.Cut(servers.FreeAddress(t), ":")
 	s.program(runNode("express"), strings.ReplaceAll(overHTTP2, "8001", port))
 	if r := s.get("/"); r.body != "429 200" {
 		t.Errorf("over HTTP/2: got %s, want 429 200", r.body)

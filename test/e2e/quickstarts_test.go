@@ -40,7 +40,8 @@ func followQuickstart(t *testing.T, all []fenced) {
 			}
 		case block.language == "nginx":
 			for _, port := range []string{"8000", "3000"} {
-				own = append(own, port, unusedPort(t))
+				_, free, _ := strings.Cut(servers.FreeAddress(t), ":")
+				own = append(own, port, free)
 			}
 			startNginx(t, strings.NewReplacer(own...).Replace(block.text))
 		case block.language == "sh":
@@ -83,17 +84,6 @@ func startQuickstart(t *testing.T, block string) (nodes []*node) {
 		nodes = append(nodes, n)
 	}
 	return nodes
-}
-
-func unusedPort(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	return port
 }
 
 // startNginx runs nginx with the http block of a page.

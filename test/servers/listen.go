@@ -2,8 +2,30 @@ package servers
 
 import (
 	"net"
+	"strconv"
 	"testing"
 )
+
+// FreeAddress returns a host:port of this machine on which nobody listens until the test has a
+// program listen there. The system gives its port to no other process while the test runs.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	address, release, err := HoldAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(release)
+	return address
+}
+
+// HoldAddress is FreeAddress until release.
+func HoldAddress() (address string, release func(), err error) {
+	port, release, err := holdPort()
+	if err != nil {
+		return "", nil, err
+	}
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), release, nil
+}
 
 // Listen is ListenOn for an address that only this machine reaches.
 func Listen(t testing.TB, serve func(net.Conn)) string {

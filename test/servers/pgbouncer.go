@@ -30,7 +30,7 @@ func PgBouncer(t testing.TB, databaseURL, mode string) string {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	target := mustParse(t, databaseURL)
 	var p *process
-	port, err := onFreePort(func(port int) error {
+	port, release, err := onFreePort(func(port int) error {
 		settings := fmt.Sprintf("[databases]\n* = host=%s port=%s user=%s\n[pgbouncer]\nlisten_addr=127.0.0.1\nlisten_port=%d\nunix_socket_dir=\nauth_type=any\npool_mode=%s\n",
 			target.Hostname(), target.Port(), target.User.Username(), port, mode)
 		file := filepath.Join(dir, "pgbouncer.ini")
@@ -52,6 +52,7 @@ func PgBouncer(t testing.TB, databaseURL, mode string) string {
 	if err != nil {
 		t.Fatalf("pgbouncer did not start: %v", err)
 	}
+	t.Cleanup(release)
 	t.Cleanup(func() { _ = p.kill() })
 	target.Host = fmt.Sprintf("127.0.0.1:%d", port)
 	return target.String()

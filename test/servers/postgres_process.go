@@ -23,6 +23,7 @@ type postgresProcess struct {
 	programs   string // the folder of initdb and postgres
 	credential *syscall.Credential
 	process    *process
+	release    func() // of its port
 }
 
 // newPostgres starts a server with an empty database cluster.
@@ -47,11 +48,12 @@ func newPostgres() (*postgresProcess, error) {
 		s.remove()
 		return nil, err
 	}
-	port, err := onFreePort(s.start)
+	port, release, err := onFreePort(s.start)
 	if err != nil {
 		s.remove()
 		return nil, err
 	}
+	s.release = release
 	s.url = fmt.Sprintf("postgres://stint@127.0.0.1:%d/postgres?sslmode=disable", port)
 	return s, nil
 }
@@ -113,6 +115,9 @@ func (s *postgresProcess) remove() {
 		case <-time.After(5 * time.Second):
 			_ = s.process.kill()
 		}
+	}
+	if s.release != nil {
+		s.release()
 	}
 	os.RemoveAll(s.dir)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -169,27 +168,17 @@ func (p *process) lastOutput() []byte {
 	return bytes.TrimSpace(output[max(0, len(output)-most):])
 }
 
-// freePort returns a port of 127.0.0.1 that was free a moment ago. Another
-// process may take it first, so who uses it tries several.
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port, nil
-}
-
-// onFreePort calls start with free ports until it succeeds or has failed five
-// times, and returns the last port.
-func onFreePort(start func(port int) error) (port int, err error) {
+// onFreePort calls start with free ports until it succeeds or has failed five times, and returns
+// the last port. No other process is given it until release, also while its server is restarted.
+func onFreePort(start func(port int) error) (port int, release func(), err error) {
 	for range 5 {
-		if port, err = freePort(); err != nil {
-			return 0, err
+		if port, release, err = holdPort(); err != nil {
+			return 0, nil, err
 		}
 		if err = start(port); err == nil {
-			return port, nil
+			return port, release, nil
 		}
+		release()
 	}
-	return 0, err
+	return 0, nil, err
 }

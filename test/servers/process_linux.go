@@ -2,6 +2,7 @@ package servers
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"strconv"
 	"syscall"
@@ -59,4 +60,30 @@ func readStat(folder string) (state, parent string) {
 		return "", ""
 	}
 	return string(fields[0]), string(fields[1])
+}
+
+// holdPort returns a free port of 127.0.0.1 that the system gives to no other process until
+// release: a socket that does not listen is bound to it, which stops none that is given this
+// port and sets SO_REUSEADDR, as servers do, from listening there.
+func holdPort() (port int, release func(), err error) {
+	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, nil, err
+	}
+	release = func() { _ = syscall.Close(socket) }
+	err = syscall.SetsockoptInt(socket, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1)
+	if err == nil {
+		err = syscall.Bind(socket, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}})
+	}
+	if err == nil {
+		var bound syscall.Sockaddr
+		if bound, err = syscall.Getsockname(socket); err == nil {
+			if address, ok := bound.(*syscall.SockaddrInet4); ok {
+				return address.Port, release, nil
+			}
+			err = fmt.Errorf("a socket of 127.0.0.1 is bound to %v", bound)
+		}
+	}
+	release()
+	return 0, nil, err
 }

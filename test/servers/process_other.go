@@ -4,6 +4,7 @@ package servers
 
 import (
 	"bytes"
+	"net"
 	"os/exec"
 	"strconv"
 	"syscall"
@@ -39,4 +40,14 @@ func childrenOf(pid int) []int {
 func IsStopped(pid int) bool {
 	output, err := exec.Command("ps", "-o", "state=", "-p", strconv.Itoa(pid)).Output()
 	return err == nil && bytes.HasPrefix(bytes.TrimSpace(output), []byte("T"))
+}
+
+// holdPort returns a port of 127.0.0.1 that was free a moment ago. Another process may take it.
+func holdPort() (port int, release func(), err error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, nil, err
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port, func() {}, nil
 }

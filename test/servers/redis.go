@@ -64,10 +64,11 @@ func dedicatedRedis(t testing.TB, clockFile string, before []string, args ...str
 		}
 		os.RemoveAll(dir)
 	})
-	port, err := onFreePort(s.start)
+	port, release, err := onFreePort(s.start)
 	if err != nil {
 		t.Fatalf("redis-server did not start: %v", err)
 	}
+	t.Cleanup(release)
 	s.Addr = "127.0.0.1:" + strconv.Itoa(port)
 	s.URL = "redis://" + s.Addr + "/0"
 	return s

@@ -46,7 +46,7 @@ func startSentinel(t testing.TB, name string, primary *RedisServer) string {
 		}
 		os.RemoveAll(dir)
 	})
-	own, err := onFreePort(func(own int) error {
+	own, release, err := onFreePort(func(own int) error {
 		// A Sentinel writes what it learns into its file.
 		file := filepath.Join(dir, "sentinel.conf")
 		text := fmt.Sprintf("bind 127.0.0.1\nport %d\ndir %s\nsentinel monitor %s %s %s 2\nsentinel down-after-milliseconds %s 500\nsentinel failover-timeout %s 3000\n",
@@ -69,6 +69,7 @@ func startSentinel(t testing.TB, name string, primary *RedisServer) string {
 	if err != nil {
 		t.Fatalf("a Sentinel did not start: %v", err)
 	}
+	t.Cleanup(release)
 	return fmt.Sprintf("127.0.0.1:%d", own)
 }
 

@@ -51,6 +51,7 @@ type Node struct {
 	dir          string
 	out          servers.Output
 	exited       chan struct{}
+	release      []func() // of its ports
 }
 
 var built struct {
@@ -116,7 +117,15 @@ func start(isFirst bool, flags ...string) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{dir: dir, flags: append([]string{"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"}, flags...)}
+	n := &Node{dir: dir}
+	for _, name := range []string{"--listen", "--admin-listen"} { // on ports that nobody takes before Restart
+		address, release, err := servers.HoldAddress()
+		if err != nil {
+			return nil, err
+		}
+		n.flags, n.release = append(n.flags, name, address), append(n.release, release)
+	}
+	n.flags = append(n.flags, flags...)
 	if err = n.launch(); err == nil && isFirst {
 		err = n.prepare()
 	}
@@ -277,6 +286,10 @@ func (n *Node) end(t testing.TB) {
 
 func (n *Node) stop() {
 	n.Crash()
+	for _, release := range n.release {
+		release()
+	}
+	n.release = nil
 	os.RemoveAll(n.dir)
 }
 

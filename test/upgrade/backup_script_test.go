@@ -1,7 +1,6 @@
 package upgrade_test
 
 import (
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -123,13 +122,8 @@ func TestBackupScriptReadsRedisOverTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	cert, key := servers.Certificate(t, secured)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	l.Close()
-	_, port, _ := net.SplitHostPort(address)
+	address := servers.FreeAddress(t)
+	_, port, _ := strings.Cut(address, ":")
 	servers.DedicatedRedis(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert)
 	database, folder := servers.Postgres(t), t.TempDir()
 	options := url.Values{"sslrootcert": {cert}, "sslcert": {cert}, "sslkey": {key}}

@@ -2,7 +2,6 @@ package redislog_test
 
 import (
 	"errors"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -117,10 +116,7 @@ func TestCheckRejectsUsersWithTooFewRightsButNotThoseWithoutInfo(t *testing.T) {
 }
 
 func TestCheckTreatsTemporaryFailuresAsOutages(t *testing.T) {
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	closed.Close()
-	address := closed.Addr().String()
+	address := servers.FreeAddress(t)
 	full, replica := servers.DedicatedRedis(t), servers.DedicatedRedis(t, "--replicaof", "127.0.0.1", "1")
 	must(t, connect(t, full).ConfigSet(t.Context(), "maxmemory", "1").Err())
 	unsaved := servers.DedicatedRedis(t)
