@@ -89,7 +89,8 @@ func (p *process) freeze() ([]int, error) {
 	if err := syscall.Kill(p.pid(), syscall.SIGSTOP); err != nil {
 		return nil, err
 	}
-	for deadline := time.Now().Add(waitTimeout); !IsStopped(p.pid()); time.Sleep(time.Millisecond) {
+	deadline := time.Now().Add(waitTimeout)
+	for ; !IsStopped(p.pid()); time.Sleep(time.Millisecond) {
 		if !p.running() {
 			return nil, errors.New("it has ended")
 		}
@@ -100,6 +101,13 @@ func (p *process) freeze() ([]int, error) {
 	children := childrenOf(p.pid())
 	for _, child := range children {
 		_ = syscall.Kill(child, syscall.SIGSTOP) // a child may have ended by itself
+	}
+	for _, child := range children {
+		for ; !IsStopped(child) && !hasEnded(child); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				return nil, fmt.Errorf("process %d, a child of %d, still runs after SIGSTOP", child, p.pid())
+			}
+		}
 	}
 	return children, nil
 }

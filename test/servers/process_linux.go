@@ -44,6 +44,12 @@ func IsStopped(pid int) bool {
 	return err == nil && len(threads) > 0
 }
 
+// hasEnded reports whether pid has ended; its parent may not have waited for it yet.
+func hasEnded(pid int) bool {
+	state, _ := stateOf(pid)
+	return state == "" || state == "Z"
+}
+
 // stateOf returns the state of pid and its parent, both empty once it has ended.
 func stateOf(pid int) (state, parent string) { return readStat("/proc/" + strconv.Itoa(pid)) }
 

@@ -1,9 +1,17 @@
 package servers_test
 
 import (
+	"bytes"
+	"context"
+	"fmt"
 	"net"
+	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/stint-dev/stint/test/servers"
 )
@@ -57,4 +65,43 @@ func TestFreeAddressIsGivenToNobodyAndCanBeListenedOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Close()
+}
+
+// A stopped Postgres has answered once more: SIGSTOP had not yet taken effect on the process that
+// served the connection.
+func TestStoppedPostgresRunsNoMore(t *testing.T) {
+	server := servers.DedicatedPostgres(t)
+	const connections = 8
+	var pids []int
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for range connections {
+		connection, err := pgx.Connect(ctx, server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, int(connection.PgConn().PID()))
+		go func() { // until the test ends
+			_, _ = connection.Exec(ctx, "DO $$ BEGIN LOOP END LOOP; END $$")
+		}()
+	}
+	for range 20 {
+		server.Stop()
+		for _, pid := range pids {
+			if state := stateOf(t, pid); state != "T" {
+				t.Fatalf("the process %d of the stopped Postgres is in the state %q", pid, state)
+			}
+		}
+		server.Continue()
+	}
+}
+
+// stateOf returns the letter of the state of a process.
+func stateOf(t *testing.T, pid int) string {
+	t.Helper()
+	stat, err := os.ReadFile(filepath.Join("/proc", fmt.Sprint(pid), "stat"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))[0]
 }

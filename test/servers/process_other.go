@@ -7,6 +7,7 @@ import (
 	"net"
 	"os/exec"
 	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -37,9 +38,21 @@ func childrenOf(pid int) []int {
 }
 
 // IsStopped reports whether SIGSTOP has taken effect on pid.
-func IsStopped(pid int) bool {
+func IsStopped(pid int) bool { return strings.HasPrefix(stateOf(pid), "T") }
+
+// hasEnded reports whether pid has ended; its parent may not have waited for it yet.
+func hasEnded(pid int) bool {
+	state := stateOf(pid)
+	return state == "" || strings.HasPrefix(state, "Z")
+}
+
+// stateOf returns the state of pid, empty once it has ended.
+func stateOf(pid int) string {
 	output, err := exec.Command("ps", "-o", "state=", "-p", strconv.Itoa(pid)).Output()
-	return err == nil && bytes.HasPrefix(bytes.TrimSpace(output), []byte("T"))
+	if err != nil {
+		return ""
+	}
+	return string(bytes.TrimSpace(output))
 }
 
 // holdPort returns a port of 127.0.0.1 that was free a moment ago. Another process may take it.
