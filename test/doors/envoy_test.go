@@ -149,7 +149,7 @@ func TestEnvoyDescriptorsAreOneCheck(t *testing.T) {
 	t.Run("in memory", func(t *testing.T) { checkSeveralDescriptors(startEnvoySide(t)) })
 	// No call can decide keys of different slots.
 	t.Run("on a Redis Cluster", func(t *testing.T) {
-		checkSeveralDescriptors(startEnvoySide(t, "--redis-url", servers.Cluster(t).URL, "--database-url", servers.Postgres(t).URL, "--grpc-deadline", "10s"))
+		checkSeveralDescriptors(startEnvoySide(t, "--redis-url", servers.Cluster(t, "--cluster-node-timeout", "120000").URL, "--database-url", servers.Postgres(t).URL, "--grpc-deadline", "10s"))
 	})
 }
 

@@ -44,7 +44,7 @@ func tokens(from, to int) (keys []string) {
 }
 
 func TestOneCallAsksAPrimaryAboutAllSlots(t *testing.T) {
-	c := servers.Cluster(t)
+	c := servers.Cluster(t, aliveForLong...)
 	log, p, keys := openURL(t, c.URL), policy(t, 1, "2/1h"), tokens(0, 60)
 	wantAll(t, true, keys, askAbout(t, log, p, keys...)) // loads the library to each primary
 	wantAll(t, true, keys, askAbout(t, log, p, keys...))

@@ -103,9 +103,7 @@ func TestCancelledCallersBeginNoOutage(t *testing.T) {
 	server := servers.DedicatedRedis(t)
 	var events outageEvents
 	log, p := openWaiting(t, server, &events), policy(t, 1, "1000/h")
-	if !answers(log, p) {
-		t.Fatal("a fresh Redis does not answer")
-	}
+	servers.Await(t, "a fresh Redis answers", func() bool { return answers(log, p) })
 	server.Stop()
 	var group sync.WaitGroup
 	ctx, leave := context.WithCancel(t.Context())
@@ -162,9 +160,7 @@ func TestOutageLastsWhileRedisAnswersWithoutDeciding(t *testing.T) {
 			server := servers.DedicatedRedis(t)
 			var events outageEvents
 			log, p := openWaiting(t, server, &events), policy(t, 1, "1000/h")
-			if !answers(log, p) {
-				t.Fatal("a fresh Redis does not answer")
-			}
+			servers.Await(t, "a fresh Redis answers", func() bool { return answers(log, p) })
 			admin := connect(t, server)
 			must(t, admin.ConfigSet(t.Context(), set[0], "1").Err())
 			for range redislog.FailureThreshold {

@@ -163,19 +163,19 @@ func (s *subject) check(t *testing.T, stack rules.Stack) {
 	answers, lostOnes := slices.Clone(s.answers), slices.Clone(s.lost)
 	s.mu.Unlock()
 	slices.SortFunc(answers, func(a, b logtest.Answered) int { return cmp.Compare(a.Now, b.Now) })
-	judged := 0
 	for _, rule := range stack {
 		if most := logtest.MaxAllowed(answers, rule.WindowMS()); most > rule.Limit {
 			t.Errorf("%s: %s let %d into one window", s.key, rule, most)
 		}
 	}
+	judged := 0
 	for i, a := range answers {
 		if a.Allowed {
 			continue
 		}
 		rule := stack[a.Rule]
 		from := a.Now - rule.WindowMS()
-		if slices.ContainsFunc(lostOnes, func(l lost) bool { return l.given > from && l.sent <= a.Now }) {
+		if isNearOneOf(lostOnes, from, a.Now) {
 			continue
 		}
 		judged++
@@ -197,6 +197,28 @@ func (s *subject) check(t *testing.T, stack rules.Stack) {
 	}
 	if judged == 0 {
 		t.Errorf("%s: no refusal was judged", s.key)
+	}
+}
+
+// isNearOneOf reports whether one of the requests without an answer may have been charged between
+// two times.
+func isNearOneOf(all []lost, from, to int64) bool {
+	return slices.ContainsFunc(all, func(l lost) bool { return l.given > from && l.sent <= to })
+}
+
+// awaitRefusals waits until for each of some subjects a request was refused now or later, and no
+// request was lost in the window before it, so that check can judge the refusal.
+func awaitRefusals(t *testing.T, stack rules.Stack, some ...*subject) {
+	t.Helper()
+	from := time.Now().UnixMilli() // Redis has the same clock
+	for _, s := range some {
+		servers.Await(t, "a refusal of "+s.key+" can be judged", func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return slices.ContainsFunc(s.answers, func(a logtest.Answered) bool {
+				return !a.Allowed && a.Now >= from && !isNearOneOf(s.lost, a.Now-stack[a.Rule].WindowMS(), a.Now)
+			})
+		})
 	}
 }
 
@@ -252,7 +274,7 @@ func TestStalledPrimaryDegradesOnlyItsOwnKeys(t *testing.T) {
 		s.timeout.Store(int64(longTimeout))
 	}
 	awaitMore(t, "its keys are answered again", 40, its...)
-	time.Sleep(p.Rules.LongestWindow() + 200*time.Millisecond) // so that there are windows without a lost answer
+	awaitRefusals(t, p.Rules, all.all...)
 	all.stop()
 	wantNoneLost(t, "another primary stalls", others)
 	for _, s := range all.all {
@@ -299,6 +321,7 @@ func TestMigratingSlotDegradesNoPlainRequest(t *testing.T) {
 		slot.Close()
 	}
 	awaitMore(t, "every key is answered", 20, all.all...)
+	awaitRefusals(t, p.Rules, all.all...)
 	all.stop()
 	wantNoneLost(t, "slots move", all.all)
 	for _, s := range all.all {
@@ -328,6 +351,7 @@ func TestOutageEndsWhenAPrimaryIsReplaced(t *testing.T) {
 		s.timeout.Store(int64(longTimeout))
 	}
 	awaitMore(t, "its keys are answered by its replica", 40, its...)
+	awaitRefusals(t, p.Rules, others...)
 	all.stop()
 	wantNoneLost(t, "another primary dies", others)
 	for _, s := range others {

@@ -48,7 +48,7 @@ func TestDecideAllOnAClusterNeedsKeysOfOneSlot(t *testing.T) {
 // A Cluster that has lost its functions gets them on the servers that have the keys: no request
 // is sent to a server that would have to redirect it.
 func TestLibraryIsLoadedToThePrimaryOfTheKeys(t *testing.T) {
-	c := servers.Cluster(t)
+	c := servers.Cluster(t, aliveForLong...)
 	log, err := redislog.Open(c.URL, redislog.Options{Timeout: 20 * time.Second})
 	must(t, err)
 	t.Cleanup(func() { log.Close() })

@@ -31,6 +31,7 @@ func must(t testing.TB, err error) {
 // crowd sends requests for keys until it is stopped and keeps the answers.
 type crowd struct {
 	policy  *rules.Policy
+	timeout time.Duration // of each request
 	keys    []string
 	stop    context.CancelFunc
 	group   sync.WaitGroup
@@ -42,10 +43,10 @@ type crowd struct {
 	failed []error // errors of the other requests without an answer
 }
 
-// gather starts callers that ask nodes about count keys under p.
-func gather(t *testing.T, p *rules.Policy, count int, nodes ...timestamplog.Log) *crowd {
+// gather starts callers that ask nodes about count keys under p, each request with that timeout.
+func gather(t *testing.T, p *rules.Policy, timeout time.Duration, count int, nodes ...timestamplog.Log) *crowd {
 	ctx, stop := context.WithCancel(t.Context())
-	c := &crowd{policy: p, stop: stop, allowed: make([]atomic.Int64, count), said: map[string][]logtest.Answered{}}
+	c := &crowd{policy: p, timeout: timeout, stop: stop, allowed: make([]atomic.Int64, count), said: map[string][]logtest.Answered{}}
 	for i := range count {
 		c.keys = append(c.keys, fmt.Sprintf("token:%d", i))
 	}
@@ -74,7 +75,7 @@ func (c *crowd) ask(ctx context.Context, log timestamplog.Log, caller int) {
 		// Send a batch, so that a call may have several keys of one slot.
 		requests := []timestamplog.Request{timestamplog.RequestOf(c.policy, c.keys[at], 1), timestamplog.RequestOf(c.policy, c.keys[(at+7)%len(c.keys)], 1)}
 		results := make([]timestamplog.Result, len(requests))
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
 		log.Decide(limited, requests, results)
 		cancel()
 		c.mu.Lock()
@@ -139,9 +140,9 @@ func openURL(t *testing.T, url string) *redislog.Log {
 var crowdStack = []string{"10/200ms", "40/2s"}
 
 func TestLimitsHoldWhileSlotsMoveUnderLoad(t *testing.T) {
-	c := servers.Cluster(t)
+	c := servers.Cluster(t, aliveForLong...)
 	p := policy(t, 1, crowdStack...)
-	people := gather(t, p, 24, openURL(t, c.URL), openURL(t, c.URL))
+	people := gather(t, p, longTimeout, 24, openURL(t, c.URL), openURL(t, c.URL))
 	people.awaitMore(t, "every key is allowed", 5)
 	for _, key := range people.keys {
 		name := redislog.LogName("stint", redislog.ShardOf(key), timestamplog.LogIDOf(p, key))
@@ -164,7 +165,7 @@ func TestLimitsHoldWhileSlotsMoveUnderLoad(t *testing.T) {
 func TestFailoverInAClusterAllowsAtMostTwiceTheLimit(t *testing.T) {
 	c := servers.Cluster(t)
 	p := policy(t, 1, crowdStack...)
-	people := gather(t, p, 24, openURL(t, c.URL), openURL(t, c.URL))
+	people := gather(t, p, time.Second, 24, openURL(t, c.URL), openURL(t, c.URL))
 	people.awaitMore(t, "every key is allowed", 5)
 	c.Servers[0].Kill()
 	servers.Await(t, "its replica takes over", func() bool {
@@ -194,7 +195,7 @@ func TestFailoverUnderSentinelsAllowsAtMostTwiceTheLimit(t *testing.T) {
 	}
 	url := "redis+sentinel://" + sentinels[0] + "?master_name=stint&addr=" + sentinels[1] + "&addr=" + sentinels[2]
 	p := policy(t, 1, crowdStack...)
-	people := gather(t, p, 12, openURL(t, url), openURL(t, url))
+	people := gather(t, p, time.Second, 12, openURL(t, url), openURL(t, url))
 	people.awaitMore(t, "every key is allowed", 5)
 	primary.Kill()
 	people.awaitMore(t, "every key is allowed by the replica", 10)

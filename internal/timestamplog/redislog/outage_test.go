@@ -67,9 +67,7 @@ func TestStoppedRedisChargesNoRequestTwice(t *testing.T) {
 func stoppedRedisChargesNoRequestTwice(t *testing.T, id string) {
 	server := servers.DedicatedRedis(t)
 	log, p := open(t, server, redislog.Options{}), policy(t, 1, "100/h")
-	if !answers(log, p) {
-		t.Fatal("a fresh Redis does not answer")
-	}
+	servers.Await(t, "a fresh Redis answers", func() bool { return answers(log, p) })
 	server.Stop()
 	const callers = 400 // more than two calls can hold, and at most two calls are in flight
 	var group sync.WaitGroup
@@ -197,9 +195,7 @@ func TestFullRedisIsAnOutage(t *testing.T) {
 func TestReplicaIsAnOutage(t *testing.T) {
 	server := servers.DedicatedRedis(t)
 	log, p := open(t, server, redislog.Options{}), policy(t, 1, "5/h")
-	if !answers(log, p) {
-		t.Fatal("a fresh Redis does not answer")
-	}
+	servers.Await(t, "a fresh Redis answers", func() bool { return answers(log, p) })
 	admin := connect(t, server)
 	if err := admin.SlaveOf(t.Context(), "127.0.0.1", "1").Err(); err != nil {
 		t.Fatal(err)

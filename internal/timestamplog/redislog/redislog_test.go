@@ -1,9 +1,11 @@
 package redislog_test
 
 import (
+	"cmp"
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -21,9 +23,12 @@ func TestMain(m *testing.M) {
 }
 
 // open returns the log on server as one node sees it.
+// open opens a log on server until the test ends. Unless options say otherwise, a call may take as
+// long as it does on a busy machine.
 func open(t testing.TB, server *servers.RedisServer, options redislog.Options) *redislog.Log {
 	t.Helper()
 	options.Prefix = server.Prefix
+	options.Timeout = cmp.Or(options.Timeout, 20*time.Second)
 	log, err := redislog.Open(server.URL, options)
 	if err != nil {
 		t.Fatal(err)

@@ -85,7 +85,7 @@ func TestConnectionsCutUnderLoadChargeARequestWithAnIDOnce(t *testing.T) {
 
 // While a slot is being moved, a log and its known IDs may be on two servers.
 func TestMovingSlotsChargeARequestWithAnIDOnce(t *testing.T) {
-	c := servers.Cluster(t)
+	c := servers.Cluster(t, aliveForLong...)
 	p := policy(t, 1, "100000/1h")
 	nodes := []*redislog.Log{openURL(t, c.URL), openURL(t, c.URL)}
 	keys := []string{"token:0", "token:1", "token:2"}

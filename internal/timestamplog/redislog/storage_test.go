@@ -147,9 +147,7 @@ func TestAHundredThousandLogsOfSixtyEntriesFitIn64MB(t *testing.T) {
 		}
 		return h.Nodes[0].UsedMemory
 	}
-	if !answers(log, p) {
-		t.Fatal("a fresh Redis does not answer")
-	}
+	servers.Await(t, "a fresh Redis answers", func() bool { return answers(log, p) })
 	before := used()
 	const logs, each, batch = 100_000, 60, 1000
 	for from := 0; from < logs; from += batch {
