@@ -46,12 +46,13 @@ func (s watchedStore) EndRun(ctx context.Context, id int64, finished time.Time, 
 
 func TestRunAtItsDueTimeInAnOutageIsMadeUpFor(t *testing.T) {
 	server, store := stoppableDatabase(t)
-	// The job is due a second later.
-	made := followDaily(t, store, "2026-11-20T00:59:59Z", nil)
+	c := newClock("2026-11-20T00:59:59Z") // it does not go on before the database is killed
+	made := followDaily(t, store, c.now, nil)
 	if err := <-store.reads; err != nil {
 		t.Fatal(err)
 	}
 	server.Kill()
+	c.ms.Add(1000) // the job is due
 	if err := <-store.leases; err == nil {
 		t.Fatal("the lease was taken without a database")
 	}
@@ -62,7 +63,7 @@ func TestRunAtItsDueTimeInAnOutageIsMadeUpFor(t *testing.T) {
 func TestRunMissedBeforeANodeStartsInAnOutageIsMadeUpFor(t *testing.T) {
 	server, store := stoppableDatabase(t)
 	server.Kill()
-	made := followDaily(t, store, "2026-11-20T03:00:00Z", nil)
+	made := followDaily(t, store, runningFrom("2026-11-20T03:00:00Z"), nil)
 	if err := <-store.reads; err == nil {
 		t.Fatal("the last run was read without a database")
 	}
@@ -72,7 +73,7 @@ func TestRunMissedBeforeANodeStartsInAnOutageIsMadeUpFor(t *testing.T) {
 
 func TestRunWhoseEndIsNotRecordedIsRepeated(t *testing.T) {
 	server, store := stoppableDatabase(t)
-	made := followDaily(t, store, "2026-11-20T03:00:00Z", sync.OnceFunc(server.Kill))
+	made := followDaily(t, store, runningFrom("2026-11-20T03:00:00Z"), sync.OnceFunc(server.Kill))
 	wantMadeUp(t, made)
 	if err := <-store.ends; err == nil {
 		t.Fatal("the end was recorded without a database")
@@ -97,14 +98,20 @@ func stoppableDatabase(t *testing.T) (*servers.PostgresServer, watchedStore) {
 	return server, watchedStore{store.Jobs, make(chan error, 1), make(chan error, 1), make(chan error, 1)}
 }
 
-// followDaily follows the schedule of the job daily until the test ends, from an instant on. The
-// job calls work unless that is nil. It returns the due times of the runs.
-func followDaily(t *testing.T, store jobs.Store, from string, work func()) <-chan time.Time {
+// runningFrom returns a clock that goes on from an instant.
+func runningFrom(instant string) func() time.Time {
+	began := time.Now()
+	return func() time.Time { return at(instant).Add(time.Since(began)) }
+}
+
+// followDaily follows the schedule of the job daily by a clock until the test ends. The job calls
+// work unless that is nil. It returns the due times of the runs.
+func followDaily(t *testing.T, store jobs.Store, now func() time.Time, work func()) <-chan time.Time {
 	t.Helper()
-	began, made := time.Now(), make(chan time.Time, 10)
+	made := make(chan time.Time, 10)
 	r, err := jobs.New(jobs.Options{
 		Store: store, Node: "a", Log: slog.New(slog.DiscardHandler), LeaseTime: 2 * time.Second, // so that it soon tries again
-		Now: func() time.Time { return at(from).Add(time.Since(began)) },
+		Now: now,
 	}, jobs.Job{Name: "daily", Schedule: "0 1 * * *", MakeUp: true, Run: func(_ context.Context, due time.Time) (string, error) {
 		if work != nil {
 			work()
