@@ -88,9 +88,9 @@ func TestTraceCoversChecksLogsProblemsAndOffences(t *testing.T) {
 	if _, problem := ask(false, "POST", "/v1/check", `{`); !strings.Contains(problem, `"trace_id":"`+id+`"`) {
 		t.Errorf("got the problem %s, want the trace id", problem)
 	}
-	if log := n.log.String(); !strings.Contains(log, `"key":"traced:one","policy":"traced","trace_id":"`+id+`"`) {
-		t.Errorf("got the access log %s", log)
-	}
+	servers.Await(t, "the access log has the trace id", func() bool {
+		return strings.Contains(n.log.String(), `"key":"traced:one","policy":"traced","trace_id":"`+id+`"`)
+	})
 	refusal := strings.SplitN(strings.SplitN(refused, `"id":"`, 2)[1], `"`, 2)[0]
 	servers.Await(t, "the offence has the trace id", func() bool {
 		_, text := ask(true, "GET", "/v1/refusals/"+refusal, "")

@@ -120,9 +120,12 @@ func TestRedisErrorsAreOutagesLoggedAtBeginningAndEnd(t *testing.T) {
 			l := startLoad(t, n)
 			l.awaitMore(false, phaseAnswers)
 			// A pause of the whole machine is an outage too, but not the one of this test.
-			servers.Await(t, "no outage has begun yet", func() bool { return n.part("log").OK })
 			const begins, ends = "each policy does what its on_failure says", "Redis is reachable again"
-			stalls := len(n.lines("level=ERROR", begins))
+			stalls := 0
+			servers.Await(t, "no outage has begun yet, and the end of each is logged", func() bool {
+				stalls = len(n.lines(ends))
+				return n.part("log").OK && len(n.lines("level=ERROR", begins)) == stalls
+			})
 			test.disturb(t, s)
 			l.awaitMore(true, phaseAnswers)
 			servers.Await(t, "/readyz reports the outage and stays ready", func() bool {
@@ -234,12 +237,13 @@ func TestDatabaseOutageIsLoggedAtBeginningAndEnd(t *testing.T) {
 	n.awaitReady()
 	s.postgres.Kill()
 	servers.Await(t, "/readyz reports the outage", func() bool { return !n.part("database").OK })
+	n.loggedLines(t, 0, "level=ERROR", "the database is unreachable") // what follows counts as degraded
 	for range 3 {
 		n.about("token:a")
 	}
 	s.postgres.Restart(false)
 	servers.Await(t, "the database is back", func() bool { return n.part("database").OK })
-	if began := n.loggedLines(t, 0, "level=ERROR", "the database is unreachable"); len(began) != 1 {
+	if began := n.lines("level=ERROR", "the database is unreachable"); len(began) != 1 {
 		t.Errorf("the beginning of the outage is logged as %q, want one line", began)
 	}
 	if ended := n.loggedLines(t, 0, "the database answers again", "outage=", "degraded=3"); len(ended) != 1 {
