@@ -51,7 +51,9 @@ func TestHAProxySendsCompleteKeysOrRefuses(t *testing.T) {
 	for size := 2000; size <= 4100; size += 150 {
 		for _, path := range []int{0, 4000, 7990} {
 			lines := "X-Api-Key: " + fill(size) + "\r\nCookie: other=" + fill(size) + "; session=bad\r\nUser-Agent: " + fill(size) + "\r\n"
-			if got := ask("/"+fill(path), lines); got != "403 Forbidden" && !strings.HasPrefix(got, "503") && !strings.HasPrefix(got, "400") {
+			got := ask("/"+fill(path), lines)
+			// Where it is too much for HAProxy itself, 2.6 answers 400 and 3.2 answers 431.
+			if got != "403 Forbidden" && !strings.HasPrefix(got, "503") && !strings.HasPrefix(got, "400") && !strings.HasPrefix(got, "431") {
 				t.Errorf("values of %d and a path of %d: got %q", size, path, got)
 			}
 		}
