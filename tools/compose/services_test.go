@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/compose-spec/compose-go/v2/types"
 )
 
 // TestImageIsThatOfTheChart compares the image with that of the chart, which a release names.
@@ -55,23 +57,53 @@ func TestNodesHaveTimeToStop(t *testing.T) {
 	}
 }
 
-// TestNodesTrustNginxOnly compares what the nodes trust with the address of nginx, which no other
-// container is given.
-func TestNodesTrustNginxOnly(t *testing.T) {
-	p := project(t)
-	nginx := p.Services["nginx"].Networks["front"]
-	if nginx == nil || nginx.Ipv4Address == "" {
-		t.Fatal("nginx has no address of its own")
+// fixedAddress returns the address of a service in the network that nginx is in, which no
+// other container is given.
+func fixedAddress(t *testing.T, p *types.Project, name string) string {
+	t.Helper()
+	n := p.Services[name].Networks["front"]
+	if n == nil || n.Ipv4Address == "" {
+		t.Fatalf("%s has no address of its own", name)
 	}
-	for _, name := range []string{"stint-1", "stint-2"} {
-		if trusted := p.Services[name].Environment["STINT_TRUSTED_PROXIES"]; trusted == nil || *trusted != nginx.Ipv4Address {
-			t.Errorf("%s trusts %v, want %s only", name, trusted, nginx.Ipv4Address)
-		}
-	}
-	address := netip.MustParseAddr(nginx.Ipv4Address)
+	address := netip.MustParseAddr(n.Ipv4Address)
 	config := p.Networks["front"].Ipam.Config[0]
 	if !netip.MustParsePrefix(config.Subnet).Contains(address) || netip.MustParsePrefix(config.IPRange).Contains(address) {
 		t.Errorf("%s is not in %s, or in %s, where other containers get theirs", address, config.Subnet, config.IPRange)
+	}
+	return n.Ipv4Address
+}
+
+// TestNodesTrustNginxOnly compares what the nodes trust with the address of nginx.
+func TestNodesTrustNginxOnly(t *testing.T) {
+	p := project(t)
+	nginx := fixedAddress(t, p, "nginx")
+	for _, name := range []string{"stint-1", "stint-2"} {
+		if trusted := p.Services[name].Environment["STINT_TRUSTED_PROXIES"]; trusted == nil || *trusted != nginx {
+			t.Errorf("%s trusts %v, want %s only", name, trusted, nginx)
+		}
+	}
+}
+
+// TestNodesKeepTheirAddresses looks at the servers of nginx.conf: nginx resolves their names once,
+// when it starts, and a recreated container has another address unless it is fixed.
+func TestNodesKeepTheirAddresses(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(folder, "nginx.conf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := project(t)
+	owners := map[string]string{fixedAddress(t, p, "nginx"): "nginx"}
+	servers := regexp.MustCompile(`(?m)^\s+server (\S+):\d+;$`).FindAllSubmatch(text, -1)
+	if len(servers) != 2 {
+		t.Fatalf("nginx.conf has %d servers, want 2", len(servers))
+	}
+	for _, found := range servers {
+		name := string(found[1])
+		address := fixedAddress(t, p, name)
+		if owner, isTaken := owners[address]; isTaken {
+			t.Errorf("%s has the address of %s", name, owner)
+		}
+		owners[address] = name
 	}
 }
 
