@@ -8,6 +8,8 @@ import (
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
@@ -17,7 +19,7 @@ func TestEnvoyConfigurationsOfExtAuthzHaveEnvoysTypes(t *testing.T) {
 	for n, into := range map[int]interface {
 		proto.Message
 		ValidateAll() error // applies the rules that Envoy applies at its start
-	}{3: new(authzv3.ExtAuthz), 4: new(authzv3.ExtAuthzPerRoute), 5: new(authzv3.ExtAuthz), 6: new(authzv3.HttpService)} {
+	}{3: new(authzv3.ExtAuthz), 4: new(authzv3.ExtAuthzPerRoute), 5: new(authzv3.ExtAuthz), 6: new(authzv3.ExtAuthz)} {
 		text := configuration(t, gateway{page: "envoy.md", language: "yaml"}, n)
 		fields := map[string]any{}
 		if err := yaml.Unmarshal([]byte(text), &fields); err != nil {
@@ -29,8 +31,8 @@ func TestEnvoyConfigurationsOfExtAuthzHaveEnvoysTypes(t *testing.T) {
 		var message proto.Message = into
 		if typed, is := fields["typed_config"].(map[string]any); is {
 			fields, message = typed, new(anypb.Any)
-		} else { // the page shows only what differs from the minimal configuration
-			fields["server_uri"] = map[string]any{"uri": "http://127.0.0.1:8080", "cluster": "stint_http", "timeout": "0.25s"}
+		} else if service, is := fields["http_service"].(map[string]any); is { // the page shows only what differs from the minimal configuration
+			service["server_uri"] = map[string]any{"uri": "http://127.0.0.1:8080", "cluster": "stint_http", "timeout": "0.25s"}
 		}
 		encoded, err := json.Marshal(fields)
 		if err != nil {
@@ -48,5 +50,22 @@ func TestEnvoyConfigurationsOfExtAuthzHaveEnvoysTypes(t *testing.T) {
 		if err := into.ValidateAll(); err != nil {
 			t.Errorf("%v in\n%s", err, text)
 		}
+		for _, name := range deprecated(into.ProtoReflect()) {
+			t.Errorf("Envoy warns that %s is deprecated:\n%s", name, text)
+		}
 	}
+}
+
+// deprecated returns the fields that are set in a message and deprecated by Envoy.
+func deprecated(m protoreflect.Message) (names []protoreflect.FullName) {
+	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		if options, is := field.Options().(*descriptorpb.FieldOptions); is && options.GetDeprecated() {
+			names = append(names, field.FullName())
+		}
+		if field.Message() != nil && !field.IsList() && !field.IsMap() {
+			names = append(names, deprecated(value.Message())...)
+		}
+		return true
+	})
+	return names
 }
