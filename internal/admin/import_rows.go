@@ -76,8 +76,12 @@ func (r *ImportRows) count(err error) (isValid bool, _ error) {
 
 // refusal returns the error for invalid rows that end an import.
 func (r *ImportRows) refusal() error {
-	e := fault.New(fault.Invalid, "%d of the %d rows are invalid, the first in %s. Nothing was imported; correct them, or leave them out (skip_bad, --skip-bad on the command line).",
-		r.Invalid, r.Rows, r.Bad[0].Error())
+	verb := "are"
+	if r.Invalid == 1 {
+		verb = "is"
+	}
+	e := fault.New(fault.Invalid, "%d of the %d rows %s invalid, the first in %s. Nothing was imported; correct them, or leave them out (skip_bad, --skip-bad on the command line).",
+		r.Invalid, r.Rows, verb, r.Bad[0].Error())
 	rows := make([]InvalidRow, len(r.Bad))
 	for n, bad := range r.Bad {
 		rows[n] = InvalidRow(bad)

@@ -124,7 +124,7 @@ func (h *importHandler) tryImport(c *httpserver.Call) error {
 	page := h.newPage(c)
 	err := h.readImport(c, page)
 	if err == nil && page.Held != nil {
-		err = h.imports.Try(&page.Import, h.run(c, page, admin.ImportOptions{SkipBad: true, DryRun: true}))
+		err = h.imports.Try(&page.Import, h.dryRun(c, page))
 	}
 	if err := page.AddError(err); err != nil {
 		return err
@@ -165,6 +165,11 @@ func (h *importHandler) run(c *httpserver.Call, page *importPage, o admin.Import
 	}
 }
 
+// dryRun returns a function that predicts what run does.
+func (h *importHandler) dryRun(c *httpserver.Call, page *importPage) form.RunImport[admin.ImportResult] {
+	return h.run(c, page, admin.ImportOptions{SkipBad: true, DryRun: true})
+}
+
 // confirmImport imports the file of the dry run with the same options.
 func (h *importHandler) confirmImport(c *httpserver.Call) error {
 	values, err := form.Read(c)
@@ -187,7 +192,9 @@ func (h *importHandler) confirmImport(c *httpserver.Call) error {
 		o.Confirm = page.Report.Confirmation.Digest
 	}
 	if err := h.imports.Finish(&page.Import, h.Now(), h.run(c, page, o)); err != nil {
-		return err
+		if err := h.imports.TryAgain(&page.Import, err, h.dryRun(c, page)); err != nil {
+			return err
+		}
 	}
-	return h.Render(c, http.StatusOK, "import", page)
+	return h.Render(c, page.Status(), "import", page)
 }

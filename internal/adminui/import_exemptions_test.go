@@ -31,7 +31,7 @@ func TestExemptionImportIsPreviewedThenConfirmed(t *testing.T) {
 	}
 	form := url.Values{"file": {tried.held()}}
 	olu.post("/blocks/import/confirm", form).is(http.StatusConflict) // it is held for exemptions only
-	olu.post("/exemptions/import/confirm", form).is(http.StatusUnprocessableEntity).holds("1 of the 5 rows are invalid")
+	olu.post("/exemptions/import/confirm", form).is(http.StatusUnprocessableEntity).holds("1 of the 5 rows is invalid")
 	form.Set("skip_bad", "yes")
 	olu.post("/exemptions/import/confirm", form).is(http.StatusOK).holds("3 exemptions").holds(`href="/exemptions"`).
 		holds("/audit?object=exemption&amp;action=exemption.import")

@@ -89,7 +89,7 @@ func TestBlockImportIsPreviewedThenConfirmed(t *testing.T) {
 		t.Fatalf("%d blocks are active after the dry run, want 1", got)
 	}
 	form := url.Values{"file": {tried.held()}}
-	olu.post("/blocks/import/confirm", form).is(http.StatusUnprocessableEntity).holds("1 of the 5 rows are invalid")
+	olu.post("/blocks/import/confirm", form).is(http.StatusUnprocessableEntity).holds("1 of the 5 rows is invalid")
 	form.Set("skip_bad", "yes")
 	olu.post("/blocks/import/confirm", form).is(http.StatusOK).holds("3 blocks imported")
 	all := n.activeBlocks(t)
@@ -353,4 +353,41 @@ func TestImportThatReplacesEntriesOffersNoUndo(t *testing.T) {
 		olu.get("/audit?object=" + c.noun).is(http.StatusOK).holds(c.noun + "s: 1 created").lacks(undoButton(e.ID))
 		olu.post("/audit/undo", undo(e.ID)).is(http.StatusConflict)
 	}
+}
+
+// What a list would do may change between its preview and its confirmation. Then the page shows
+// a new preview, in its own words.
+func TestImportThatChangedSincePreviewIsPreviewedAgain(t *testing.T) {
+	traffic := trafficOf{"ip:203.0.113.1": 0.001, "ip:192.0.2.1": 0.999}
+	n := newNode(t, func(d *adminui.Deps) { d.Entries.Traffic = traffic })
+	olu := n.as(t, "olu")
+	tried := olu.upload("/blocks/import", "list.txt", "203.0.113.0/24\n", importFields).is(http.StatusOK).lacks("data-confirm")
+	traffic["ip:203.0.113.1"] = 0.25
+	form := url.Values{"file": {tried.held()}}
+	olu.post("/blocks/import/confirm", form).is(http.StatusUnprocessableEntity).lacks("--yes").
+		says("Nothing was imported. What it would do has changed since its preview. This is a new preview.").
+		holds("about 25%").holds(`data-confirm="ip:203.0.113.0/24"`).holds("Block 1 pattern")
+	olu.post("/blocks/import/confirm", form).is(http.StatusUnprocessableEntity).holds("To import also what is broad, type")
+	if got := n.activeBlocks(t); len(got) > 0 {
+		t.Fatalf("%d blocks were added without a confirmation", len(got))
+	}
+	form.Set("confirm", "ip:203.0.113.0/24")
+	olu.post("/blocks/import/confirm", form).is(http.StatusOK).holds("1 block")
+	if got := n.activeBlocks(t); len(got) != 1 {
+		t.Errorf("%d blocks are active, want 1", len(got))
+	}
+	// A row expires.
+	row := "pattern,expires_at\nip:198.51.100.1," + n.clock.Now().Add(time.Minute).Format(time.RFC3339) + "\nip:198.51.100.2,\n"
+	form = url.Values{"file": {olu.upload("/blocks/import", "list.csv", row, importFields).is(http.StatusOK).lacks("Skip 1 invalid").held()}}
+	n.clock.advance(2 * time.Minute)
+	olu.post("/blocks/import/confirm", form).is(http.StatusUnprocessableEntity).lacks("--skip-bad").
+		says("Nothing was imported. 1 of the 2 rows is invalid.").says("Skip 1 invalid row and block 1 pattern")
+	form.Set("skip_bad", "yes")
+	olu.post("/blocks/import/confirm", form).is(http.StatusOK).holds("1 block")
+	// The time of the form passes.
+	until := url.Values{"for": {"until"}, "until": {n.clock.Now().Add(time.Minute).UTC().Format("2006-01-02 15:04")}, "on_conflict": {"keep"}}
+	form = url.Values{"file": {olu.upload("/blocks/import", "list.txt", "198.51.100.9\n", until).is(http.StatusOK).held()}}
+	n.clock.advance(2 * time.Minute)
+	olu.post("/blocks/import/confirm", form).is(http.StatusUnprocessableEntity).
+		says("Nothing was imported. Correct the form and choose the list again.").says("Must be in the future").lacks(`id="confirm"`)
 }

@@ -3,6 +3,7 @@ package form
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -22,10 +23,12 @@ const importTime = 5 * time.Minute
 type Import[O, R any] struct {
 	Options     O
 	FieldErrors FieldErrors
-	Problem     string // why there is no report, "" if there is one or none was requested
-	Held        *HeldFile[Tried[O, R]]
-	Report      *R   // nil before the first step
-	Done        bool // it was imported
+	// Problem is why there is no report, or why the file was not imported; "" if there is a report
+	// of the first step, or none was requested.
+	Problem string
+	Held    *HeldFile[Tried[O, R]]
+	Report  *R   // nil before the first step
+	Done    bool // it was imported
 	// Repeated is when an earlier request imported the file and produced Report; zero if this
 	// request did.
 	Repeated time.Time
@@ -135,9 +138,52 @@ func (p *Import[O, R]) read(run RunImport[R]) (report *R, err error) {
 	return report, err
 }
 
-// Status returns the HTTP status of the first step.
+// TryAgain sets on p the report of run, a dry run, about a file that Finish did not import with the
+// error failed because of what became of the file since its preview, and says so in p.Problem. It
+// returns any other error.
+func (i *Imports[O, R]) TryAgain(p *Import[O, R], failed error, run RunImport[R]) error {
+	var invalid *fault.Error
+	if !errors.As(failed, &invalid) || invalid.Code != fault.NeedConfirm && invalid.Code != fault.Invalid {
+		return failed
+	}
+	bad, _ := invalid.Detail["invalid"].(int)
+	if bad == 0 && invalid.Field == "" {
+		return failed
+	}
+	_, err := p.read(func(ctx context.Context, from io.Reader) (*R, error) {
+		tried := p.Held.Note()
+		if tried.imported != nil { // by a concurrent request
+			return nil, p.repeat(tried.imported)
+		}
+		report, err := run(ctx, from)
+		if err == nil {
+			tried.report = report
+			p.Held.SetNote(tried)
+		}
+		p.Report = report
+		return report, err
+	})
+	switch {
+	case p.Done:
+		return err
+	case err != nil:
+		p.Problem = "Correct the form and choose the list again."
+		return p.FieldErrors.Add(err)
+	case bad > 0:
+		verb := "are"
+		if bad == 1 {
+			verb = "is"
+		}
+		p.Problem = fmt.Sprintf("%d of the %d rows %s invalid.", bad, invalid.Detail["rows"], verb)
+	default:
+		p.Problem = "What it would do has changed since its preview. This is a new preview."
+	}
+	return nil
+}
+
+// Status returns the HTTP status of a step.
 func (p *Import[O, R]) Status() int {
-	if p.Report == nil {
+	if p.Report == nil || p.Problem != "" {
 		return http.StatusUnprocessableEntity
 	}
 	return http.StatusOK

@@ -107,7 +107,7 @@ func (h *importHandler) tryImport(c *httpserver.Call) error {
 		err = h.imports.Hold(c, values, &page.Import, h.Now())
 	}
 	if err == nil {
-		err = h.imports.Try(&page.Import, h.run(c, page, use.ImportOptions{DryRun: true}))
+		err = h.imports.Try(&page.Import, h.dryRun(c, page))
 	}
 	if err := page.AddError(err); err != nil {
 		return err
@@ -121,6 +121,11 @@ func (h *importHandler) run(c *httpserver.Call, page *importPage, o use.ImportOp
 		o.Format = use.DetectFormat(page.Held.Name(), page.Held.Head())
 		return h.profiles.Import(ctx, site.CallerOf(c), from, o)
 	}
+}
+
+// dryRun returns a function that predicts what run does.
+func (h *importHandler) dryRun(c *httpserver.Call, page *importPage) form.RunImport[use.ImportResult] {
+	return h.run(c, page, use.ImportOptions{DryRun: true})
 }
 
 // confirmImport imports the file of the dry run with the same options.
@@ -138,7 +143,9 @@ func (h *importHandler) confirmImport(c *httpserver.Call) error {
 	}
 	o := use.ImportOptions{SkipBad: page.Options.SkipBad || values.Get("skip_bad") == "yes"}
 	if err := h.imports.Finish(&page.Import, h.Now(), h.run(c, page, o)); err != nil {
-		return err
+		if err := h.imports.TryAgain(&page.Import, err, h.dryRun(c, page)); err != nil {
+			return err
+		}
 	}
-	return h.Render(c, http.StatusOK, "keys-import", page)
+	return h.Render(c, page.Status(), "keys-import", page)
 }
