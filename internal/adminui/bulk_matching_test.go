@@ -78,6 +78,8 @@ func TestBulkBlockOfMatchingKeysIsUndoneAsOne(t *testing.T) {
 	if got := n.countBlocks(t); got != before {
 		t.Errorf("%d blocks are active after the undo, want %d", got, before)
 	}
+	olu.post("/bulk/add", url.Values{"all": {"yes"}, "filter": {filter}}).holds("The audit cannot undo this if any block is extended or replaced.")
+	olu.post("/bulk/add", url.Values{"key": {"ip:203.0.113.150"}}).holds("Replace them").lacks("cannot undo")
 	form.Set("on_conflict", "replace") // which nothing undoes
 	done = olu.post("/bulk/add", form).is(http.StatusSeeOther).header.Get("Location")
 	olu.get(done).is(http.StatusOK).holds("60 created, 0 extended, 1 replaced").lacks(`action="/audit/undo"`)
