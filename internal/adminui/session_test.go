@@ -158,6 +158,47 @@ func TestStaticFilesAreCachedByVersionedURL(t *testing.T) {
 	v.get("/static/README.md").is(http.StatusNotFound)
 }
 
+// A 304 has the headers that say for which requests it may be kept, as RFC 9110 15.4.5 wants, and
+// the compressed bytes have a tag of their own, as 8.8.3 wants.
+func TestUnchangedStaticFileHasHeadersOfTheFile(t *testing.T) {
+	n := newNode(t)
+	v := n.visitor(t)
+	const path = "/static/app.css"
+	tags := map[string]string{}
+	for _, coding := range []string{"gzip", "identity"} {
+		got := v.do(http.MethodGet, path, nil, http.Header{"Accept-Encoding": {coding}}).is(http.StatusOK)
+		tags[coding] = got.header.Get("Etag")
+		for _, known := range []string{tags[coding], `"other", W/` + tags[coding], "*"} {
+			unchanged := v.do(http.MethodGet, path, nil, http.Header{"Accept-Encoding": {coding}, "If-None-Match": {known}}).is(http.StatusNotModified)
+			for _, name := range []string{"Vary", "Etag", "Cache-Control"} {
+				if want := got.header.Get(name); want == "" || unchanged.header.Get(name) != want {
+					t.Errorf("%s, If-None-Match: %s: got %s: %q in the 304, want %q", coding, known, name, unchanged.header.Get(name), want)
+				}
+			}
+		}
+	}
+	if tags["gzip"] == tags["identity"] {
+		t.Errorf("both codings have the tag %s", tags["gzip"])
+	}
+	v.do(http.MethodGet, path, nil, http.Header{"Accept-Encoding": {"identity"}, "If-None-Match": {tags["gzip"]}}).is(http.StatusOK)
+	v.do(http.MethodGet, path, nil, http.Header{"If-Modified-Since": {"Fri, 20 Nov 2026 14:03:14 GMT"}}).is(http.StatusOK)
+}
+
+func TestHeadIsAnsweredAsGet(t *testing.T) {
+	n := newNode(t)
+	bounced := http.Header{"Sec-Fetch-Site": {"cross-site"}, "Sec-Fetch-Mode": {"navigate"}}
+	for name, v := range map[string]*visitor{"not logged in": n.visitor(t), "logged in": n.as(t, "vic")} {
+		for _, path := range []string{"/", "/blocks?q=a", "/policies/default", "/tokens", "/login", "/nothing"} {
+			for _, headers := range []http.Header{nil, bounced} {
+				got, want := v.do(http.MethodHead, path, nil, headers), v.do(http.MethodGet, path, nil, headers)
+				if got.status != want.status || got.header.Get("Location") != want.header.Get("Location") {
+					t.Errorf("%s: HEAD %s: got %d with the Location %q, want %d with %q", name, path, got.status, got.header.Get("Location"), want.status, want.header.Get("Location"))
+				}
+			}
+		}
+	}
+}
+
 // A browser with a wrong clock keeps a cookie as long as one with the right
 // clock: no cookie has an absolute time.
 func TestCookiesUseMaxAgeWithoutExpires(t *testing.T) {

@@ -98,7 +98,7 @@ func (h *Handler) policyOf(c *httpserver.Call) (*rules.Policy, error) {
 		return nil, err
 	}
 	p, err := h.Policies.FindPolicyByName(c.Context(), name)
-	if known, found := h.Catalog.Selector().ByName(name); found && c.Method() == http.MethodGet && fault.Is(err, fault.Unavailable) && h.Outage() != nil {
+	if known, found := h.Catalog.Selector().ByName(name); found && site.IsRead(c) && fault.Is(err, fault.Unavailable) && h.Outage() != nil {
 		return known, nil
 	}
 	return p, err
@@ -115,7 +115,7 @@ func (h *Handler) renderPolicy(c *httpserver.Call, status int, p *rules.Policy, 
 		page.Title, page.Base = p.Name, policyPath(p.Name)
 	}
 	wanted := d.policy(h.Catalog.Parser(), p)
-	if c.Method() == http.MethodGet { // an empty name is no error before anything was typed
+	if site.IsRead(c) { // an empty name is no error before anything was typed
 		delete(d.FieldErrors, "name")
 	}
 	if readable := d.readable(); readable != nil {

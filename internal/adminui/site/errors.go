@@ -54,7 +54,7 @@ func (s *Site) failed(c *httpserver.Call, err error) error {
 	if fault.Is(err, fault.Unauthorized) {
 		return s.askLogin(c)
 	}
-	if c.Principal != nil && c.Principal.MustSetUpTOTP && fault.Is(err, fault.Forbidden) && c.Method() == http.MethodGet {
+	if c.Principal != nil && c.Principal.MustSetUpTOTP && fault.Is(err, fault.Forbidden) && IsRead(c) {
 		setHeaders(c.Ctx)
 		return s.Redirect(c, "/account?"+url.Values{"next": {c.OriginalURL()}}.Encode())
 	}
@@ -87,7 +87,7 @@ func (s *Site) failed(c *httpserver.Call, err error) error {
 // explainOutage says on the page for an error what an outage of the database means, if there is
 // one. To somebody who is not logged in it says no more than /readyz.
 func (s *Site) explainOutage(c *httpserver.Call, page *errorPage) {
-	page.IsChange = c.Method() != http.MethodGet && c.Method() != http.MethodHead
+	page.IsChange = !IsRead(c)
 	page.ChecksGoOn = s.Ready == nil || checksGoOn(s.Ready(c.Context()))
 	page.Away, page.Outage = s.Outage(), nil // the page says more than the frame
 	if page.Away == nil {
@@ -99,6 +99,11 @@ func (s *Site) explainOutage(c *httpserver.Call, page *errorPage) {
 		page.Away = page.Away.withoutLogin()
 	}
 	page.Head = page.Away.Head
+}
+
+// IsRead reports whether a request changes nothing. HEAD is answered as GET is.
+func IsRead(c *httpserver.Call) bool {
+	return c.Method() == http.MethodGet || c.Method() == http.MethodHead
 }
 
 // Missing answers a browser that requests a path without a page. It needs no login, and
@@ -114,7 +119,7 @@ func (s *Site) Missing(c *fiber.Ctx) error {
 // askLogin redirects the browser to the login, and back afterwards.
 func (s *Site) askLogin(c *httpserver.Call) error {
 	setHeaders(c.Ctx)
-	if c.Get("Sec-Fetch-Site") == "cross-site" && c.Get("Sec-Fetch-Mode") == "navigate" && c.Method() == http.MethodGet {
+	if c.Get("Sec-Fetch-Site") == "cross-site" && c.Get("Sec-Fetch-Mode") == "navigate" && IsRead(c) {
 		// Browsers omit the cookie if a link on another site, for example in a chat message,
 		// led here. A reload from here includes it.
 		return s.Render(c, http.StatusOK, "bounce", s.NewFrame(c, "Stint", ""))
@@ -131,7 +136,7 @@ func (s *Site) askLogin(c *httpserver.Call) error {
 		})
 	}
 	target, next := url.Values{}, c.OriginalURL()
-	if c.Method() != http.MethodGet {
+	if !IsRead(c) {
 		next = refererPath(c)
 		if c.Path() != "/logout" {
 			target.Set("ended", "yes")

@@ -57,7 +57,7 @@ type Toast struct {
 // that answers a form shows its errors instead.
 func DoneToast(c *httpserver.Call, texts map[string]string) *Toast {
 	text := texts[c.Query("done")]
-	if text == "" || c.Method() != http.MethodGet {
+	if text == "" || !IsRead(c) {
 		return nil
 	}
 	return &Toast{Text: text}
