@@ -103,17 +103,20 @@ func sendAsset(c *httpserver.Call) error {
 		caching = "public, max-age=31536000, immutable"
 	}
 	c.Set(fiber.HeaderCacheControl, caching)
-	c.Set(fiber.HeaderETag, `"`+a.tag+`"`)
-	if c.Get(fiber.HeaderIfNoneMatch) == `"`+a.tag+`"` {
-		return c.SendStatus(http.StatusNotModified)
-	}
-	c.Set(fiber.HeaderContentType, a.kind)
+	body, tag := a.body, a.tag
 	if a.gzip != nil {
 		c.Set(fiber.HeaderVary, fiber.HeaderAcceptEncoding)
 		if c.Ctx.Context().Request.Header.HasAcceptEncoding("gzip") {
-			c.Set(fiber.HeaderContentEncoding, "gzip")
-			return c.Send(a.gzip)
+			body, tag = a.gzip, a.tag+"-gzip" // other bytes, so another tag
 		}
 	}
-	return c.Send(a.body)
+	c.Set(fiber.HeaderETag, `"`+tag+`"`)
+	if c.Get(fiber.HeaderIfNoneMatch) != "" && c.Fresh() { // Fresh ignores that there is no Last-Modified
+		return c.SendStatus(http.StatusNotModified)
+	}
+	c.Set(fiber.HeaderContentType, a.kind)
+	if tag != a.tag {
+		c.Set(fiber.HeaderContentEncoding, "gzip")
+	}
+	return c.Send(body)
 }
