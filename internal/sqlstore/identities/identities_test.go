@@ -1,6 +1,7 @@
 package identities_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -91,6 +92,45 @@ func TestUsersAreAddedUpdatedAndDeleted(t *testing.T) {
 		storetest.WantFault(t, f.Identities.DeleteUser(ctx, storetest.Operator, made.ID), fault.NotFound)
 		if all, err := f.Identities.FindUsers(ctx, identity.UserFilter{}); err != nil || all.Total != 0 {
 			t.Fatalf("%d users, %v", all.Total, err)
+		}
+	})
+}
+
+func TestListsSortNamesWithoutRegardToCase(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		ctx := t.Context()
+		for _, name := range []string{"bob", "Zoe", "ann", "Ann", "Bob-2", "eve"} {
+			storetest.AddUser(t, f, name, identity.Viewer)
+			storetest.AddToken(t, f, name, identity.Check)
+		}
+		want := []string{"Ann", "ann", "bob", "Bob-2", "eve", "Zoe"}
+		for _, order := range []identity.UserOrder{identity.UsersByName, identity.UsersByRole, identity.UsersByLastLogin} {
+			var names []string
+			for cursor := ""; ; { // of pages of one row
+				page, err := f.Identities.FindUsers(ctx, identity.UserFilter{Order: order, Limit: 1, Cursor: cursor})
+				if err != nil {
+					t.Fatal(err)
+				}
+				names = append(names, page.Items[0].Name)
+				if cursor = page.Next; cursor == "" {
+					break
+				}
+			}
+			if !slices.Equal(names, want) {
+				t.Errorf("users by %s: got %q, want %q", order, names, want)
+			}
+		}
+		all, err := f.Identities.FindUsers(ctx, identity.UserFilter{})
+		if err != nil || len(all.Items) != len(want) || all.Items[0].Name != "Ann" || all.Items[5].Name != "Zoe" {
+			t.Errorf("got the users %v, %v, want Ann first and Zoe last", all.Items, err)
+		}
+		tokens, err := f.Identities.FindTokens(ctx, identity.TokenFilter{Order: identity.TokensByName})
+		var names []string
+		for _, token := range tokens.Items {
+			names = append(names, token.Name)
+		}
+		if err != nil || !slices.Equal(names, want) {
+			t.Errorf("tokens by name: got %q, %v, want %q", names, err, want)
 		}
 	})
 }

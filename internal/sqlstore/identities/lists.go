@@ -12,11 +12,15 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
+// nameText places a name in a list: without regard to case, and names that differ in nothing else
+// by their letters. No name has a NUL.
+func nameText(name string) string { return strings.ToLower(name) + "\x00" + name }
+
 // tokenPositions place a token in a list of each order. Ids are in the order of creation.
 var tokenPositions = map[identity.TokenOrder]func(*identity.Token) db.Position{
 	identity.TokensByCreated: func(t *identity.Token) db.Position { return db.Position{ID: t.ID} },
 	identity.TokensByName: func(t *identity.Token) db.Position {
-		return db.Position{Text: strings.ToLower(t.Name), ID: t.ID}
+		return db.Position{Text: nameText(t.Name), ID: t.ID}
 	},
 	identity.TokensByLastUsed: func(t *identity.Token) db.Position { return db.Position{Rank: -db.ToMS(t.LastUsed), ID: t.ID} },
 	identity.TokensByExpiry:   func(t *identity.Token) db.Position { return db.Position{Rank: db.ExpiryToMS(t.EndsAt()), ID: t.ID} },
@@ -57,15 +61,15 @@ var roleRanks = []identity.Role{identity.Administrator, identity.Operator, ident
 
 // userPositions place a user in a list of each order.
 var userPositions = map[identity.UserOrder]func(*identity.User) db.Position{
-	identity.UsersByName: func(u *identity.User) db.Position { return db.Position{Text: u.Name, ID: u.ID} },
+	identity.UsersByName: func(u *identity.User) db.Position { return db.Position{Text: nameText(u.Name), ID: u.ID} },
 	identity.UsersByRole: func(u *identity.User) db.Position {
-		return db.Position{Rank: int64(slices.Index(roleRanks, u.Role)), Text: u.Name, ID: u.ID}
+		return db.Position{Rank: int64(slices.Index(roleRanks, u.Role)), Text: nameText(u.Name), ID: u.ID}
 	},
 	identity.UsersByLastLogin: func(u *identity.User) db.Position {
-		return db.Position{Rank: -db.ToMS(u.LastLogin), Text: u.Name, ID: u.ID}
+		return db.Position{Rank: -db.ToMS(u.LastLogin), Text: nameText(u.Name), ID: u.ID}
 	},
 	identity.UsersByCreated: func(u *identity.User) db.Position {
-		return db.Position{Rank: -db.ToMS(u.Created), Text: u.Name, ID: u.ID}
+		return db.Position{Rank: -db.ToMS(u.Created), Text: nameText(u.Name), ID: u.ID}
 	},
 }
 

@@ -17,7 +17,7 @@ const (
 SELECT id, name, role, password_hash, created_at, last_login_at, disabled_at,
 	coalesce((SELECT confirmed_at FROM totp WHERE totp.user_id = users.id), 0), revision, issuer, subject
 FROM users `
-	readUsers      = userColumns + `ORDER BY name`
+	readUsers      = userColumns + `ORDER BY id`
 	readUserByID   = userColumns + `WHERE id = $1`
 	readUserByName = userColumns + `WHERE name = $1`
 	readUserBySub  = userColumns + `WHERE issuer = $1 AND subject = $2 AND subject <> ''`
