@@ -114,6 +114,9 @@ func parse(text []byte) (all []policy, lines []int, err error) {
 	if top.Kind != yaml.MappingNode {
 		return nil, nil, fmt.Errorf("line %d: the file must begin with policies: and a list below it", top.Line)
 	}
+	if err := findEmptyItem(top, ""); err != nil {
+		return nil, nil, err
+	}
 	list := valueOf(top, "policies")
 	if list == nil {
 		var one policy
@@ -128,6 +131,28 @@ func parse(text []byte) (all []policy, lines []int, err error) {
 		lines = append(lines, item.Line)
 	}
 	return f.Policies, lines, nil
+}
+
+// findEmptyItem returns an error for the first item without a value in a list below node, the value
+// of the field name. The decoder would leave it out.
+func findEmptyItem(node *yaml.Node, name string) error {
+	for i, child := range node.Content {
+		value := child
+		if value.Kind == yaml.AliasNode {
+			value = value.Alias
+		}
+		below := name
+		switch {
+		case node.Kind == yaml.SequenceNode && value.ShortTag() == "!!null":
+			return fmt.Errorf("line %d: item %d of %s is empty", child.Line, i+1, name)
+		case node.Kind == yaml.MappingNode && i%2 == 1:
+			below = node.Content[i-1].Value
+		}
+		if err := findEmptyItem(child, below); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func valueOf(mapping *yaml.Node, name string) *yaml.Node {

@@ -99,6 +99,11 @@ func TestReadErrorsNameTheirPlace(t *testing.T) {
 		"no such option":      {"name: a\nmatch: ['*']\noptions: {brust: 5}\n", "p.yaml: line 3: field brust is not an option of an algorithm"},
 		"another's option":    {"name: a\nmatch: ['*']\noptions: {burst: 5}\n", "options.burst is not an option of timestamp_log, which takes none"},
 		"a bad option":        {"name: a\nmatch: ['*']\noptions: {burst: lots}\n", "p.yaml: line 3: cannot unmarshal"},
+		"an empty item":       {"name: a\nmatch: ['*']\nrules:\n  - 1/s\n  - # 20/m\n", "p.yaml: line 5: item 2 of rules is empty"},
+		"a null item":         {"name: a\nmatch: ['*', null]\nrules: []\n", "p.yaml: line 2: item 2 of match is empty"},
+		"a null below when":   {"name: a\nmatch: ['*']\nwhen:\n  path: [~, /login]\nrules: []\n", "p.yaml: line 4: item 1 of path is empty"},
+		"a null by its alias": {"name: a\nmatch: ['*']\nwhen: {path: &none }\nalso: [*none]\nrules: []\n", "p.yaml: line 4: item 1 of also is empty"},
+		"an empty policy":     {"policies:\n  -\n  - {name: a, match: ['*'], rules: [1/x]}\n", "p.yaml: line 2: item 1 of policies is empty"},
 		"no YAML":             {"policies: [\n", "p.yaml: line"},
 	} {
 		_, err := Read(strings.NewReader(test.text), "p.yaml")

@@ -8,7 +8,7 @@ import (
 )
 
 // MaxRow bounds what is held in memory of a file at any time, in bytes: an open quote must
-// not swallow the rest.
+// not swallow the rest. The blank lines before a row are part of it.
 const MaxRow = 1 << 20
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
@@ -17,7 +17,7 @@ var byteOrderMark = []byte("\xef\xbb\xbf")
 func WithoutMark(head []byte) []byte { return bytes.TrimPrefix(head, byteOrderMark) }
 
 // ErrRowTooLong is what a Reader fails with when a row has taken more than it may.
-var ErrRowTooLong = errors.New("the row is longer than 1 MiB, perhaps because a quote or a brace is left open")
+var ErrRowTooLong = errors.New("the row is longer than 1 MiB, with the blank lines before it, perhaps because a quote or a brace is left open")
 
 // Reader reads a file without its byte order mark, and no more than MaxRow bytes before
 // NextRow is called again.
