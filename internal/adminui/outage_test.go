@@ -2,6 +2,7 @@ package adminui_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stint-dev/stint/internal/adminui"
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/internal/wire"
@@ -94,6 +96,25 @@ func TestPagesWithoutDatabase(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Of a longer list only the first page is in order in memory, and the page says so.
+func TestListFromMemorySaysThatItIsCut(t *testing.T) {
+	n, server := outageNode(t)
+	v := n.as(t, "maria")
+	for i := range 60 {
+		n.block(t, fmt.Sprintf("ip:192.0.2.%d", i), "a list", "jo", blocks.Manual, time.Hour)
+	}
+	const note = "Only the first 50 are shown while the database does not answer."
+	v.get("/blocks").is(http.StatusOK).says("1 to 50 of 60").lacks(note)
+	server.Kill()
+	servers.Await(t, "a page from memory", func() bool {
+		got := v.get("/blocks")
+		return got.status == http.StatusOK && strings.Contains(got.body, "Nothing can be changed")
+	})
+	v.get("/blocks").says("1 to 50 of 60").says(note)
+	v.get("/blocks?q=192.0.2.7").says("1 to 1 of 1").lacks("Only the first")
+	v.get("/policies").lacks("Only the first")
 }
 
 // answersWhileStopped stops the database and tests that three pages and a change are answered before
