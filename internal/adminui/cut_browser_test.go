@@ -1,0 +1,50 @@
+package adminui_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/test/storetest"
+)
+
+// cut returns the texts of the elements that match selector and that a page shows in part only.
+func (b *browser) cut(selector string) []string {
+	b.t.Helper()
+	return run(b, chromedp.Evaluate[[]string](
+		fmt.Sprintf(`[...document.querySelectorAll(%q)].filter(e => e.offsetParent && e.scrollWidth > e.clientWidth).map(e => e.innerText.replace(/\s+/g, " "))`, selector)))
+}
+
+// Short names, reasons and times are whole at every width.
+func TestShortCellsAreNotCutInBrowser(t *testing.T) {
+	n := newNode(t)
+	n.fill(t)
+	n.pages(t) // adds saved views
+	_, err := n.store.Views.AddView(t.Context(), storetest.Operator, strings.Repeat("Long name ", 6), "last=7d&pattern=ip%3A198.51.0.0%2F16&state=open&min_offences=100&policy=default&search=scraper&sort=first")
+	must(t, err)
+	storetest.AddToken(t, &storetest.Fixture{Store: n.store}, "permanent", identity.Check)
+	b := newBrowser(t, n)
+	b.logIn("maria")
+	for _, width := range []int64{1440, 1200, 960, 720, 390} {
+		b.do(chromedp.EmulateViewport(width, 900), chromedp.Navigate(n.url+"/offenders/views"))
+		if got := b.cut("td:not([title])"); len(got) > 0 {
+			t.Errorf("saved views at %d: cut are %q", width, got)
+		}
+		for path, whole := range map[string][]string{
+			"/tokens": {"edge", "Never expires", "permanent"}, "/users": {"admin", "operator"},
+			"/blocks": {"ip:203.0.113.201", "Price scraper", "Abuse list of 14 Nov", "Never expires"}, "/exemptions": {"ip:198.51.100.250", "Our own monitoring"},
+		} {
+			b.do(chromedp.Navigate(n.url + path))
+			got := b.cut("td")
+			for _, text := range whole {
+				if slices.Contains(got, text) {
+					t.Errorf("%s at %d: cut is %q", path, width, text)
+				}
+			}
+		}
+	}
+}
