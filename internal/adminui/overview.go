@@ -140,18 +140,23 @@ func (h *overviewHandler) addTraffic(ctx context.Context, page *overviewPage) er
 		return err
 	}
 	page.Chart.AddSquares(events)
-	page.brush()
-	return nil
+	return h.brush(ctx, page)
 }
 
 // brush selects the attack in the chart, so that one click zooms to it.
-func (p *overviewPage) brush() {
+func (h *overviewHandler) brush(ctx context.Context, p *overviewPage) error {
 	since := p.Attack.Since
 	if since.IsZero() || !since.After(p.Range.From.Add(p.Range.Length()/20)) || p.Range.To.Sub(since) < 2*time.Minute || p.Range.Last == 0 {
-		return
+		return nil
 	}
+	counted, err := h.detection.TrafficCounts(ctx, 0, since, p.Range.To, time.Minute)
+	if err != nil {
+		return err
+	}
+	sum := offences.Sum(offences.Intervals(counted.Points, since, p.Range.To, counted.Step))
 	p.Chart.Mark(since, format.Sentence{format.Plain("Begins "), format.Clock(since).WithZone()})
-	p.Chart.SelectTime(since, p.Range.To, site.WithRange("/", format.TimeRange{From: since, To: p.Range.To}))
+	p.Chart.SelectTime(since, p.Range.To, sum, site.WithRange("/", format.TimeRange{From: since, To: p.Range.To}))
+	return nil
 }
 
 func (p *overviewPage) chartSentence() string {

@@ -491,16 +491,20 @@
       handle.setAttribute("aria-valuetext", times.clock(at, true));
     }
     if (!own) return;
-    let refused = 0, all = 0;
-    for (const point of c.figure.dataset.points.split(" ")) {
-      const [at, allowed, limited, blocked] = point.split(",").map(Number);
-      if (at < s.from || at >= s.to) continue;
+    // A point is counted whole, so the text names the time of all points that the selection touches.
+    let refused = 0, all = 0, from = s.from, to = s.to;
+    const points = c.figure.dataset.points.split(" ").map((point) => point.split(",").map(Number));
+    points.forEach(([at, allowed, limited, blocked], i) => {
+      const end = i + 1 < points.length ? points[i + 1][0] : c.to;
+      if (at >= s.to || end <= s.from) return;
+      from = Math.min(from, at);
+      to = Math.max(to, end);
       refused += limited + blocked;
       all += allowed + limited + blocked;
-    }
+    });
     const text = c.place.querySelector("[data-selection-text]");
     text.hidden = false;
-    text.textContent = times.clock(s.from) + " to " + times.clock(s.to, true) + " selected: " + refused.toLocaleString("en") + " refused, " +
+    text.textContent = times.clock(from) + " to " + times.clock(to, true) + " selected: " + refused.toLocaleString("en") + " refused, " +
       ratio(refused, all) + " of checks";
     const address = new URL(location.href);
     for (const name of ["last", "cursor", "at"]) address.searchParams.delete(name);

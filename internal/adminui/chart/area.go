@@ -150,14 +150,9 @@ func edge(xs, low, high []float64) string {
 	return b.String()
 }
 
-// SelectTime selects a part of the chart; address is the page that shows only that part.
-func (a *Area) SelectTime(from, to time.Time, address string) {
-	var sum offences.Interval
-	for i := range a.Points {
-		if at := a.Points[i].At; !at.Before(from) && at.Before(to) {
-			sum.Add(&a.Points[i])
-		}
-	}
+// SelectTime selects a part of the chart, in which sum was counted: the points of the chart may be
+// longer. address is the page that shows only that part.
+func (a *Area) SelectTime(from, to time.Time, sum offences.Interval, address string) {
 	x, end := a.placeOf(from), a.placeOf(to)
 	a.Brush = &selection{
 		From: from, To: to, X: Percent(x), Width: Percent(end - x), EndX: Percent(end), Rest: Percent(1 - end),
