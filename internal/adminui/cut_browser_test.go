@@ -48,3 +48,21 @@ func TestShortCellsAreNotCutInBrowser(t *testing.T) {
 		}
 	}
 }
+
+// On a phone a table has no heads: a time or a number says in its cell what it is, unless its place
+// in the row does.
+func TestTimesAndNumbersHaveNamesOnPhones(t *testing.T) {
+	n := newNode(t)
+	n.attack(t)
+	b := newBrowser(t, n)
+	b.do(chromedp.EmulateViewport(390, 844))
+	b.logIn("maria")
+	for _, path := range []string{"/users", "/jobs", "/key?refusal=" + n.refusalOf(t, "ip:203.0.113.6"), "/tokens", "/keys", "/policies", "/policies/default/usage"} {
+		b.do(chromedp.Navigate(n.url + path))
+		nameless := run(b, chromedp.Evaluate[[]string](`[...document.querySelectorAll("table.lines tbody td:not(.first, [data-label])")]
+			.filter((e) => e.offsetParent && /^(never|[0-9][0-9,.:% ]*|.*[0-9]:[0-9]{2}.*)$/.test(e.innerText.trim())).map((e) => e.innerText.trim())`))
+		if len(nameless) > 0 {
+			t.Errorf("%s: without a name are %q", path, nameless)
+		}
+	}
+}

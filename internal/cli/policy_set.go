@@ -182,7 +182,11 @@ func printTrap(con *console.Console, p *output.Printer, t wire.TrapPreview) erro
 		p.Sayf("trap %s, of what was recorded from %s to %s:", output.Escape(t.Policy), t.FirstAt, t.LastAt)
 	}
 	if t.WithPath > 0 {
-		p.Sayf("It would have refused %d of %d requests, of %d of %d keys, and blocked %d of these keys. %d of the requests were refused anyway.", t.Caught, t.Requests, t.CaughtKeys, t.Keys, t.BlockedKeys, t.RefusedNow)
+		verb := "were"
+		if t.RefusedNow == 1 {
+			verb = "was"
+		}
+		p.Sayf("It would have refused %d of %d requests, of %d of %d keys, and blocked %d of these keys. %d of the requests %s refused anyway.", t.Caught, t.Requests, t.CaughtKeys, t.Keys, t.BlockedKeys, t.RefusedNow, verb)
 	}
 	if t.Caught > 0 {
 		p.Sayf("Other requests of the refused keys that were allowed: %d, of %d keys.", t.Other, t.OtherKeys)
