@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
@@ -159,7 +160,7 @@ func (h *entriesHandler) entryFilter(kind blocks.Kind, q site.Query) (blocks.Fil
 	}
 	var err error
 	if f.Within, err = h.Catalog.Parser().Pattern(q.Get("within")); err != nil {
-		return f, fault.Field("within", "%s", err.Error())
+		return f, fault.Field("within", "%s", format.Capital(err.Error()))
 	}
 	return f, nil
 }

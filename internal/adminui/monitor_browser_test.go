@@ -115,3 +115,27 @@ func TestDraggingOverTheChartZooms(t *testing.T) {
 	b.waitFor(`location.search.includes("since=") && document.querySelector(".custom[data-custom]")`)
 	b.consoleIsClean()
 }
+
+func TestTimeRangeThatEndsBeforeItBeginsIsRefusedBesideItsField(t *testing.T) {
+	n := newNode(t)
+	n.attack(t)
+	b := newBrowser(t, n)
+	b.do(chromedp.EmulateViewport(1440, 900))
+	b.logIn("vic")
+	b.do(chromedp.Navigate(n.url + "/offenders"))
+	set := func(name, value string) {
+		t.Helper()
+		b.do(chromedp.Evaluate[chromedp.Void](`(() => {
+			document.querySelector(".custom").open = true;
+			const field = document.querySelector("#` + name + `");
+			field.value = "` + value + `";
+			field.dispatchEvent(new Event("input", { bubbles: true }));
+			document.querySelector(".custom .button.main").click();
+		})()`))
+	}
+	set("until", "2020-01-01T00:00")
+	b.waitFor(`document.querySelector("#until").validationMessage === "The end must be after the beginning." && !location.search.includes("until")`)
+	set("since", "2019-12-31T23:00")
+	b.waitFor(`location.search.includes("until")`)
+	b.consoleIsClean()
+}

@@ -142,10 +142,11 @@ func TestOffendersPageRejectsInvalidTimeRanges(t *testing.T) {
 	minute := func(d time.Duration) string { return noon.Add(d).Format("2006-01-02T15:04") }
 	for query, says := range map[string]string{
 		"last=nonsense": "must be a duration", "last=1s": "from 1m to 400d", "since=yesterday": "must be a day and a time",
-		"since=" + minute(0) + "&until=" + minute(-time.Hour): "must be after since", "since=1990-01-01T00:00": "more than 400 days",
+		"since=" + minute(0) + "&until=" + minute(-time.Hour): "The end of the time range must be after its beginning.", "since=1990-01-01T00:00": "The time range is longer than 400 days.",
 	} {
-		v.get("/offenders?" + query).is(http.StatusUnprocessableEntity).holds(says)
+		v.get("/offenders?" + query).is(http.StatusUnprocessableEntity).holds(says).lacks("<bdi>until: ").lacks("<bdi>since: The")
 	}
+	v.get("/go?q=ip:300.1.1.1").is(http.StatusUnprocessableEntity).holds("<bdi>The key has a bad address").lacks("q: ")
 	v.get("/offenders?since=" + minute(0) + "&until=" + minute(30*time.Minute)).is(http.StatusOK).says("12:00 to 12:30 UTC")
 }
 

@@ -284,7 +284,7 @@ func (h *searchHandler) goTo(c *httpserver.Call) error {
 	}
 	key, err := h.Catalog.Parser().Key(text)
 	if err != nil {
-		return fault.Field("q", "%s", err.Error())
+		return fault.Field("q", "%s", format.Capital(err.Error()))
 	}
 	isPart, err := h.isPartOfKeys(c.Context(), key, text, kept)
 	if err != nil {

@@ -132,6 +132,14 @@
     }
   });
 
+  // The browser says beside the field that a time range ends before it begins.
+  document.addEventListener("input", (event) => {
+    const form = event.target.closest(".custom form");
+    if (!form) return;
+    const { since, until } = form.elements;
+    until.setCustomValidity(until.value && until.value <= since.value ? "The end must be after the beginning." : "");
+  });
+
   // What saves or discards is there once a field differs from what is saved.
   const isField = (field) => field.name && field.type !== "hidden" && field.nodeName !== "BUTTON" && field.nodeName !== "FIELDSET";
   function differs(field) {

@@ -63,9 +63,9 @@ func FixedTimeRange(since, until string, now time.Time) (TimeRange, error) {
 	}
 	switch {
 	case !s.From.Before(s.To):
-		return s, fault.Field("until", "must be after since")
+		return s, fault.Field("until", "The end of the time range must be after its beginning.")
 	case s.To.Sub(s.From) > MaxTimeRange:
-		return s, fault.Field("since", "is more than 400 days before until")
+		return s, fault.Field("since", "The time range is longer than 400 days.")
 	}
 	return s, nil
 }

@@ -61,7 +61,7 @@ func (s *Site) failed(c *httpserver.Call, err error) error {
 	page := errorPage{Frame: s.NewFrame(c, "Not saved", ""), Status: httpserver.StatusOf(err)}
 	var invalid *fault.Error
 	if errors.As(err, &invalid) {
-		page.Text, page.Head = invalid.Error(), savedHeads[invalid.Code]
+		page.Text, page.Head = textOf(invalid), savedHeads[invalid.Code]
 	} else {
 		page.Status = http.StatusInternalServerError
 		page.Text = "An internal error occurred. The log of the server says why."
@@ -82,6 +82,15 @@ func (s *Site) failed(c *httpserver.Call, err error) error {
 		c.Set("HX-Reswap", "innerHTML")
 	}
 	return s.Render(c, page.Status, "error", page)
+}
+
+// textOf returns what an error page says: without the name of the field, which no page shows, where
+// the message is a sentence of its own.
+func textOf(e *fault.Error) string {
+	if format.Capital(e.Message) == e.Message {
+		return e.Message
+	}
+	return e.Error()
 }
 
 // explainOutage says on the page for an error what an outage of the database means, if there is
