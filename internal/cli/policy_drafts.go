@@ -15,9 +15,9 @@ import (
 )
 
 func newPolicyExplain(con *console.Console) *cobra.Command {
-	var path string
+	var paths []string
 	c := &cobra.Command{
-		Use:   "explain NAME | -f FILE",
+		Use:   "explain NAME | -f FILE...",
 		Short: "Say in words what a policy does and how soon its limits are used up",
 		Long: `Say in words what a policy does, how soon its limits are used up by a client that always
 asks as early as allowed, and what is probably not meant. With -f the policies of a file are
@@ -26,17 +26,17 @@ confirmation. Nothing is changed.`,
 		Example: "admin policy explain default\nadmin policy explain -f policies.yaml",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			if (path == "") == (len(args) == 0) {
+			if (len(paths) == 0) == (len(args) == 0) {
 				return console.Usagef("give either the name of a policy or a file with -f")
 			}
-			if path == "" {
+			if len(paths) == 0 {
 				x, err := server.Policies.Explain(c.Context(), args[0])
 				if err != nil {
 					return err
 				}
 				return printEach(con, []wire.PolicyExplanation{*x}, policyExplanationColumns, printPolicyExplanation)
 			}
-			drafts, err := local.ReadPolicies(con, path)
+			drafts, err := local.ReadPolicies(con, paths...)
 			if err != nil {
 				return err
 			}
@@ -51,13 +51,13 @@ confirmation. Nothing is changed.`,
 			return printEach(con, all, policyExplanationColumns, printPolicyExplanation)
 		}),
 	}
-	draftFlag(c, &path)
+	draftFlag(c, &paths)
 	return c
 }
 
-// draftFlag adds the flag that names a policy file.
-func draftFlag(c *cobra.Command, path *string) {
-	c.Flags().StringVarP(path, "file", "f", "", "a policy file instead of a name, - for standard input")
+// draftFlag adds the flag that names policy files.
+func draftFlag(c *cobra.Command, paths *[]string) {
+	c.Flags().StringArrayVarP(paths, "file", "f", nil, "a policy file instead of a name, - for standard input; may be repeated")
 }
 
 // printEach prints all as text, separated by empty lines, or in the requested format.
@@ -120,10 +120,11 @@ var policyExplanationColumns = []output.Column[wire.PolicyExplanation]{
 }
 
 func newPolicyTry(con *console.Console) *cobra.Command {
-	var path, log string
+	var paths []string
+	var log string
 	var last durationFlag
 	c := &cobra.Command{
-		Use:   "try NAME | -f FILE",
+		Use:   "try NAME | -f FILE...",
 		Short: "Replay recorded traffic or a log through a policy before it is applied",
 		Long: `Replay the traffic that the server recorded, or with --log an access log of at most 64 MB,
 through the policies with this one in the place of its active version, and compare what
@@ -133,7 +134,7 @@ and no request is refused. 'backtest' takes logs of any size and needs no server
 		Example: "admin policy try login --last 7d\nadmin policy try -f policies.yaml --log access.log.gz",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			drafts, err := draftsOf(c.Context(), con, server, args, path)
+			drafts, err := draftsOf(c.Context(), con, server, args, paths)
 			if err != nil {
 				return err
 			}
@@ -148,7 +149,7 @@ and no request is refused. 'backtest' takes logs of any size and needs no server
 			return printEach(con, all, trialColumns, printTrial)
 		}),
 	}
-	draftFlag(c, &path)
+	draftFlag(c, &paths)
 	c.Flags().StringVar(&log, "log", "", "an access log to replay instead of the recorded traffic, plain or gzip, - for standard input")
 	c.Flags().Var(&last, "last", "how much of the recorded traffic to replay, for example 7d; 24h if omitted")
 	c.MarkFlagsMutuallyExclusive("log", "last")
@@ -156,12 +157,12 @@ and no request is refused. 'backtest' takes logs of any size and needs no server
 }
 
 // draftsOf returns the policies of a file, or the active version of the policy named in args.
-func draftsOf(ctx context.Context, con *console.Console, server *client.Client, args []string, path string) ([]wire.PolicyRequest, error) {
-	if (path == "") == (len(args) == 0) {
+func draftsOf(ctx context.Context, con *console.Console, server *client.Client, args, paths []string) ([]wire.PolicyRequest, error) {
+	if (len(paths) == 0) == (len(args) == 0) {
 		return nil, console.Usagef("give either the name of a policy or a file with -f")
 	}
-	if path != "" {
-		return local.ReadPolicies(con, path)
+	if len(paths) > 0 {
+		return local.ReadPolicies(con, paths...)
 	}
 	policy, err := server.Policies.Get(ctx, args[0])
 	if err != nil {

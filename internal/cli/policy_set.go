@@ -60,13 +60,9 @@ The exit code is 0 if the policies equal the file, whether or not anything was c
 			"admin apply --preset website --preset traps --shadow",
 		Args: cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			wanted := []wire.PolicyRequest{}
-			for _, path := range paths {
-				policies, err := local.ReadPolicies(con, path)
-				if err != nil {
-					return err
-				}
-				wanted = append(wanted, policies...)
+			wanted, err := local.ReadPolicies(con, paths...)
+			if err != nil {
+				return err
 			}
 			for _, name := range names {
 				policies, err := readPreset(name)

@@ -123,6 +123,9 @@ func parse(text []byte) (all []policy, lines []int, err error) {
 		err := strictly(text, &one)
 		return []policy{one}, []int{top.Line}, err
 	}
+	if list.ShortTag() == "!!null" { // perhaps not finished; applied with --prune it would delete all policies
+		return nil, nil, fmt.Errorf("line %d: policies has no value; write a list below it, or policies: [] for none", list.Line)
+	}
 	var f file
 	if err := strictly(text, &f); err != nil {
 		return nil, nil, err

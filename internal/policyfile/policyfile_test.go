@@ -104,6 +104,8 @@ func TestReadErrorsNameTheirPlace(t *testing.T) {
 		"a null below when":   {"name: a\nmatch: ['*']\nwhen:\n  path: [~, /login]\nrules: []\n", "p.yaml: line 4: item 1 of path is empty"},
 		"a null by its alias": {"name: a\nmatch: ['*']\nwhen: {path: &none }\nalso: [*none]\nrules: []\n", "p.yaml: line 4: item 1 of also is empty"},
 		"an empty policy":     {"policies:\n  -\n  - {name: a, match: ['*'], rules: [1/x]}\n", "p.yaml: line 2: item 1 of policies is empty"},
+		"no list":             {"policies:\n", "p.yaml: line 1: policies has no value; write a list below it, or policies: [] for none"},
+		"a null list":         {`{"policies": null}`, "p.yaml: line 1: policies has no value"},
 		"no YAML":             {"policies: [\n", "p.yaml: line"},
 	} {
 		_, err := Read(strings.NewReader(test.text), "p.yaml")

@@ -30,7 +30,8 @@ type backtestFlags struct {
 	logFlags
 	rules, againstRules     []string
 	presets, againstPresets []string
-	policies, against       string
+	policies                []string
+	against                 string
 	truth                   string
 	crawlers                []string
 	keysFile                string
@@ -79,7 +80,7 @@ admin backtest api.csv --key-column token --rule 100/h --out report.json`,
 	}
 	flags := c.Flags()
 	flags.StringSliceVar(&f.rules, "rule", nil, "a rule to test, for example 20/1m; may be repeated")
-	flags.StringVarP(&f.policies, "file", "f", "", "test the policies of this file instead, as written by 'export'")
+	flags.StringArrayVarP(&f.policies, "file", "f", nil, "test the policies of this file instead, as written by 'export'; may be repeated")
 	flags.StringSliceVar(&f.presets, "preset", nil, "test a preset, alone or with others: "+strings.Join(presets.Names(), ", "))
 	flags.StringSliceVar(&f.againstPresets, "against-preset", nil, "compare with a preset; may be repeated")
 	flags.StringVar(&f.keysFile, "keys", "", "a file of the plans of keys, as 'key export' writes it, for policies that match plan:NAME")
@@ -201,7 +202,7 @@ func backtestOptions(con *console.Console, f *backtestFlags) (backtest.Options, 
 		}
 	case len(f.options) > 0:
 		return backtest.Options{}, console.Usagef("--option requires --algorithm")
-	case other != nil && f.policies == "" && len(f.presets) == 0:
+	case other != nil && len(f.policies) == 0 && len(f.presets) == 0:
 		options.Plan = titled(plan, algorithms.TimestampLog, nil)
 	}
 	var against backtest.Plan
@@ -211,7 +212,11 @@ func backtestOptions(con *console.Console, f *backtestFlags) (backtest.Options, 
 	case len(f.againstOptions) > 0:
 		err = console.Usagef("--against-option requires an algorithm in --against")
 	case len(f.againstRules) > 0 || f.against != "" || len(f.againstPresets) > 0:
-		against, err = readPlan(con, "against-rule", f.againstRules, f.against, f.againstPresets)
+		var paths []string
+		if f.against != "" {
+			paths = []string{f.against}
+		}
+		against, err = readPlan(con, "against-rule", f.againstRules, paths, f.againstPresets)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = console.Usagef("--against: %q is neither a file nor an algorithm; the algorithms are %s", f.against, strings.Join(algorithms.Names(), ", "))
 		}
@@ -262,12 +267,12 @@ func readTruth(con *console.Console, path string, read accesslog.Options) (*back
 	return truth, nil
 }
 
-// readPlan reads what to test: rules, or the policies of a file and of presets.
-func readPlan(con *console.Console, flag string, texts []string, path string, shipped []string) (backtest.Plan, error) {
+// readPlan reads what to test: rules, or the policies of files and of presets.
+func readPlan(con *console.Console, flag string, texts, paths, shipped []string) (backtest.Plan, error) {
 	switch {
-	case path == "" && len(texts) == 0 && len(shipped) == 0:
+	case len(paths) == 0 && len(texts) == 0 && len(shipped) == 0:
 		return backtest.Plan{}, console.Usagef("nothing to test; give a rule, as in --rule 20/m, a policy file with -f, or --preset")
-	case path == "" && len(shipped) == 0:
+	case len(paths) == 0 && len(shipped) == 0:
 		stack, err := rules.ParseStack(texts)
 		if err != nil {
 			return backtest.Plan{}, console.Usagef("--%s: %w", flag, err)
@@ -275,7 +280,7 @@ func readPlan(con *console.Console, flag string, texts []string, path string, sh
 		return backtest.StackPlan(stack), nil
 	}
 	var policies []*rules.Policy
-	if path != "" {
+	for _, path := range paths {
 		requests, err := ReadPolicies(con, path)
 		if err != nil {
 			return backtest.Plan{}, err
@@ -307,8 +312,21 @@ func FindPreset(name string) (presets.Preset, error) {
 	return p, nil
 }
 
-// ReadPolicies reads a policy file, or standard input for "-".
-func ReadPolicies(con *console.Console, path string) ([]wire.PolicyRequest, error) {
+// ReadPolicies reads policy files, of which "-" is standard input. The result is not nil unless
+// there is an error.
+func ReadPolicies(con *console.Console, paths ...string) ([]wire.PolicyRequest, error) {
+	all := []wire.PolicyRequest{}
+	for _, path := range paths {
+		policies, err := readPolicyFile(con, path)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, policies...)
+	}
+	return all, nil
+}
+
+func readPolicyFile(con *console.Console, path string) ([]wire.PolicyRequest, error) {
 	file, err := con.Open(path)
 	if err != nil {
 		return nil, err
