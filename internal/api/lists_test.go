@@ -88,12 +88,12 @@ var wholeLists = []struct {
 		},
 		orders: []string{"name", "role", "last_login", "created"},
 		names: map[string][]string{
-			"name":       {"Ann", "amy_2", "bob", "zoe"},
+			"name":       {"amy_2", "Ann", "bob", "zoe"},
 			"role":       {"Ann", "bob", "amy_2", "zoe"},
-			"last_login": {"Ann", "amy_2", "bob", "zoe"},
+			"last_login": {"amy_2", "Ann", "bob", "zoe"},
 			"created":    {"amy_2", "bob", "Ann", "zoe"},
 		},
-		found: map[string][]string{"A": {"Ann", "amy_2"}, "_": {"amy_2"}, "%": {}, "' OR 1=1 --": {}, `\`: {}, `"><script>alert(1)</script>`: {}},
+		found: map[string][]string{"A": {"amy_2", "Ann"}, "_": {"amy_2"}, "%": {}, "' OR 1=1 --": {}, `\`: {}, `"><script>alert(1)</script>`: {}},
 	},
 }
 
