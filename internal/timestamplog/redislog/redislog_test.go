@@ -22,9 +22,8 @@ func TestMain(m *testing.M) {
 	servers.Main(m)
 }
 
-// open returns the log on server as one node sees it.
-// open opens a log on server until the test ends. Unless options say otherwise, a call may take as
-// long as it does on a busy machine.
+// open returns the log on server as one node sees it, until the test ends. Unless options say
+// otherwise, a call may take as long as it does on a busy machine.
 func open(t testing.TB, server *servers.RedisServer, options redislog.Options) *redislog.Log {
 	t.Helper()
 	options.Prefix = server.Prefix
