@@ -105,8 +105,8 @@ faults: setup ## Inject faults into Redis, Postgres and nodes, and write docs/RE
 	$(GO) test ./test/e2e -run TestFaults -count 1 -timeout 30m -faults -reliability ../../docs/RELIABILITY.md
 
 .PHONY: lint
-lint: ## Run the pinned golangci-lint, including the import rules, and the ratchets for sizes and words
-	bash scripts/shape.sh
+lint: ## Run the pinned golangci-lint, including the import rules, look for retired words, and warn of long files
+	bash scripts/lengths.sh
 	bash scripts/words.sh
 	$(TOOL) golangci-lint run ./...
 
