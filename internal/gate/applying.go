@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"slices"
 	"time"
 
 	"github.com/stint-dev/stint/internal/blocks"
@@ -154,4 +155,37 @@ func memberOf(view View, k keys.Key, selector *rules.Selector) *profiles.Member 
 		return set.Find(k)
 	}
 	return nil
+}
+
+// addAdditional sets d.Additional, which stays nil if no policy with conditions or an outcome
+// applies and no further key counts. Traps and blocks of further keys are decided at once.
+func (d *Decision) addAdditional(by *applying) error {
+	var room [8]additional
+	for _, with := range by.appendAsked(room[:0], d.Check.Request) {
+		outcome, answer := Allowed, Answer{At: d.At, Rule: -1, Derived: with.derived}
+		switch p := with.policy; {
+		case with.block != nil:
+			outcome, answer.RetryAt, answer.Never = Blocked, with.block.Expires, with.block.Expires.IsZero()
+		case with.derived == nil && p.IsTrap():
+			outcome, answer.Never, answer.Rule = Limited, true, refusingRule(p)
+		}
+		var a Decision
+		a.begin(&d.Check, d.At)
+		a.IsAdditional = true
+		if with.policy.Mode == rules.Shadow {
+			a.Shadow = &Shadow{Outcome: outcome, Policy: with.policy, Answer: answer}
+		} else {
+			a.Policy, a.Outcome, a.Answer, a.Block = with.policy, outcome, answer, with.block
+			if err := a.checkAskable(); err != nil {
+				return err
+			}
+		}
+		d.Additional = append(d.Additional, a)
+	}
+	return nil
+}
+
+// refusingRule returns the index of the first rule that always refuses.
+func refusingRule(p *rules.Policy) int {
+	return slices.IndexFunc(p.Rules, func(r rules.Rule) bool { return r.Limit == 0 })
 }

@@ -100,16 +100,16 @@ func TestLazyDeadlineWithAWaiterIsNotReused(t *testing.T) {
 		wait   bool
 	}{"only read": {context.Background(), false}, "waited for": {context.Background(), true}, "waited for with its parent": {parent, true}} {
 		t.Run(name, func(t *testing.T) {
-			g, s := new(Gate), &scratch{until: time.Now().Add(time.Hour)}
+			s := &call{gate: new(Gate), until: time.Now().Add(time.Hour)}
 			until := s.until
 			var first, second context.Context
-			s.withDeadline(c.parent, g, func(ctx context.Context) {
+			s.withDeadline(c.parent, func(ctx context.Context) {
 				if first = ctx; c.wait {
 					ctx.Done()
 				}
 			})
 			s.until = s.until.Add(time.Hour)
-			s.withDeadline(context.Background(), g, func(ctx context.Context) {
+			s.withDeadline(context.Background(), func(ctx context.Context) {
 				second = ctx
 				if at, _ := ctx.Deadline(); !at.Equal(s.until) {
 					t.Errorf("the second ends at %v, want %v", at, s.until)

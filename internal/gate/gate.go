@@ -59,7 +59,7 @@ type Gate struct {
 	recorder Recorder
 	reports  ReportRecorder
 	now      func() time.Time
-	scratch  sync.Pool
+	calls    sync.Pool // of *call
 	signers  keyhash.PerSecret[*signer]
 	timers   timerPool
 	crawlers *crawlers.Verifier
@@ -80,32 +80,8 @@ func New(o Options) *Gate {
 	if g.now == nil {
 		g.now = time.Now
 	}
-	g.scratch.New = func() any { return &scratch{gate: g} }
+	g.calls.New = func() any { return &call{gate: g} }
 	return g
-}
-
-// scratch is the working memory of one call.
-type scratch struct {
-	gate     *Gate // nil for one that holds only some requests of another
-	requests []timestamplog.Request
-	results  []timestamplog.Result
-	asked    []asked
-	combined []int // indexes of the checks that several policies decide as one
-	preceded []int // indexes of the checks whose policies with an outcome are asked first
-	// isApart reports that the checks are to be decided as one although they are asked about apart, so
-	// that no refusal of theirs is counted; see Log.DecideAll.
-	isApart bool
-	// until is the deadline for waiting for the log, zero until the log is first asked.
-	until time.Time
-	// limited is a context for that deadline, kept for reuse; nil if there is none.
-	limited *lazyDeadline
-}
-
-// asked says which policy of which decision a request to the log is for.
-type asked struct {
-	decision *Decision
-	policy   *rules.Policy
-	shadow   bool
 }
 
 // Decide answers checks in order, each on its own. decisions and errs must be as long as checks,
@@ -124,19 +100,19 @@ func (g *Gate) DecideAt(ctx context.Context, now time.Time, checks []Check, deci
 		}
 		return
 	}
-	s := g.scratch.Get().(*scratch)
-	defer s.release()
+	c := g.begin()
+	defer c.end()
 	selector, set := g.view.Selector(), g.view.Blocks()
 	for i := range checks {
 		d := &decisions[i]
 		d.begin(&checks[i], now)
 		d.Check.ensureID()
 		if errs[i] = g.prepare(d, selector, set); errs[i] == nil {
-			s.queueCheck(i, d)
+			c.plan(i, d)
 		}
 	}
-	s.askQueued(ctx, g, decisions, errs)
-	signer := presentSigner(g)
+	c.run(ctx, decisions, errs)
+	signer := c.first.signer
 	for i := range checks {
 		if errs[i] == nil {
 			g.finish(&decisions[i], signer)
@@ -219,132 +195,8 @@ func (d *Decision) checkAskable() error {
 	return nil
 }
 
-// queueEnforcing queues the requests of d's enforcing policies that are not decided yet.
-func (s *scratch) queueEnforcing(d *Decision) {
-	if d.Exemption == nil && d.Outcome == Allowed && limits(d.Policy) {
-		s.queueRequest(d, d.Policy, false)
-	}
-	for i := range d.Additional {
-		s.queueEnforcing(&d.Additional[i])
-	}
-}
-
 func limits(p *rules.Policy) bool {
 	return p != nil && p.Mode != rules.Off && len(p.Rules) > 0
-}
-
-// queueRequest queues the request that asks p, the enforcing or shadow policy of d.
-func (s *scratch) queueRequest(d *Decision, p *rules.Policy, shadow bool) {
-	a := asked{d, p, shadow}
-	_, answer := a.answer()
-	s.requests = append(s.requests, timestamplog.RequestOf(p, answer.countedKey(&d.Check).String(), d.Check.Cost))
-	r := &s.requests[len(s.requests)-1]
-	r.Peek, r.Detail, r.ID, r.ChargeAlways = d.Check.Peek, d.Check.Detail, d.Check.ID, d.Check.ChargeAlways
-	if p.IsReported() {
-		r.Cost, r.ID, r.ChargeAlways, r.Uncharged = 1, "", false, true
-	}
-	if s.isApart && !shadow && !d.Check.ChargeAlways {
-		r.Options.CountRefused = false
-	}
-	chargesValue := p.Rules.Distinct() != "" && !p.IsReported()
-	if chargesValue {
-		s.nameValue(r, p.Rules.ValueOf(d.Check.Request, nil))
-	}
-	if !p.Options.CountRefused && !chargesValue && (p.Derived == nil || !shadow) { // no reservation is possible there; a shadow policy then decides at once
-		r.MaxWait = d.Check.MaxWait.Milliseconds()
-	}
-	s.asked = append(s.asked, a)
-}
-
-// nameValue makes r charge a value, or, if value is "", only ask whether a new value would be
-// allowed.
-func (s *scratch) nameValue(r *timestamplog.Request, value string) {
-	if value == "" {
-		r.ID, r.ChargeAlways, r.Uncharged = "", false, true
-		return
-	}
-	r.Value = presentSigner(s.gate).valueOf(value)
-}
-
-// refuseWaits makes the uncharged requests of s be refused instead of having to wait: each is
-// asked on its own, so nothing would be reserved for the time for which it would be allowed.
-func (s *scratch) refuseWaits() {
-	for i := range s.requests {
-		if r := &s.requests[i]; r.Uncharged {
-			r.MaxWait = 0
-		}
-	}
-}
-
-// askLog fills in the log's results, or what each policy answers without the log.
-func (g *Gate) askLog(ctx context.Context, s *scratch) {
-	if len(s.requests) == 0 {
-		return
-	}
-	s.startAsking()
-	if g.local == nil {
-		g.log.Decide(ctx, s.requests, s.results)
-	} else {
-		s.decideRemotely(ctx, g)
-	}
-	for i := range s.results {
-		if s.results[i].Err != nil {
-			g.fail(ctx, s, i)
-			continue
-		}
-		s.asked[i].fill(&s.results[i])
-	}
-}
-
-// startAsking prepares the requests for Log.Decide, and memory for the results.
-func (s *scratch) startAsking() {
-	s.results = append(s.results[:0], make([]timestamplog.Result, len(s.requests))...)
-	for i, a := range s.asked {
-		if s.requests[i].Detail && !a.shadow {
-			s.results[i].States = a.decision.room
-		}
-	}
-}
-
-// fill sets the outcome and the answer from the log's result.
-func (a asked) fill(r *timestamplog.Result) {
-	outcome, answer := a.answer()
-	if *outcome = Allowed; !r.Allowed {
-		*outcome = Limited
-	}
-	answer.fill(r)
-	if !a.shadow {
-		answer.endIn(a.decision.ownLeft)
-	}
-	if answer.Delay > 0 && !a.decision.Check.Peek && a.decision.Degraded == "" && !a.policy.IsReported() {
-		answer.ReservedAt, answer.reservedCost = time.UnixMilli(r.ReservedAt), a.decision.Check.Cost
-		if r.Replayed {
-			answer.reservedCost = r.ReplayedCost
-		}
-	}
-}
-
-// fill sets a from the log's result.
-func (a *Answer) fill(r *timestamplog.Result) {
-	*a = Answer{Derived: a.Derived, At: time.UnixMilli(r.Now), Rule: r.Rule, States: r.States, Replayed: r.Replayed}
-	if r.Allowed {
-		a.Delay = time.Duration(max(0, r.ReservedAt-r.Now)) * time.Millisecond
-		return
-	}
-	if a.Never = r.RetryAt == timestamplog.Never; !a.Never {
-		a.RetryAt = time.UnixMilli(r.RetryAt)
-	}
-	if r.Boundary != 0 {
-		a.Boundary = time.UnixMilli(r.Boundary)
-	}
-}
-
-// answer returns the fields of the decision that the request fills in.
-func (a asked) answer() (*Outcome, *Answer) {
-	if a.shadow {
-		return &a.decision.Shadow.Outcome, &a.decision.Shadow.Answer
-	}
-	return &a.decision.Outcome, &a.decision.Answer
 }
 
 // finish gives a refusal its ID and records the decision.
@@ -368,14 +220,4 @@ func policyID(p *rules.Policy) int64 {
 		return 0
 	}
 	return p.ID
-}
-
-func (s *scratch) release() {
-	clear(s.requests)
-	clear(s.results)
-	clear(s.asked)
-	s.requests, s.results, s.asked = s.requests[:0], s.results[:0], s.asked[:0]
-	s.combined, s.preceded, s.isApart = s.combined[:0], s.preceded[:0], false
-	s.until = time.Time{}
-	s.gate.scratch.Put(s)
 }

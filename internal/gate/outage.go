@@ -29,73 +29,45 @@ func (g *Gate) Outage() Outage {
 	return Outage{Since: servers[0].Since, Reason: servers[0].Reason, Servers: servers}
 }
 
-// maxAsked is how many requests are sent to a remote log at a time. It is the size of one call to
-// Redis, so that the requests of other callers are answered between two calls.
-const maxAsked = 128
-
-// decideRemotely asks the log about the requests of s, at most maxAsked at a time. The first call
-// has the deadline of s. Only batches need further calls; each has a deadline of its own, unless
-// g.ofAll is set. Once a deadline has passed, the log is not asked again.
-func (s *scratch) decideRemotely(ctx context.Context, g *Gate) {
-	for from := 0; from < len(s.requests); from += maxAsked {
-		if from > 0 && !g.ofAll && !s.isLate(g) {
-			s.until = time.Time{}
-		}
-		if s.isLate(g) || from > 0 && ctx.Err() != nil {
-			for i := range s.results[from:] {
-				s.results[from+i].Err = timestamplog.ErrUnreachable
-			}
-			return
-		}
-		to := min(from+maxAsked, len(s.requests))
-		s.withDeadline(ctx, g, func(limited context.Context) {
-			g.log.Decide(limited, s.requests[from:to], s.results[from:to])
-		})
-	}
-}
-
-// isLate reports whether the deadline of s has passed. The first call starts the deadline.
-func (s *scratch) isLate(g *Gate) bool {
-	now := time.Now()
-	if s.until.IsZero() {
-		s.until = now.Add(g.deadline)
-	}
-	return !now.Before(s.until)
-}
-
-// withDeadline calls ask with the deadline of s.
-func (s *scratch) withDeadline(ctx context.Context, g *Gate, ask func(context.Context)) {
-	if s.limited == nil {
-		s.limited = new(lazyDeadline)
-	}
-	*s.limited = lazyDeadline{Context: ctx, until: s.until, timers: &g.timers}
-	defer s.endDeadline()
-	ask(s.limited)
-}
-
-// endDeadline releases the deadline. It keeps its memory for reuse only if nobody has waited for
-// its end.
-func (s *scratch) endDeadline() {
-	s.limited.release()
-	if s.limited.isWaitedFor() {
-		s.limited = nil
-		return
-	}
-	*s.limited = lazyDeadline{}
-}
-
 // fail answers request i as its policy's on_failure says.
-func (g *Gate) fail(ctx context.Context, s *scratch, i int) {
-	a := s.asked[i]
-	if g.decideWithoutLog(a, s.results[i].Err) {
+func (g *Gate) fail(ctx context.Context, b *batch, i int) {
+	a := b.asked[i]
+	if g.decideWithoutLog(a, b.results[i].Err) {
 		return
 	}
-	g.local.Decide(ctx, s.requests[i:i+1], s.results[i:i+1])
-	if s.results[i].Err != nil {
+	g.local.Decide(ctx, b.requests[i:i+1], b.results[i:i+1])
+	if b.results[i].Err != nil {
 		a.leaveUnanswered()
 		return
 	}
-	a.fill(&s.results[i])
+	a.fill(&b.results[i])
+}
+
+// failAll answers as each policy's on_failure says, after the log failed with err. The local log
+// decides the remaining requests as one. refused says that a check is refused already.
+func (c *call) failAll(ctx context.Context, b *batch, refused bool, err error) {
+	var local batch
+	for i, a := range b.asked {
+		if c.gate.decideWithoutLog(a, err) {
+			refused = refused || a.decision.Outcome != Allowed
+			continue
+		}
+		local.take(b, i)
+	}
+	if len(local.requests) == 0 {
+		return
+	}
+	if refused && !local.chargesAlways() {
+		local.peek()
+	}
+	local.results = make([]timestamplog.Result, len(local.requests))
+	if err := c.gate.local.DecideAll(ctx, local.requests, local.results); err != nil {
+		for _, a := range local.asked {
+			a.leaveUnanswered()
+		}
+		return
+	}
+	local.fill()
 }
 
 // leaveUnanswered gives the answer of a request that no log has answered: it is no refusal,

@@ -90,8 +90,8 @@ func (g *Gate) Report(ctx context.Context, reports []Report, answers []Reported)
 	if !g.view.Loaded() {
 		return errNotLoaded
 	}
-	s := g.scratch.Get().(*scratch)
-	defer s.release()
+	c := g.begin()
+	defer c.end()
 	selector, set, now := g.view.Selector(), g.view.Blocks(), g.now()
 	var decisions [][]Decision // one for each policy of each report
 	for i := range reports {
@@ -100,11 +100,11 @@ func (g *Gate) Report(ctx context.Context, reports []Report, answers []Reported)
 		a.prepare(selector, set, g.crawlers, profiles.Subject(a.Report.Key, memberOf(g.view, a.Report.Key, selector)))
 		decisions = append(decisions, a.decisions(now))
 		for j := range decisions[i] {
-			s.queueReport(&decisions[i][j], a)
+			c.first.addReport(&decisions[i][j], a)
 		}
 	}
-	g.askLog(ctx, s)
-	signer := presentSigner(g)
+	c.ask(ctx, &c.first)
+	signer := c.first.signer
 	for i := range answers {
 		for j := range decisions[i] {
 			g.finishReport(&answers[i], j, &decisions[i][j], signer)
@@ -174,17 +174,17 @@ func (a *Reported) decisions(now time.Time) []Decision {
 	return all
 }
 
-// queueReport queues the request that charges a report.
-func (s *scratch) queueReport(d *Decision, a *Reported) {
+// addReport adds the request that charges a report.
+func (b *batch) addReport(d *Decision, a *Reported) {
 	p, shadow := d.Policy, false
 	if p == nil {
 		p, shadow = d.Shadow.Policy, true
 	}
-	s.queueRequest(d, p, shadow)
-	r := &s.requests[len(s.requests)-1]
+	b.add(d, p, shadow)
+	r := b.last()
 	r.ID, r.ChargeAlways, r.Uncharged = a.Report.ID, true, false
 	if p.Rules.Distinct() != "" {
-		s.nameValue(r, p.Rules.ValueOf(a.Report.Request, a.Report.Values))
+		b.nameValue(r, p.Rules.ValueOf(a.Report.Request, a.Report.Values))
 	}
 }
 
