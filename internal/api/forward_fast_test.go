@@ -13,6 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/proxies"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 	"github.com/stint-dev/stint/internal/wire"
@@ -138,7 +139,7 @@ var forwardings = []conversation{
 }
 
 // gateways are the proxies that nodes trust.
-var gateways = httpserver.TrustedProxies{netip.MustParsePrefix("127.0.0.1/32"), netip.MustParsePrefix("10.0.0.0/8")}
+var gateways = proxies.Trusted{netip.MustParsePrefix("127.0.0.1/32"), netip.MustParsePrefix("10.0.0.0/8")}
 
 // withForward adds the door of gateways to a node that trusts this machine's proxies.
 func withForward(p *nodeParts) {

@@ -11,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/openid"
+	"github.com/stint-dev/stint/internal/proxies"
 )
 
 // Settings are the settings of one node; see Load. Settings that all nodes share are
@@ -42,7 +43,7 @@ type Settings struct {
 
 	AdminInsecure       bool // allow a public admin listener without TLS
 	AllowedHosts        httpserver.AllowedHosts
-	TrustedProxies      httpserver.TrustedProxies
+	TrustedProxies      proxies.Trusted
 	ClientAddressHeader httpserver.AddressHeader
 	ForwardTokenHeader  httpserver.TokenHeader // header with the check token of a proxy at /v1/forward
 
@@ -168,7 +169,7 @@ func (s *Settings) options() []option {
 		{name: "admin-tls-key", value: text(&s.AdminTLS.Key), help: "its key, PEM"},
 		{name: "admin-insecure", preset: "false", value: flag(&s.AdminInsecure), help: "true lets the admin listener be reached from other machines without TLS, which only a private network or a TLS proxy in front makes safe"},
 		{name: "allowed-hosts", value: parsed(&s.AllowedHosts, httpserver.ParseAllowedHosts), help: "host names, with commas between, under which requests without a token are answered, besides addresses and localhost; *.example.com for all below it, * for any"},
-		{name: "trusted-proxies", value: parsed(&s.TrustedProxies, httpserver.ParseTrustedProxies), help: "addresses and networks, with commas between, whose client address header is trusted"},
+		{name: "trusted-proxies", value: parsed(&s.TrustedProxies, proxies.Parse), help: "addresses and networks, with commas between, whose client address header is trusted"},
 		{name: "client-address-header", preset: "X-Forwarded-For", value: parsed(&s.ClientAddressHeader, httpserver.ParseAddressHeader), help: "the one header in which the trusted proxies write the client's address: X-Forwarded-For, Forwarded, or one that holds a single address such as X-Real-IP"},
 		{name: "forward-token-header", preset: forwardauth.DefaultTokenHeader, value: parsed(&s.ForwardTokenHeader, httpserver.ParseTokenHeader), help: "the header in which proxies that ask /v1/forward send their check token; never Authorization, which is their client's"},
 		{name: "check-deadline", preset: "100ms", value: duration(&s.CheckDeadline, time.Millisecond, 10*time.Second), help: "how long a check waits for Redis before the policy's on_failure answers"},

@@ -1,17 +1,20 @@
 package httpserver
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"strings"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/stint-dev/stint/internal/proxies"
 )
 
 // ClientAddresses determines the client addresses of requests. The zero value trusts no header.
 type ClientAddresses struct {
 	// Proxies are the proxies whose header is trusted.
-	Proxies TrustedProxies
+	Proxies proxies.Trusted
 	// Header is the only header from which the client's address is read, since most proxies
 	// forward other headers as the client sent them. Empty means X-Forwarded-For.
 	Header AddressHeader
@@ -53,7 +56,7 @@ func ParseAddressHeader(text string) (AddressHeader, error) {
 // socket.
 func (a ClientAddresses) Of(rc *fasthttp.RequestCtx) netip.Addr {
 	peer := peerAddress(rc)
-	if len(a.Proxies) == 0 || !a.Proxies.trusts(peer) {
+	if len(a.Proxies) == 0 || !a.Proxies.Trusts(peer) {
 		return peer
 	}
 	return a.From(peer, rc.Request.Header.PeekAll(a.HeaderName()))
@@ -61,10 +64,11 @@ func (a ClientAddresses) Of(rc *fasthttp.RequestCtx) netip.Addr {
 
 // From is Of for a request from peer, given the lines of the header that HeaderName names.
 func (a ClientAddresses) From(peer netip.Addr, lines [][]byte) netip.Addr {
-	if len(lines) == 0 || !a.Proxies.trusts(peer) {
+	if len(lines) == 0 || !a.Proxies.Trusts(peer) {
 		return peer
 	}
-	client := a.walk(peer, lines)
+	var few [8]string
+	client := a.Proxies.Client(peer, a.appendHops(few[:0], lines))
 	if client.IsLoopback() {
 		return netip.IPv6Unspecified()
 	}
@@ -79,51 +83,17 @@ func (a ClientAddresses) HeaderName() string {
 	return string(a.Header)
 }
 
-// walk returns the last hop that can be trusted, starting at the peer.
-func (a ClientAddresses) walk(peer netip.Addr, lines [][]byte) netip.Addr {
-	client := peer
-	var few [8]string
-	hops := a.appendHops(few[:0], lines)
-	for i := len(hops) - 1; i >= 0; i-- {
-		addr, valid := parseHop(hops[i])
-		if !valid || addr.IsUnspecified() {
-			return client
-		}
-		if addr.IsLoopback() {
-			// Skip a trusted proxy on this machine. Nobody else can claim a loopback address.
-			if !a.Proxies.trusts(addr) {
-				return client
-			}
-			continue
-		}
-		client = addr
-		if !a.Proxies.trusts(client) {
-			return client
-		}
-	}
-	return client
-}
-
 // appendHops appends the addresses that the proxies wrote, the client's own claims first. A
 // list on several lines is one list; a header with a single value must have one line.
 func (a ClientAddresses) appendHops(hops []string, lines [][]byte) []string {
 	switch a.HeaderName() {
 	case string(Forwarded):
 		for _, line := range lines {
-			elements, whole := splitQuoted(string(line), ',')
-			if !whole {
-				// Otherwise a client could open a quote and hide what the proxies append.
-				return []string{""}
-			}
-			for _, element := range elements {
-				hops = append(hops, forwardedFor(element))
-			}
+			hops = proxies.AppendForwarded(hops, string(line))
 		}
 	case string(XForwardedFor):
 		for _, line := range lines {
-			for hop := range strings.SplitSeq(string(line), ",") {
-				hops = append(hops, hop)
-			}
+			hops = proxies.AppendForwardedFor(hops, string(line))
 		}
 	default:
 		if len(lines) == 1 {
@@ -131,55 +101,6 @@ func (a ClientAddresses) appendHops(hops []string, lines [][]byte) []string {
 		}
 	}
 	return hops
-}
-
-// splitQuoted splits text at a byte, except inside double quotes. whole reports whether every
-// quote is closed.
-func splitQuoted(text string, at byte) (parts []string, whole bool) {
-	from, quoted := 0, false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case c == at && !quoted:
-			parts = append(parts, text[from:i])
-			from = i + 1
-		}
-	}
-	return append(parts, text[from:]), !quoted
-}
-
-// forwardedFor returns the value of for= in one element of Forwarded, "" if it is missing or
-// given twice.
-func forwardedFor(element string) string {
-	found := ""
-	pairs, _ := splitQuoted(element, ';')
-	for _, pair := range pairs {
-		name, value, _ := strings.Cut(strings.TrimSpace(pair), "=")
-		if !strings.EqualFold(name, "for") {
-			continue
-		}
-		if found != "" {
-			return ""
-		}
-		found = strings.Trim(value, `"`)
-	}
-	return found
-}
-
-// parseHop reads "192.0.2.1", "192.0.2.1:80", "2001:db8::1", "[2001:db8::1]"
-// and "[2001:db8::1]:80".
-func parseHop(text string) (netip.Addr, bool) {
-	text = strings.TrimSpace(text)
-	if addr, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")); err == nil {
-		return addr.Unmap().WithZone(""), true
-	}
-	if both, err := netip.ParseAddrPort(text); err == nil {
-		return both.Addr().Unmap().WithZone(""), true
-	}
-	return netip.Addr{}, false
 }
 
 // peerAddress returns the address of the peer. A peer without one, as on a Unix socket, has the
@@ -192,4 +113,31 @@ func peerOf(remote net.Addr) netip.Addr {
 		return netip.IPv6Unspecified()
 	}
 	return peer.AddrPort().Addr().Unmap().WithZone("")
+}
+
+func errAddressHeader(text string) error {
+	return fmt.Errorf("%q cannot hold a client's address; name one header, for example X-Forwarded-For, Forwarded or X-Real-IP", text)
+}
+
+// isToken reports whether text is valid as the name of a header.
+func isToken(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+			return false
+		}
+	}
+	return text != ""
+}
+
+// isFramingHeader reports whether a header has its own meaning, so that it cannot hold an
+// address.
+func isFramingHeader(name string) bool {
+	for _, taken := range []string{
+		"Host", "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "Authorization", "Cookie", "User-Agent", "Trailer",
+	} {
+		if strings.EqualFold(name, taken) {
+			return true
+		}
+	}
+	return false
 }

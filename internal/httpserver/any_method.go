@@ -52,7 +52,7 @@ func (c *Call) OriginalMethod() string {
 
 // FromTrustedProxy reports whether the peer is a proxy whose headers are trusted.
 func (c *Call) FromTrustedProxy() bool {
-	return c.server.o.Clients().Proxies.trusts(peerAddress(c.Ctx.Context()))
+	return c.server.o.Clients().Proxies.Trusts(peerAddress(c.Ctx.Context()))
 }
 
 // AppendLines appends all non-empty lines of a header as they were sent. It treats "-" and "_"

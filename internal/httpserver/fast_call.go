@@ -89,14 +89,14 @@ func (c *FastCall) OriginalMethod() string { return string(c.request.method) }
 // ClientAddress returns the client's address, as Call.Address.
 func (c *FastCall) ClientAddress() netip.Addr {
 	clients := c.server.o.Clients()
-	if !clients.Proxies.trusts(c.peer) {
+	if !clients.Proxies.Trusts(c.peer) {
 		return c.peer
 	}
 	return clients.From(c.peer, c.linesOf(clients.HeaderName()))
 }
 
 // FromTrustedProxy is Call.FromTrustedProxy.
-func (c *FastCall) FromTrustedProxy() bool { return c.server.o.Clients().Proxies.trusts(c.peer) }
+func (c *FastCall) FromTrustedProxy() bool { return c.server.o.Clients().Proxies.Trusts(c.peer) }
 
 // secret returns the token of the request.
 func (c *FastCall) secret() (string, bool) {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/stint-dev/stint/internal/proxies"
 )
 
 const fastLine = "POST /v1/check HTTP/1.1\r\n"
@@ -183,7 +185,7 @@ func FuzzParseForwarded(f *testing.F) {
 		f.Add([]byte(c.sent))
 		f.Add([]byte(c.sent + c.sent))
 	}
-	proxies, err := ParseTrustedProxies("10.0.0.0/8,127.0.0.1")
+	trusted, err := proxies.Parse("10.0.0.0/8,127.0.0.1")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -200,7 +202,7 @@ func FuzzParseForwarded(f *testing.F) {
 			!bytes.Equal(got.host, want.Request.Host()) || !bytes.Equal(got.id, want.Request.Header.Peek("X-Request-Id")) || len(want.Request.Body()) > 0 {
 			t.Fatalf("fasthttp reads another request:\n%s\nthe fast path: %q %q of %q", &want.Request, got.method, got.query, got.host)
 		}
-		clients := ClientAddresses{Proxies: proxies}
+		clients := ClientAddresses{Proxies: trusted}
 		s := &Server{o: Options{Clients: func() ClientAddresses { return clients }}, isRealTime: true}
 		var c FastCall
 		c.begin(s, &got, peerOf(peer), time.Now())
