@@ -254,15 +254,13 @@ func (d *Detection) Rules(ctx context.Context, from, to time.Time) ([]offences.R
 	known := map[ruleID]bool{}
 	for _, t := range totals {
 		known[ruleID{t.Policy, t.RefusedBy}] = true
-		if t.Kind != offences.Shadow {
-			all += t.Refused
-		}
+		all += t.Refused()
 	}
 	rows := make([]offences.RuleRow, 0, len(totals))
 	for _, t := range totals {
 		row := offences.RuleRow{RuleTotal: t}
-		if t.Kind != offences.Shadow && all > 0 {
-			row.Ratio = float64(t.Refused) / float64(all)
+		if all > 0 {
+			row.Ratio = float64(t.Refused()) / float64(all)
 		}
 		rows = append(rows, row)
 	}

@@ -197,8 +197,8 @@ func (h *entriesHandler) refusedByBlocks(ctx context.Context) (map[string]int64,
 	by, sum := map[string]int64{}, int64(0)
 	for _, row := range rows {
 		if row.Kind == offences.Blocked {
-			by[row.RefusedBy] += row.Refused
-			sum += row.Refused
+			by[row.RefusedBy] += row.Refused()
+			sum += row.Refused()
 		}
 	}
 	return by, sum, nil

@@ -316,7 +316,7 @@ func filterChips(w *site.MonitorPage) []filterChip {
 	}{
 		{"search", "Key contains", nil}, {"min_offences", "Offences", func(v string) string { return v + " or more" }},
 		{"pattern", "Key is", nil}, {"rule", "Rule is", format.RuleText}, {"not_rule", "Rule is not", format.RuleText},
-		{"policy", "Policy is", nil}, {"source", "Client", nil}, {"shadow", "Shadow policies", func(string) string { return "included" }},
+		{"policy", "Policy is", nil}, {"source", "Client", nil}, {"shadow", "Only", func(string) string { return "what shadow policies would refuse" }},
 	} {
 		value := w.Query.Get(f.param)
 		if value == "" {

@@ -226,14 +226,14 @@ func (h *overviewHandler) addRules(ctx context.Context, page *overviewPage) erro
 		if r.Kind != offences.Limited {
 			continue
 		}
-		page.Limited += r.Refused
-		most = max(most, r.Refused)
+		page.Limited += r.Refused()
+		most = max(most, r.Refused())
 		if len(page.Rules) < overviewRules {
 			page.Rules = append(page.Rules, refusingRule{RuleRow: r, PolicyName: h.PolicyName(r.Policy)})
 		}
 	}
 	for i := range page.Rules {
-		page.Rules[i].Width = chart.Percent(float64(page.Rules[i].Refused) / float64(max(1, most)))
+		page.Rules[i].Width = chart.Percent(float64(page.Rules[i].Refused()) / float64(max(1, most)))
 	}
 	return nil
 }

@@ -96,7 +96,7 @@ func (h *trafficHandler) getRuleTotals(c *httpserver.Call) error {
 	return c.SendJSON(http.StatusOK, singlePage(rows, func(r offences.RuleRow) wire.RuleTotal {
 		return wire.RuleTotal{
 			Policy: wire.NullString(h.policyName(r.Policy)), Decision: r.Kind.String(), RefusedBy: r.RefusedBy,
-			Refused: r.Refused, Keys: r.Keys, Ratio: r.Ratio,
+			Refused: r.Refused(), WouldRefuse: r.WouldRefuse(), Keys: r.Keys, Ratio: r.Ratio,
 		}
 	}))
 }

@@ -144,7 +144,10 @@ func printUsage(con *console.Console, usage *wire.PolicyUsage) error {
 	}
 	if p.Format == output.Table {
 		p.Sayf("%s allowed and %s refused from %s to %s.", output.Amount(usage.Allowed, "request", "requests"),
-			output.Amount(usage.Limited+usage.ShadowLimited, "request", "requests"), usage.From, usage.To)
+			output.Amount(usage.Limited, "request", "requests"), usage.From, usage.To)
+		if usage.ShadowLimited > 0 {
+			p.Sayf("In shadow mode it would have refused %s.", output.Amount(usage.ShadowLimited, "request", "requests"))
+		}
 		if usage.Note != "" {
 			p.Sayf("%s", output.Escape(string(usage.Note)))
 		}

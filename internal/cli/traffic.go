@@ -69,6 +69,7 @@ var ruleTotalColumns = []output.Column[wire.RuleTotal]{
 	{Name: "decision", Head: "Decision", Drop: 1, Cell: func(r wire.RuleTotal) output.Cell { return output.Text(r.Decision) }},
 	{Name: "refused_by", Head: "By", Cut: true, Cell: func(r wire.RuleTotal) output.Cell { return output.Text(r.RefusedBy) }},
 	{Name: "refused", Head: "Refused", Right: true, Cell: func(r wire.RuleTotal) output.Cell { return output.Number(r.Refused) }},
+	{Name: "would_refuse", Head: "Would refuse", Right: true, Cell: func(r wire.RuleTotal) output.Cell { return output.Number(r.WouldRefuse) }},
 	{Name: "ratio", Head: "Ratio", Right: true, Cell: func(r wire.RuleTotal) output.Cell { return output.Ratio(r.Ratio) }},
 	{Name: "keys", Head: "Keys", Right: true, Cell: func(r wire.RuleTotal) output.Cell { return output.Number(r.Keys) }},
 }

@@ -135,14 +135,26 @@ type TrafficPoint struct {
 	Keys int64
 }
 
-// RuleTotal is what one rule or block refused.
+// RuleTotal counts the offences by one rule or block.
 type RuleTotal struct {
 	Policy    int64
 	Kind      Kind
 	RefusedBy string
-	Refused   int64
+	Count     int64 // Refused or WouldRefuse
 	Keys      int64
 }
+
+// Refused returns how many checks the rule or block refused.
+func (t RuleTotal) Refused() int64 {
+	if t.Kind == Shadow {
+		return 0
+	}
+	return t.Count
+}
+
+// WouldRefuse returns how many checks that were allowed the rule would have refused outside shadow
+// mode.
+func (t RuleTotal) WouldRefuse() int64 { return t.Count - t.Refused() }
 
 // Seen is the known traffic of the keys that a pattern selects.
 type Seen struct {

@@ -153,8 +153,12 @@ func (b *Builder) rules(ctx context.Context, d *Document) error {
 	}
 	blocked := map[int64]int{} // the index in d.Rules, by policy
 	for _, r := range rows {
-		rule := Rule{Policy: b.policyName(r.Policy), Rule: r.RefusedBy, Kind: r.Kind.String(), Refused: r.Refused, Keys: r.Keys, Ratio: r.Ratio}
-		if r.Refused == 0 {
+		rule := Rule{Policy: b.policyName(r.Policy), Rule: r.RefusedBy, Kind: r.Kind.String(), Refused: r.Refused(), WouldRefuse: r.WouldRefuse(), Keys: r.Keys, Ratio: r.Ratio}
+		if rule.WouldRefuse > 0 {
+			d.Shadow = append(d.Shadow, rule)
+			continue
+		}
+		if rule.Refused == 0 {
 			d.Silent = append(d.Silent, rule)
 			continue
 		}
@@ -171,7 +175,8 @@ func (b *Builder) rules(ctx context.Context, d *Document) error {
 		d.Rules = append(d.Rules, rule)
 	}
 	slices.SortStableFunc(d.Rules, func(a, b Rule) int { return cmp.Compare(b.Refused, a.Refused) })
-	d.Rules = d.Rules[:min(len(d.Rules), topKeys)]
+	slices.SortStableFunc(d.Shadow, func(a, b Rule) int { return cmp.Compare(b.WouldRefuse, a.WouldRefuse) })
+	d.Rules, d.Shadow = d.Rules[:min(len(d.Rules), topKeys)], d.Shadow[:min(len(d.Shadow), topKeys)]
 	return nil
 }
 

@@ -37,7 +37,8 @@ type Document struct {
 	NewKeys   int64         `json:"new_offender_count"`
 	Blocks    Blocks        `json:"blocks"`
 	Rules     []Rule        `json:"rules"`        // most first
-	Silent    []Rule        `json:"silent_rules"` // refused nobody
+	Shadow    []Rule        `json:"shadow_rules"` // would have refused outside shadow mode, most first
+	Silent    []Rule        `json:"silent_rules"` // refused nobody, and would not have
 	Attention []string      `json:"attention"`    // one sentence each
 }
 
@@ -97,12 +98,14 @@ type Blocks struct {
 
 // Rule is what one rule refused, or all blocks of keys that a policy applies to.
 type Rule struct {
-	Policy  string  `json:"policy"`
-	Rule    string  `json:"rule"` // "" for blocks
-	Kind    string  `json:"kind"`
-	Refused int64   `json:"refused"`
-	Keys    int64   `json:"keys"`
-	Ratio   float64 `json:"ratio"`
+	Policy  string `json:"policy"`
+	Rule    string `json:"rule"` // "" for blocks
+	Kind    string `json:"kind"`
+	Refused int64  `json:"refused"`
+	// WouldRefuse is how many checks the rule would have refused outside shadow mode.
+	WouldRefuse int64   `json:"would_refuse"`
+	Keys        int64   `json:"keys"`
+	Ratio       float64 `json:"ratio"` // of all refused checks
 }
 
 // Ranked is a key and its offences.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
+	"errors"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -167,6 +168,41 @@ func TestDailyReportCoversTheDayAndTheDayBefore(t *testing.T) {
 		}
 		if again, err := s.Reports.FindDocumentByID(t.Context(), d.ID); err != nil || again.ID != d.ID || again.Attention[0] != "written again" {
 			t.Errorf("FindDocumentByID after PutDocument: got %+v, %v", again, err)
+		}
+	})
+}
+
+// What a shadow policy would have refused was allowed: no consumer may count it as refused.
+func TestReportKeepsShadowRefusalsApart(t *testing.T) {
+	storetest.OnBothURLs(t, func(t *testing.T, url string) {
+		s, builder, now := newBuilder(t, url)
+		minute := now.Add(-20 * time.Hour).Truncate(time.Minute).UnixMilli()
+		at := offences.Refusal{At: minute + 1}
+		b := &offences.Batch{ID: "shadow", Totals: []offences.Totals{{Minute: minute, Policy: 1, Counts: offences.Counts{ShadowAllowed: 10, ShadowLimited: 90}}},
+			Offences: []offences.Offence{{Minute: minute, Policy: 1, Key: "k:tried", MAC: [10]byte{9}, Kind: offences.Shadow, RefusedBy: "5/1m", Count: 90, First: at, Last: at}}}
+		if _, err := s.Offences.Flush(t.Context(), b, offences.Evaluation{Now: now}); err != nil {
+			t.Fatal(err)
+		}
+		d, err := builder.Build(t.Context(), reports.Daily, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(d.Rules) != 1 || d.Rules[0].Rule != "20/1m" || d.Rules[0].Refused != 17 || d.Totals.Refused() != 17 || d.Totals.ShadowLimited != 90 {
+			t.Errorf("the report says that %+v refused, of %+v, want 17 by 20/1m", d.Rules, d.Totals)
+		}
+		if len(d.Shadow) != 1 || d.Shadow[0].WouldRefuse != 90 || d.Shadow[0].Refused != 0 || d.Shadow[0].Ratio != 0 {
+			t.Errorf("the rules in shadow mode are %+v, want one that would have refused 90", d.Shadow)
+		}
+		var csv, page strings.Builder
+		if err := errors.Join(reports.WriteCSV(&csv, d), reports.WriteHTML(&page, d)); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(csv.String(), "shadow rules,shadow,default,5/1m,90,1 key") || strings.Contains(csv.String(), "\nrules,shadow,") {
+			t.Errorf("the CSV is\n%s", csv.String())
+		}
+		refused, shadow, _ := strings.Cut(page.String(), "Rules in shadow mode")
+		if strings.Contains(refused, "<td class=\"key\">5/1m</td>") || !strings.Contains(shadow, "<td class=\"key\">5/1m</td><td>default</td><td class=\"n\">90</td>") {
+			t.Error("the printable page counts the rule 5/1m in shadow mode as one that refused")
 		}
 	})
 }

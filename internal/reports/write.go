@@ -45,6 +45,9 @@ func WriteCSV(w io.Writer, d *Document) error {
 	for _, r := range append(append([]Rule{}, d.Rules...), d.Silent...) {
 		row("rules", r.Kind, r.Policy, r.Rule, r.Refused, keyCount(r.Keys))
 	}
+	for _, r := range d.Shadow {
+		row("shadow rules", r.Kind, r.Policy, r.Rule, r.WouldRefuse, keyCount(r.Keys))
+	}
 	for _, p := range d.Traffic {
 		row("allowed", p.At.Format(time.RFC3339), "", "", p.Allowed, "")
 		row("limited", p.At.Format(time.RFC3339), "", "", p.Limited, "")

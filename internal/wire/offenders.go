@@ -216,8 +216,10 @@ type RuleTotal struct {
 	Decision  string     `json:"decision" enum:"limited,blocked,shadow"`
 	RefusedBy string     `json:"refused_by"`
 	Refused   int64      `json:"refused"` // 0 for a rule that refused nobody
-	Keys      int64      `json:"keys"`
-	Ratio     float64    `json:"ratio"` // of all that was refused, 0 to 1
+	// WouldRefuse is how many checks the rule would have refused outside shadow mode.
+	WouldRefuse int64   `json:"would_refuse"`
+	Keys        int64   `json:"keys"`
+	Ratio       float64 `json:"ratio"` // of all that was refused, 0 to 1
 }
 
 // Proposal proposes to block a range in which many keys offended.

@@ -73,11 +73,13 @@ var policyOrders = []site.Order{
 
 type policyRow struct {
 	*rules.Policy
-	Refused   int64            // in the last hour; for a shadow policy: would have been refused
-	Sparkline *chart.Sparkline // of Refused, nil if it is not counted or not requested
-	Warnings  int
-	Counts    string // how it counts, "" by default
-	Current   bool
+	Refused int64 // in the last hour
+	// WouldRefuse is what it would have refused in the last hour outside shadow mode.
+	WouldRefuse int64
+	Sparkline   *chart.Sparkline // of both, nil if it is not counted or not requested
+	Warnings    int
+	Counts      string // how it counts, "" by default
+	Current     bool
 }
 
 var policiesToasts = map[string]string{
@@ -127,10 +129,7 @@ func (h *Handler) addSparklines(ctx context.Context, rows []policyRow) error {
 		trend := make([]int64, chart.SparklinePoints+1) // the first and the last minutes are incomplete
 		for _, p := range traffic.Points {
 			at := min(max(0, int(p.At.Sub(from)/step)), chart.SparklinePoints)
-			trend[at] += p.Limited
-			if rows[i].Mode == rules.Shadow {
-				trend[at] += p.ShadowLimited
-			}
+			trend[at] += p.Limited + p.ShadowLimited
 		}
 		rows[i].Sparkline = chart.DrawSparkline(trend, format.TimeRange{From: from, To: from.Add(time.Duration(len(trend)) * step)}, time.Time{})
 	}
@@ -167,7 +166,7 @@ func (h *Handler) inMemory() []*rules.Policy {
 
 // policyRows returns the rows of policies, without counts during an outage of the database.
 func (h *Handler) policyRows(ctx context.Context, f *site.Frame, all []*rules.Policy, current string) ([]policyRow, error) {
-	refused := map[int64]int64{}
+	refused, wouldRefuse := map[int64]int64{}, map[int64]int64{}
 	if h.Detection != nil {
 		report, err := h.Detection.Rules(ctx, h.Now().Add(-time.Hour), h.Now())
 		if err = h.Tolerate(f, err); err != nil {
@@ -175,13 +174,14 @@ func (h *Handler) policyRows(ctx context.Context, f *site.Frame, all []*rules.Po
 		}
 		for _, row := range report {
 			if row.Kind != offences.Blocked {
-				refused[row.Policy] += row.Refused
+				refused[row.Policy] += row.Refused()
+				wouldRefuse[row.Policy] += row.WouldRefuse()
 			}
 		}
 	}
 	rows := make([]policyRow, len(all))
 	for i, p := range all {
-		rows[i] = policyRow{Policy: p, Refused: refused[p.ID], Warnings: len(p.Warnings()), Current: p.Name == current}
+		rows[i] = policyRow{Policy: p, Refused: refused[p.ID], WouldRefuse: wouldRefuse[p.ID], Warnings: len(p.Warnings()), Current: p.Name == current}
 		if p.Algorithm != algorithms.TimestampLog {
 			rows[i].Counts = p.DescribeCounting()
 		}

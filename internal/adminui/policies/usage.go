@@ -122,6 +122,10 @@ func (p *usagePage) draw(ctx context.Context, detection *admin.Detection) error 
 		}
 	}
 	p.Chart = chart.DrawArea(offences.Intervals(traffic.Points, p.Range.From, p.Range.To, traffic.Step), p.Range, traffic.Step)
-	p.Chart.Sentence = "Of " + format.Compact(p.Checks()) + " checks the policy refused " + format.Compact(p.Refused()) + "."
+	refused := "refused "
+	if p.IsShadow() {
+		refused = "would have refused "
+	}
+	p.Chart.Sentence = "Of " + format.Compact(p.Checks()) + " checks the policy " + refused + format.Compact(p.Refused()) + "."
 	return nil
 }

@@ -356,8 +356,8 @@ func TestTimelineAndRulesReportCountsByTime(t *testing.T) {
 		if err != nil || len(rows) != 3 {
 			t.Fatalf("got %+v, %v", rows, err)
 		}
-		if rows[0].RefusedBy != "20/1m" || rows[0].Refused != 14 || rows[0].Keys != 2 || rows[0].Ratio != 14.0/19 ||
-			rows[1].Kind != offences.Blocked || rows[1].Refused != 5 || rows[2].RefusedBy != "1/1s" || rows[2].Refused != 0 {
+		if rows[0].RefusedBy != "20/1m" || rows[0].Refused() != 14 || rows[0].Keys != 2 || rows[0].Ratio != 14.0/19 ||
+			rows[1].Kind != offences.Blocked || rows[1].Refused() != 5 || rows[2].RefusedBy != "1/1s" || rows[2].Refused() != 0 {
 			t.Errorf("got %+v", rows)
 		}
 		f.Clock.Advance(2 * time.Minute)

@@ -321,7 +321,7 @@ func (s *Store) RuleTotals(ctx context.Context, span offences.Span) (all []offen
 			"SELECT policy_id, kind, refused_by, key, sum(offences) AS by_key FROM (" + union(q, "policy_id, kind, refused_by, offences, key", "offences", segments, "") +
 			") AS counted GROUP BY key, policy_id, kind, refused_by) AS keyed GROUP BY policy_id, kind, refused_by ORDER BY n DESC, policy_id, kind, refused_by"
 		all, err = db.Each(t, func(r db.Row) (o offences.RuleTotal, err error) {
-			return o, r.Scan(&o.Policy, &o.Kind, &o.RefusedBy, &o.Refused, &o.Keys)
+			return o, r.Scan(&o.Policy, &o.Kind, &o.RefusedBy, &o.Count, &o.Keys)
 		}, text, q.Args...)
 		return err
 	})

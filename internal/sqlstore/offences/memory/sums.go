@@ -152,7 +152,7 @@ func ByRule(parts []Part) []offences.RuleTotal {
 		for i := range p.Rows {
 			r := &p.Rows[i]
 			place := total.of(r.Group)
-			totals[place].Refused += r.Offences
+			totals[place].Count += r.Offences
 			if r.Key == noKey {
 				continue
 			}
@@ -169,7 +169,7 @@ func ByRule(parts []Part) []offences.RuleTotal {
 		}
 	}
 	slices.SortFunc(totals, func(a, b offences.RuleTotal) int {
-		return cmp.Or(cmp.Compare(b.Refused, a.Refused), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.RefusedBy, b.RefusedBy))
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.RefusedBy, b.RefusedBy))
 	})
 	return totals
 }
