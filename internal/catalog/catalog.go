@@ -144,7 +144,8 @@ func (c *Catalog) TokenByHash(hash [32]byte) (*identity.Token, bool) {
 	return t, found
 }
 
-// KnownLogin reports whether a user has recently logged in from an address.
+// KnownLogin reports whether a user, anyone if that is "", has recently logged in from an
+// address.
 func (c *Catalog) KnownLogin(user string, address identity.KnownAddress) bool {
 	return c.logins.Load().Has(identity.KnownPair{User: user, Address: address}, c.now())
 }

@@ -1,12 +1,15 @@
 package httpserver
 
 import (
+	"container/list"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/binary"
 	"net/netip"
-	"strconv"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/stint-dev/stint/internal/identity"
@@ -27,6 +30,9 @@ const (
 	logCodeAccounts
 	logKnownCodes
 	logNetworks
+	logTokenNetworks
+	logCallbackNetworks
+	logKnownCallbacks
 )
 
 func stack(texts ...string) rules.Stack {
@@ -40,8 +46,8 @@ func stack(texts ...string) rules.Stack {
 // The limits before a guesser has to wait.
 var (
 	tokenStack   = stack("20/m", "200/h") // invalid tokens from one address
-	addressStack = stack("20/m", "100/h") // logins from one address with any account
-	networkStack = stack("60/m", "600/h") // logins from one IPv6 /48 with any account: its owner has 65,536 addresses for addressStack
+	addressStack = stack("20/m", "100/h") // logins, or callbacks, from one address with any account
+	networkStack = stack("60/m", "600/h") // any of these from one IPv6 /48, whose owner has 65,536 addresses
 	pairStack    = stack("5/m", "30/h")   // logins with one account from one address
 	accountStack = stack("30/m", "300/h") // logins with one account from any address
 	knownStack   = stack("10/m")          // logins with one account from an address where it has logged in before
@@ -53,10 +59,11 @@ var (
 )
 
 const (
-	// buckets is the number of logs of each kind, except for known pairs. Callers choose
-	// addresses and account names, so these share the logs, and no number of names uses more
-	// memory.
-	buckets = 1 << 14
+	// maxCounted is how many logs of each kind a node keeps. Callers choose addresses and account
+	// names, so the log that was idle longest is forgotten for a new one. To be forgotten, a
+	// guesser must be counted this often under other names, which the limits of the network, the
+	// address or the account make slower than waiting.
+	maxCounted = 1 << 14
 	// throttleTimeout bounds the call of the shared log for one attempt.
 	throttleTimeout = time.Second
 )
@@ -68,10 +75,11 @@ type ThrottleOptions struct {
 	// Local also counts every attempt, and decides while Shared is unreachable. It is nil if
 	// Shared is this node's memory.
 	Local timestamplog.Log
-	// Secret is the key of the hash that assigns callers to buckets, the same on all nodes; nil
-	// for none.
+	// Secret is the key of the hash of addresses and names in the ids of logs, the same on all
+	// nodes; nil for none.
 	Secret func() []byte
-	// Known reports whether a user has recently logged in from an address.
+	// Known reports whether a user has recently logged in from an address; "" means any
+	// user.
 	Known func(user string, address identity.KnownAddress) bool
 }
 
@@ -82,8 +90,12 @@ type ThrottleOptions struct {
 // only that address. An address from which an account has logged in before has a separate limit
 // for that account; attempts from other addresses do not count against it, not even those from
 // the same IPv6 /64. A new address in a /64 from which the account has logged in shares the
-// limit of that /64. A Throttle is safe for concurrent use.
-type Throttle struct{ o ThrottleOptions }
+// limit of that /64. Every address, network and account has a log of its own, so that nothing
+// counts against another. A Throttle is safe for concurrent use.
+type Throttle struct {
+	o       ThrottleOptions
+	counted sync.Map // from the kind of a log to its *idleList
+}
 
 // NewThrottle returns a Throttle.
 func NewThrottle(o ThrottleOptions) *Throttle {
@@ -93,7 +105,7 @@ func NewThrottle(o ThrottleOptions) *Throttle {
 	if o.Known == nil {
 		o.Known = func(string, identity.KnownAddress) bool { return false }
 	}
-	return &Throttle{o}
+	return &Throttle{o: o}
 }
 
 // limit is one log and the rules that apply to it.
@@ -101,6 +113,7 @@ type limit struct {
 	policy int64
 	key    string
 	rules  rules.Stack
+	isWide bool // a network's, which holds many addresses
 }
 
 func (l limit) ref() timestamplog.LogID { return timestamplog.LogID{Policy: l.policy, Key: l.key} }
@@ -109,16 +122,27 @@ func (l limit) request() timestamplog.Request {
 	return timestamplog.Request{LogID: l.ref(), Version: 1, Rules: l.rules, Retention: rules.Retention{}.Cover(l.rules), Cost: 1}
 }
 
-// bucketed returns the limit for what texts identify. Several texts may share its log.
-func (t *Throttle) bucketed(policy int64, s rules.Stack, texts ...string) limit {
+// limit returns the limit for what texts identify. Its log's id has their hash, so that an
+// attacker-chosen text is neither long nor readable in Redis.
+func (t *Throttle) limit(policy int64, s rules.Stack, texts ...string) limit {
 	sum := hmac.New(sha256.New, t.o.Secret())
 	sum.Write(binary.BigEndian.AppendUint64(nil, uint64(policy))) //nolint:gosec // only its bits count
 	for _, text := range texts {
 		sum.Write(binary.BigEndian.AppendUint64(nil, uint64(len(text))))
 		sum.Write([]byte(text))
 	}
-	n := binary.BigEndian.Uint32(sum.Sum(nil)) % buckets
-	return limit{policy, "throttle:" + strconv.FormatUint(uint64(n), 10), s}
+	return limit{policy: policy, key: "throttle:" + base64.RawURLEncoding.EncodeToString(sum.Sum(nil)[:16]), rules: s}
+}
+
+// ofAddress returns the limits of an address and of the IPv6 /48 around it.
+func (t *Throttle) ofAddress(policy int64, s rules.Stack, networks int64, from netip.Addr) []limit {
+	all := []limit{t.limit(policy, s, string(identity.KnownAddressOf(from)))}
+	if from = from.Unmap(); from.Is6() && !from.IsLoopback() {
+		network := t.limit(networks, networkStack, netip.PrefixFrom(from, 48).Masked().String())
+		network.isWide = true
+		all = append(all, network)
+	}
+	return all
 }
 
 // limits returns the limits that a login attempt has to pass, in the order of counting. A limit
@@ -127,21 +151,18 @@ func (t *Throttle) limits(from netip.Addr, account string) []limit {
 	if address, known := t.knownAddress(from, account); known {
 		return []limit{t.known(address, account)}
 	}
-	address := identity.KnownAddressOf(from)
-	all := []limit{
-		t.bucketed(logAddresses, addressStack, string(address)),
-		t.bucketed(logPairs, pairStack, string(address), account),
-	}
-	if network, err := from.Unmap().Prefix(48); err == nil && from.Unmap().Is6() {
-		all = append(all, t.bucketed(logNetworks, networkStack, network.String()))
-	}
+	// The pair comes after its address, which bounds how many pairs it makes, and before the
+	// network, of which one account then uses little.
+	pair := t.limit(logPairs, pairStack, string(identity.KnownAddressOf(from)), account)
+	all := slices.Insert(t.ofAddress(logAddresses, addressStack, logNetworks, from), 1, pair)
 	if !from.IsLoopback() {
-		all = append(all, t.bucketed(logAccounts, accountStack, account))
+		all = append(all, t.limit(logAccounts, accountStack, account))
 	}
 	return all
 }
 
-// knownAddress returns the known address of an account that covers from.
+// knownAddress returns the known address of an account, of any account if that is "", that
+// covers from.
 func (t *Throttle) knownAddress(from netip.Addr, account string) (identity.KnownAddress, bool) {
 	for _, address := range identity.KnownAddressesOf(from) {
 		if t.o.Known(account, address) {
@@ -163,60 +184,106 @@ func (t *Throttle) codeLimits(from netip.Addr, account string) []limit {
 	if address, known := t.knownAddress(from, account); known {
 		return []limit{t.knownCodes(address, account)}
 	}
-	all := []limit{t.bucketed(logCodes, codeStack, string(identity.KnownAddressOf(from)), account)}
+	all := []limit{t.limit(logCodes, codeStack, string(identity.KnownAddressOf(from)), account)}
 	if !from.IsLoopback() {
-		all = append(all, t.bucketed(logCodeAccounts, codeAccountStack, account))
+		all = append(all, t.limit(logCodeAccounts, codeAccountStack, account))
 	}
 	return all
 }
 
 func (t *Throttle) knownCodes(address identity.KnownAddress, account string) limit {
-	return limit{logKnownCodes, string(address) + " " + account, codeStack}
+	return limit{policy: logKnownCodes, key: string(address) + " " + account, rules: codeStack}
 }
 
 // known returns the limit of a known pair of address and account. There are few such pairs, so
 // each has its own log.
 func (t *Throttle) known(address identity.KnownAddress, account string) limit {
-	return limit{logKnown, string(address) + " " + account, knownStack}
+	return limit{policy: logKnown, key: string(address) + " " + account, rules: knownStack}
 }
 
 // BadToken counts an invalid token and returns how long its sender must wait, 0 if the next
 // attempt is allowed.
 func (t *Throttle) BadToken(ctx context.Context, from netip.Addr) time.Duration {
-	l := t.bucketed(logTokens, tokenStack, string(identity.KnownAddressOf(from)))
+	all := t.ofAddress(logTokens, tokenStack, logTokenNetworks, from)
+	if t.o.Local == nil {
+		return t.count(ctx, all, t.decide)
+	}
 	// The counts of this node are part of the counts of all nodes. Asking this node first
 	// bounds the calls of the shared log in a flood to the limit.
-	if t.o.Local != nil {
-		if r := decide(ctx, t.o.Local, l.request()); r.Err == nil && !r.Allowed {
-			return waitOf(r)
-		}
-		if r := t.decideShared(ctx, l.request()); r.Err == nil {
-			return waitOf(r)
-		}
-		return 0
+	if wait := t.count(ctx, all, t.decideLocal); wait > 0 {
+		return wait
 	}
-	return waitOf(t.decide(ctx, l.request()))
+	return t.count(ctx, all, t.decideShared)
 }
 
 // Login counts a login attempt, before the password is checked. It returns how long the caller
 // must wait, 0 to go on.
 func (t *Throttle) Login(ctx context.Context, from netip.Addr, account string) time.Duration {
-	return t.count(ctx, t.limits(from, account))
+	return t.count(ctx, t.limits(from, account), t.decide)
 }
 
 // Code counts a code given as the second factor of an account, before the code is checked. It
 // returns how long the caller must wait, 0 to go on. A code also counts as a login attempt.
 func (t *Throttle) Code(ctx context.Context, from netip.Addr, account string) time.Duration {
-	return t.count(ctx, append(t.limits(from, account), t.codeLimits(from, account)...))
+	return t.count(ctx, append(t.limits(from, account), t.codeLimits(from, account)...), t.decide)
 }
 
-func (t *Throttle) count(ctx context.Context, limits []limit) time.Duration {
+// count counts an attempt in the logs of limits, by decide. It returns how long the caller must
+// wait, 0 to go on. What a full network would refuse is counted nowhere.
+func (t *Throttle) count(ctx context.Context, limits []limit, decide func(context.Context, timestamplog.Request) timestamplog.Result) time.Duration {
 	for _, l := range limits {
-		if wait := waitOf(t.decide(ctx, l.request())); wait > 0 {
+		if !l.isWide {
+			continue
+		}
+		request := l.request()
+		request.Peek = true
+		if wait := waitOf(decide(ctx, request)); wait > 0 {
+			return wait
+		}
+	}
+	for _, l := range limits {
+		t.use(ctx, l)
+		if wait := waitOf(decide(ctx, l.request())); wait > 0 {
 			return wait
 		}
 	}
 	return 0
+}
+
+// use makes room for the log of l by deleting the log of its kind that was idle longest.
+func (t *Throttle) use(ctx context.Context, l limit) {
+	list, _ := t.counted.LoadOrStore(l.policy, &idleList{})
+	if idle, isFull := list.(*idleList).use(l.key); isFull {
+		t.forget(ctx, limit{policy: l.policy, key: idle})
+	}
+}
+
+// idleList is the keys of logs in the order of their last use. It is safe for concurrent use.
+type idleList struct {
+	mu    sync.Mutex
+	order list.List // of string, the last used first
+	all   map[string]*list.Element
+}
+
+// use notes the use of a key. If there are too many then, it removes and returns the one that
+// was idle longest.
+func (l *idleList) use(key string) (idle string, isFull bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e := l.all[key]; e != nil {
+		l.order.MoveToFront(e)
+		return "", false
+	}
+	if l.all == nil {
+		l.all = map[string]*list.Element{}
+	}
+	l.all[key] = l.order.PushFront(key)
+	if len(l.all) <= maxCounted {
+		return "", false
+	}
+	idle = l.order.Remove(l.order.Back()).(string)
+	delete(l.all, idle)
+	return idle, true
 }
 
 // LoginsLeft returns how many more login attempts with an account are allowed from an address
@@ -224,7 +291,7 @@ func (t *Throttle) count(ctx context.Context, limits []limit) time.Duration {
 func (t *Throttle) LoginsLeft(ctx context.Context, from netip.Addr, account string) int {
 	least := accountStack.LargestLimit()
 	for _, l := range t.limits(from, account) {
-		if l.policy == logAccounts || l.policy == logNetworks {
+		if l.policy == logAccounts || l.isWide {
 			continue
 		}
 		request := l.request()
@@ -242,8 +309,8 @@ func (t *Throttle) LoginsLeft(ctx context.Context, from netip.Addr, account stri
 func (t *Throttle) LoggedIn(ctx context.Context, from netip.Addr, account string) {
 	address := identity.KnownAddressOf(from)
 	all := []limit{
-		t.bucketed(logPairs, pairStack, string(address), account),
-		t.bucketed(logCodes, codeStack, string(address), account),
+		t.limit(logPairs, pairStack, string(address), account),
+		t.limit(logCodes, codeStack, string(address), account),
 	}
 	for _, known := range identity.KnownAddressesOf(from) {
 		all = append(all, t.known(known, account), t.knownCodes(known, account))
@@ -264,25 +331,35 @@ func (t *Throttle) forget(ctx context.Context, all ...limit) {
 	}
 }
 
-func (t *Throttle) callbacks(from netip.Addr) limit {
-	return t.bucketed(logCallbacks, addressStack, string(identity.KnownAddressOf(from)))
+// callbacks returns the limits of callbacks. An address from which anybody has logged in has
+// one of its own, which no neighbour in its network uses up.
+func (t *Throttle) callbacks(from netip.Addr) []limit {
+	if address, known := t.knownAddress(from, ""); known {
+		return []limit{t.limit(logKnownCallbacks, addressStack, string(address))}
+	}
+	return t.ofAddress(logCallbacks, addressStack, logCallbackNetworks, from)
 }
 
 // Callback counts a response of an OpenID provider that belongs to a login in this browser,
 // before the provider is asked. It returns how long the caller must wait, 0 to go on.
 func (t *Throttle) Callback(ctx context.Context, from netip.Addr) time.Duration {
-	return waitOf(t.decide(ctx, t.callbacks(from).request()))
+	return t.count(ctx, t.callbacks(from), t.decide)
 }
 
-// CallbackDone records that the last counted callback succeeded.
+// CallbackDone records that the last counted callback succeeded. It resets the counts of the
+// address, not of its network.
 func (t *Throttle) CallbackDone(ctx context.Context, from netip.Addr) {
-	t.forget(ctx, t.callbacks(from))
+	all := []limit{t.limit(logCallbacks, addressStack, string(identity.KnownAddressOf(from)))}
+	for _, known := range identity.KnownAddressesOf(from) {
+		all = append(all, t.limit(logKnownCallbacks, addressStack, string(known)))
+	}
+	t.forget(ctx, all...)
 }
 
 // FinishFlow reports whether a login with an OpenID provider is finished for the first time.
 // Pass only a state that the provider has confirmed, since each state has its own log.
 func (t *Throttle) FinishFlow(ctx context.Context, state string) bool {
-	r := t.decide(ctx, limit{logFlows, "flow:" + state, flowStack}.request())
+	r := t.decide(ctx, limit{policy: logFlows, key: "flow:" + state, rules: flowStack}.request())
 	return r.Err == nil && r.Allowed
 }
 
@@ -291,7 +368,7 @@ func (t *Throttle) decide(ctx context.Context, r timestamplog.Request) timestamp
 	if t.o.Local == nil {
 		return t.decideShared(ctx, r)
 	}
-	local := decide(ctx, t.o.Local, r)
+	local := t.decideLocal(ctx, r)
 	if shared := t.decideShared(ctx, r); shared.Err == nil {
 		return shared
 	}
@@ -302,6 +379,10 @@ func (t *Throttle) decideShared(ctx context.Context, r timestamplog.Request) tim
 	ctx, cancel := context.WithTimeout(ctx, throttleTimeout)
 	defer cancel()
 	return decide(ctx, t.o.Shared, r)
+}
+
+func (t *Throttle) decideLocal(ctx context.Context, r timestamplog.Request) timestamplog.Result {
+	return decide(ctx, t.o.Local, r)
 }
 
 func decide(ctx context.Context, log timestamplog.Log, r timestamplog.Request) timestamplog.Result {

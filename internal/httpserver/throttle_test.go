@@ -43,6 +43,7 @@ func newLimiter() *limiter {
 func (l *limiter) knows(user string, from netip.Addr) {
 	for _, address := range identity.KnownAddressesOf(from) {
 		l.known[identity.KnownPair{User: user, Address: address}] = true
+		l.known[identity.KnownPair{Address: address}] = true // somebody's
 	}
 }
 
@@ -163,6 +164,72 @@ func TestThrottleLimitsIPv6GuessesByTheLargerNetwork(t *testing.T) {
 		if l.IsStranger(netip.MustParseAddr(here), "bob") {
 			t.Errorf("IsStranger(%s) is true, want false for loopback", here)
 		}
+	}
+}
+
+// One /48 tries everything that is counted from each of its 65,536 networks, and 20,000 more
+// addresses fill the lists of counters.
+func TestNoFloodKeepsFreshAddressesFromLoggingIn(t *testing.T) {
+	l, ctx := newLimiter(), t.Context()
+	neighbour := netip.MustParseAddr("2001:db8:1:ffff::9")
+	l.knows("ada", neighbour)
+	passed := map[string]int{}
+	attempt := func(from netip.Addr, account string) {
+		for name, wait := range map[string]time.Duration{
+			"callbacks": l.Callback(ctx, from), "tokens": l.BadToken(ctx, from), "passwords": l.Login(ctx, from, account), "codes": l.Code(ctx, from, account),
+		} {
+			if wait == 0 {
+				passed[name]++
+			}
+		}
+	}
+	for i := range 1 << 16 {
+		attempt(netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 0, 1, byte(i >> 8), byte(i), 15: 1}), "user"+strconv.Itoa(i))
+	}
+	passed["callbacks"]-- // that from the network where ada has logged in counts apart
+	if passed["callbacks"] != 60 || passed["tokens"] != 60 || passed["passwords"]+passed["codes"] != 60 {
+		t.Errorf("from one /48 passed %v, want 60 callbacks, 60 tokens, and 60 passwords and codes together", passed)
+	}
+	for i := range 20_000 {
+		attempt(netip.AddrFrom4([4]byte{100, byte(i >> 16), byte(i >> 8), byte(i)}), "user"+strconv.Itoa(i))
+	}
+	fresh := []netip.Addr{neighbour, netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1")}
+	for i := range 200 {
+		fresh = append(fresh, address(i))
+	}
+	refused := map[string]int{}
+	for i, from := range fresh {
+		account := "ada"
+		if i > 0 {
+			account = "owner" + strconv.Itoa(i)
+		}
+		for name, wait := range map[string]time.Duration{
+			"callbacks": l.Callback(ctx, from), "tokens": l.BadToken(ctx, from), "passwords": l.Login(ctx, from, account), "codes": l.Code(ctx, from, account),
+		} {
+			if wait > 0 && (name != "tokens" || from != neighbour) { // wrong tokens of a full network wait, right ones never
+				refused[name]++
+			}
+		}
+	}
+	if len(refused) > 0 {
+		t.Errorf("of %d fresh and known addresses are refused %v, want none", len(fresh), refused)
+	}
+}
+
+// Whoever has used up a limit gets no further attempts by being counted under other names.
+func TestThrottleForgetsTheLongestIdleFirst(t *testing.T) {
+	l, ctx := newLimiter(), t.Context()
+	for range 20 {
+		l.BadToken(ctx, address(0))
+	}
+	for i := range 20_000 {
+		l.BadToken(ctx, netip.AddrFrom4([4]byte{100, byte(i >> 16), byte(i >> 8), byte(i)}))
+		if i%10_000 == 0 && l.BadToken(ctx, address(0)) == 0 {
+			t.Fatalf("after %d other addresses the full one is forgotten", i)
+		}
+	}
+	if l.BadToken(ctx, address(0)) == 0 {
+		t.Error("an address that goes on trying is forgotten")
 	}
 }
 

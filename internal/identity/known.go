@@ -40,7 +40,8 @@ type KnownLogin struct {
 	Last    time.Time
 }
 
-// KnownLogins answers whether a user has logged in from an address lately.
+// KnownLogins answers whether a user has logged in from an address recently. The user "" means
+// any.
 type KnownLogins map[KnownPair]time.Time
 
 // KnownPair is a user's name and an address.
@@ -51,9 +52,12 @@ type KnownPair struct {
 
 // KnownLoginsOf returns logins for lookup.
 func KnownLoginsOf(all []KnownLogin) KnownLogins {
-	known := make(KnownLogins, len(all))
+	known := make(KnownLogins, 2*len(all))
 	for _, l := range all {
 		known[KnownPair{l.User, l.Address}] = l.Last
+		if anyone := (KnownPair{Address: l.Address}); l.Last.After(known[anyone]) {
+			known[anyone] = l.Last
+		}
 	}
 	return known
 }
