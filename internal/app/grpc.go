@@ -52,7 +52,7 @@ func (g *grpcDoor) build(a *App) error {
 		Clients:   a.live.clients,
 		Authorize: func(address netip.Addr, token string) error { return a.server.AuthorizeCheck(address, token) },
 		Knows:     func(token string) bool { return httpserver.KnowsCheckToken(a.server, token) },
-		TLS:       a.live.checkCert.config(), Logger: a.log,
+		TLS:       a.live.checkCert.config(), Logger: a.log, Reflection: a.settings.GRPCReflection,
 		Tracer: a.tracer, Conns: a.conns.grpc,
 		Observe: func(status int, took time.Duration, traceID string) {
 			a.metrics.Check(&metrics.CheckAnswer{Door: envoy.Door, Outcome: envoy.OutcomeOf(status), Status: status, Took: took, At: time.Now(), IDs: metrics.IDs{Trace: traceID}})

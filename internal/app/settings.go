@@ -20,6 +20,8 @@ type Settings struct {
 	Listen      string // address of the checks
 	AdminListen string // address of the admin API, the pages and the metrics
 	GRPCListen  string // address of Envoy's services over gRPC, "" for none
+	// GRPCReflection describes the gRPC services to clients.
+	GRPCReflection bool
 
 	RedisURL    string // "" if DatabaseURL is "" too: embedded
 	DatabaseURL string
@@ -141,6 +143,7 @@ func (s *Settings) options() []option {
 		{name: "listen", preset: "127.0.0.1:8080", value: text(&s.Listen), help: "where checks are answered"},
 		{name: "admin-listen", preset: "127.0.0.1:8081", value: text(&s.AdminListen), help: "where the admin API, the pages and the metrics are"},
 		{name: "grpc-listen", value: text(&s.GRPCListen), help: "where Envoy's rate limit and ext_authz services are answered over gRPC, and the former as JSON at /json of the check listener; off when empty"},
+		{name: "grpc-reflection", preset: "false", value: flag(&s.GRPCReflection), help: "true describes the gRPC services to clients such as grpcurl, which have to send a check token as for checks"},
 		{name: "redis-url", credential: true, value: address(&s.RedisURL), help: "Redis 7+ or Valkey for the logs, with --database-url: redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://"},
 		{name: "database-url", credential: true, value: address(&s.DatabaseURL), help: "Postgres 14+ for everything else, with --redis-url: postgres://"},
 		{name: "data-dir", preset: "./data", value: text(&s.DataDir), help: "where the embedded database and the snapshot of the logs are kept; with --database-url, the last policies and blocks known"},

@@ -1,5 +1,5 @@
 // Package envoy serves Envoy over gRPC on its own listener: the Rate Limit Service v3, the
-// external authorization service v3, health and reflection. The Rate Limit Service also accepts
+// external authorization service v3, health and, if enabled, reflection. The Rate Limit Service also accepts
 // JSON on the check listener. Everything in a request that Envoy took from its client is
 // untrusted. What is checked is decided by the operator's Envoy configuration (domain,
 // descriptor keys, context extensions).
@@ -21,8 +21,10 @@ import (
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/reflection"
@@ -82,6 +84,8 @@ type Options struct {
 	// means always. Calls with other tokens do not delay those that arrive with them.
 	Knows func(token string) bool
 	TLS   *tls.Config // nil for none
+	// Reflection describes the services to clients such as grpcurl.
+	Reflection bool
 	// MaxConnectionAge is how long a connection is kept; 0 means five minutes. Envoy keeps one
 	// connection for each worker, and finds new nodes only when it opens new ones. gRPC varies
 	// the age by a tenth.
@@ -130,11 +134,16 @@ func New(o Options) *Server {
 		o.Observe = func(int, time.Duration, string) {}
 	}
 	s := &Server{o: o, health: health.NewServer()}
-	s.grpc = grpc.NewServer(grpc.MaxRecvMsgSize(maxMessage), grpc.ForceServerCodecV2(newCodec()), grpc.UnaryInterceptor(s.unary), grpc.StreamInterceptor(s.stream))
+	s.grpc = grpc.NewServer(
+		grpc.MaxRecvMsgSize(maxMessage), grpc.ForceServerCodecV2(newCodec()), experimental.BufferPool(mem.NopBufferPool{}),
+		grpc.UnaryInterceptor(s.unary), grpc.StreamInterceptor(s.stream),
+	)
 	ratelimitv3.RegisterRateLimitServiceServer(s.grpc, s)
 	authv3.RegisterAuthorizationServer(s.grpc, s)
 	healthv1.RegisterHealthServer(s.grpc, s.health)
-	reflection.Register(s.grpc)
+	if o.Reflection {
+		reflection.Register(s.grpc)
+	}
 	s.calls = grpcserver.New(grpcserver.Options{
 		Methods: methods, Metadata: readMetadata, Answer: batchHandler{s}.answerAll, MaxBatch: o.MaxBatch, MaxMessage: maxMessage,
 		Plain: plain{s}, SingleRequest: s.methodsWhere(func(m grpc.MethodInfo) bool { return !m.IsClientStream }),

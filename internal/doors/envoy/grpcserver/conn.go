@@ -75,7 +75,9 @@ type conn struct {
 	window   int64     // how much may be sent on all streams
 	initial  int64     // initial window of a new stream
 	blocked  []*stream // the oldest first
-	buffered int       // bytes kept of requests, see stream.keep
+	buffered int       // bytes kept, see count
+	outKept  int       // of them in buffers for writing
+	sending  int       // size of the buffer that is being written
 	wasUsed  bool      // a call ended since TakeUsed
 	out      outBuffer
 	freeOut  []byte
@@ -249,7 +251,7 @@ func (c *conn) sendAndWait() error {
 		c.sweeping = true
 		c.sweeper.Reset(c.server.o.RequestTime)
 	}
-	for len(c.out) > maxUnsent && !c.closed {
+	for c.outRoom() < 0 && !c.closed {
 		c.written.Wait()
 	}
 	if c.closed {
@@ -261,24 +263,32 @@ func (c *conn) sendAndWait() error {
 // flush sends what has been written. If another goroutine is sending, that one sends it too.
 // The caller holds mu, which is released while sending.
 func (c *conn) flush() {
-	if c.writing || c.closed || len(c.out) == 0 {
+	if c.closed || len(c.out) == 0 {
+		return
+	}
+	c.countOut()
+	if c.writing {
 		return
 	}
 	c.writing = true
 	for len(c.out) > 0 && !c.closed {
 		send := c.out
-		c.out = c.freeOut[:0]
+		c.out, c.freeOut, c.sending = c.freeOut[:0], nil, cap(send)
 		c.mu.Unlock()
 		err := c.write(send)
 		c.mu.Lock()
-		if c.freeOut = send[:0]; cap(send) > 2*maxUnsent {
-			c.freeOut = nil
+		if c.sending = 0; cap(send) <= connShare && !c.closed {
+			c.freeOut = send[:0]
 		}
+		if err == nil && !c.closed {
+			c.sendBlocked() // what there was no room for
+		}
+		c.countOut()
 		if err != nil {
 			c.closed = true
 			_ = c.raw.Close() // the reading goroutine ends too
 		}
-		if c.closed || len(c.out) <= maxUnsent {
+		if c.closed || c.outRoom() >= 0 {
 			c.written.Broadcast()
 		}
 	}
@@ -307,6 +317,8 @@ func (c *conn) close(cancel context.CancelFunc) {
 	defer c.mu.Unlock()
 	c.closed = true
 	cancel()
+	c.out, c.freeOut = nil, nil
+	c.countOut()
 	for _, s := range c.streams {
 		if !s.plain {
 			s.release(s.kept) // a call that was not yet handed over, or whose answer panicked, is never forgotten

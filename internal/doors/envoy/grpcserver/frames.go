@@ -169,7 +169,7 @@ func (c *conn) takeWindow(f *http2.WindowUpdateFrame) error {
 		if s.window += int64(f.Increment); s.window > maxWindow {
 			return http2.StreamError{StreamID: f.StreamID, Code: http2.ErrCodeFlowControl}
 		}
-		if s.isBlocked && c.window > 0 {
+		if s.isBlocked && c.window > 0 && c.outRoom() > 0 {
 			s.unblock()
 			s.send()
 		}

@@ -23,7 +23,7 @@ func (h heldConn) Activity() connlimit.Activity {
 	for _, s := range h.streams {
 		switch {
 		case s.longLived:
-		case s.busy && !s.isBlocked && len(h.out) <= maxUnsent:
+		case s.busy && !s.isBlocked && h.outRoom() >= 0:
 			return connlimit.Answering
 		default:
 			does = connlimit.AwaitingClient

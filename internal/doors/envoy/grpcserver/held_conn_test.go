@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -45,6 +46,114 @@ func TestUnfinishedRequestsShareAMemoryLimit(t *testing.T) {
 		t.Errorf("got the statuses %v, %v, want ENHANCE_YOUR_CALM and 0", status, err)
 	}
 	c.kept(maxOfServer+40<<10, maxOfServer+41<<10)
+}
+
+// Answers that wait for their client's window count as memory until they are sent. Where all
+// connections together keep too much, a call whose answer would wait is reset.
+func TestWaitingAnswersShareTheMemoryLimit(t *testing.T) {
+	c := connect(t, echo)
+	c.begin(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+	const answer = 10 << 10
+	begun := func(id uint32) (code string) {
+		c.call(id, strings.Repeat("x", answer))
+		go func() { _ = c.send() }()
+		for {
+			frame, err := c.framer.ReadFrame()
+			c.must(err)
+			switch f := frame.(type) {
+			case *http2.RSTStreamFrame:
+				return f.ErrCode.String()
+			case *http2.MetaHeadersFrame:
+				if c.server.buffered.Load() < maxOfServer {
+					return ""
+				}
+			}
+		}
+	}
+	for id := uint32(1); id < 7; id += 2 {
+		if code := begun(id); code != "" {
+			t.Fatalf("call %d was reset: %s", id, code)
+		}
+	}
+	c.kept(6*answer, 7*answer)         // of each the request and the answer
+	c.server.buffered.Add(maxOfServer) // those of others
+	if code := begun(9); code != "ENHANCE_YOUR_CALM" {
+		t.Errorf("a call that finds no room was answered %q, want ENHANCE_YOUR_CALM", code)
+	}
+	c.server.buffered.Add(-maxOfServer)
+	c.must(c.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20}))
+	go func() { _ = c.send() }()
+	messages, status, err := c.answers(3)
+	if err != nil || status[1]+status[3]+status[5] != "000" || len(messages[5]) != answer+messagePrefix {
+		t.Errorf("got the statuses %v, %v, want the three answers", status, err)
+	}
+	c.kept(0, connShare) // in buffers
+}
+
+// A client that opens its windows and does not read has answers wait for its connection. They
+// count, and it gets all of them once it reads.
+func TestAnswersThatWaitForTheConnectionCountAsMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const calls, answer = 20, 60 << 10
+		c := connectPlain(t, echo, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")
+			_, _ = w.Write(make([]byte, answer))
+		})
+		c.path = plainMethod
+		c.begin(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20})
+		c.must(c.framer.WriteWindowUpdate(0, 1<<24))
+		c.ping()
+		for i := range uint32(calls) {
+			c.call(2*i+1, "hello")
+		}
+		c.must(c.send())
+		synctest.Wait()
+		if kept := c.server.buffered.Load(); kept < calls*(answer+plainMemory) || kept > calls*(plainCopies*answer+2*plainMemory)+3*maxUnsent {
+			t.Errorf("%d bytes are kept of %d answers that wait", kept, calls)
+		}
+		for s := range c.server.conns {
+			s.mu.Lock()
+			if len(s.out) > maxUnsent+calls*100 {
+				t.Errorf("%d bytes are to be written, want at most %d", len(s.out), maxUnsent)
+			}
+			s.mu.Unlock()
+		}
+		messages, status, err := c.answers(calls)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range uint32(calls) {
+			if id := 2*i + 1; len(messages[id]) != answer || status[id] != "0" {
+				t.Errorf("call %d: got %d bytes and status %q", id, len(messages[id]), status[id])
+			}
+		}
+		c.kept(0, connShare) // in buffers
+	})
+}
+
+// A call has at most maxMessages.
+func TestTooManyMessagesEndTheCall(t *testing.T) {
+	answered := 0
+	c := connectPlain(t, echo, func(w http.ResponseWriter, r *http.Request) {
+		for {
+			if _, err := r.Body.Read(make([]byte, maxFrame)); err != nil {
+				return
+			}
+			answered++
+			_, _ = w.Write([]byte("answer"))
+		}
+	})
+	c.path = streamMethod
+	c.begin(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20})
+	c.headers(1, false)
+	for range maxMessages + 1 {
+		c.must(c.framer.WriteData(1, false, message("x")))
+	}
+	go func() { _ = c.send() }()
+	_, status, err := c.answers(1)
+	if err != nil || status[1] != "ENHANCE_YOUR_CALM" || answered != maxMessages {
+		t.Errorf("%d messages were answered, the call ended with %v, %v", answered, status, err)
+	}
 }
 
 // The headers of requests, and what the plain version needs for each call, count as memory until

@@ -234,7 +234,7 @@ func TestSmallDataFramesAreReadInLargePieces(t *testing.T) {
 	}
 }
 
-// Messages are read one by one, and not ahead of answers that the client does not accept.
+// Messages are read one by one, and the next one after the client has accepted an answer.
 func TestMessagesAreNotReadAheadOfAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reads := 0
@@ -249,12 +249,12 @@ func TestMessagesAreNotReadAheadOfAnswers(t *testing.T) {
 		c.path = streamMethod
 		c.begin()
 		c.headers(1, false)
-		for range 3 * maxReads {
+		for range 100 {
 			c.must(c.framer.WriteData(1, false, message("x")))
 		}
 		c.ping()
 		synctest.Wait()
-		if reads != maxReads {
+		if reads != 1 {
 			t.Errorf("%d messages were read without an answer", reads)
 		}
 	})

@@ -77,27 +77,32 @@ type requestBody struct{ s *stream }
 
 // grpc-go allocates a buffer of 16 KiB for each Read, and keeps it until a method takes what
 // was read. To keep this proportional to what the client sent, Read waits for a whole message
-// or minRead bytes. After maxReads it waits for a response that the client has accepted.
+// or minRead bytes, and it waits with the next message until the client has accepted a response
+// to the one before. A call has at most maxMessages.
 const (
-	minRead  = 8 << 10
-	maxReads = 64
+	minRead     = 8 << 10
+	maxMessages = 256
 )
 
 // canRead reports whether Read has something to return.
 func (s *stream) canRead() bool {
-	if s.bodyErr != nil || s.requested {
+	if s.bodyErr != nil || s.requested && !s.streaming {
 		return true
 	}
 	if s.unread == 0 {
 		length := messageLength(s.body)
 		if length < 0 {
+			return s.requested // the request ends
+		}
+		if s.messages > s.answered {
 			return false
 		}
+		s.messages++
 		if s.unread = length + messagePrefix; length > int64(s.conn.server.o.MaxMessage) {
 			return true // it will be refused because of its length
 		}
 	}
-	return int64(len(s.body)) >= min(s.unread, minRead) && len(s.pending) == 0 && s.reads < maxReads
+	return s.requested || int64(len(s.body)) >= min(s.unread, minRead)
 }
 
 // Read implements io.Reader. It lets the client send as many more bytes as it returns.
@@ -109,14 +114,20 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	for !s.canRead() {
 		s.changed.Wait()
 	}
-	s.reads++
+	if s.bodyErr == nil && s.unread > 0 {
+		s.reads++
+		if s.keep(plainRead) != nil || s.messages > maxMessages {
+			s.refuse()
+			c.flush()
+		}
+	}
 	if s.bodyErr != nil {
 		return 0, s.bodyErr
 	}
 	if len(s.body) == 0 {
 		return 0, io.EOF
 	}
-	if !s.requested {
+	if s.unread > 0 {
 		p = p[:min(int64(len(p)), s.unread)]
 	}
 	n := copy(p, s.body)
@@ -187,7 +198,8 @@ func (w *answerWriter) isTrailer(name string) bool {
 	return false
 }
 
-// Write implements http.ResponseWriter. It waits until the client has accepted p.
+// Write implements http.ResponseWriter. It waits until the client has accepted p, unless that is
+// only the prefix of a message: grpc-go holds the message by then, which counts once it is here.
 func (w *answerWriter) Write(p []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	s := w.stream
@@ -196,19 +208,21 @@ func (w *answerWriter) Write(p []byte) (int, error) {
 	defer c.mu.Unlock()
 	if !s.gone && !c.closed {
 		c.credit.earn()
-		s.reads = 0
 		s.pending = append(s.pending, p...)
 		s.send()
 		c.flush()
 	}
-	for len(s.pending) > 0 && !s.gone {
+	for len(s.pending) > messagePrefix && !s.gone {
 		s.changed.Wait()
-	}
-	for len(c.out) > maxUnsent && !c.closed {
-		c.written.Wait()
 	}
 	if s.gone || c.closed {
 		return 0, errors.New("http2: stream closed")
+	}
+	if len(p) > messagePrefix || len(s.pending) == 0 {
+		s.answered = s.messages
+		s.release(s.reads * plainRead)
+		s.reads = 0
+		s.changed.Broadcast() // the next message may be read
 	}
 	return len(p), nil
 }

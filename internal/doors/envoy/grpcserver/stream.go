@@ -33,22 +33,25 @@ type stream struct {
 	got  int64
 	room int // how much the client may still send
 	owed int // how much room must be restored by a window update
-	kept int // bytes that count in conn.buffered
+	kept int // bytes that count in conn.buffered, waiting included
 
 	pending   []byte // unsent part of the response
 	trailers  []byte // header block of the trailers, nil for none
 	ending    bool   // nothing follows pending and trailers
 	isBlocked bool   // it is in conn.blocked
+	waiting   int    // bytes counted by holdPending
 
 	// Only for the plain version.
-	fields  []hpack.HeaderField
-	length  int64 // of the request according to its header, -1 if the header does not say
-	bodyErr error
-	reads   int   // since the last write of a response
-	unread  int64 // rest of a partly read message
-	plain   bool
-	changed sync.Cond // the request, pending or the end has changed
-	cancel  context.CancelFunc
+	fields   []hpack.HeaderField
+	length   int64 // of the request according to its header, -1 if the header does not say
+	bodyErr  error
+	reads    int   // since the last write of a response
+	messages int   // begun
+	answered int   // of them, when the last write of a response was accepted
+	unread   int64 // rest of a partly read message
+	plain    bool
+	changed  sync.Cond // the request, pending or the end has changed
+	cancel   context.CancelFunc
 }
 
 var streams = sync.Pool{New: func() any { return new(stream) }}
@@ -146,6 +149,11 @@ func (s *stream) takeData(f *http2.DataFrame, size int) error {
 	s.got += int64(len(data))
 	if f.StreamEnded() && isFirst && s.isUsual(data) {
 		s.requested = true
+		if len(data) > freeMessage {
+			if err := s.keep(len(data)); err != nil {
+				return err
+			}
+		}
 		s.startUsual(append(s.call.Message[:0], data[messagePrefix:]...))
 		return nil
 	}
@@ -251,7 +259,7 @@ func (s *stream) startPlain() error {
 		s.changed.Broadcast() // wakes the reader of the request
 		return nil
 	}
-	if s.keep(plainMemory) != nil {
+	if s.keep(plainMemory+plainBodies*len(s.body)) != nil {
 		return http2.StreamError{StreamID: s.id, Code: http2.ErrCodeRefusedStream} // the client may repeat the call
 	}
 	s.changed.L = &c.mu
@@ -286,6 +294,7 @@ func (s *stream) end(why error) {
 func (s *stream) forget() {
 	delete(s.conn.streams, s.id)
 	s.release(s.kept)
+	s.waiting = 0
 	s.conn.wasUsed = s.conn.wasUsed || s.requested
 	if s.isBlocked {
 		s.unblock()
@@ -306,8 +315,16 @@ func (s *stream) unblock() {
 func (s *stream) send() {
 	c := s.conn
 	for len(s.pending) > 0 {
-		n := min(int64(len(s.pending)), s.window, c.window, maxFrame)
+		n := min(int64(len(s.pending)), s.window, c.window, maxFrame, int64(c.outRoom()))
 		if n <= 0 {
+			s.holdPending()
+			if s.gone {
+				if s.ending { // otherwise servePlain forgets it
+					s.busy = false
+					s.forget()
+				}
+				return
+			}
 			if !s.isBlocked {
 				s.isBlocked = true
 				c.blocked = append(c.blocked, s)
@@ -321,6 +338,7 @@ func (s *stream) send() {
 		c.window -= n
 		s.pending = s.pending[:copy(s.pending, s.pending[n:])]
 	}
+	s.dropPending()
 	if !s.ending {
 		s.changed.Broadcast() // only the plain version writes in parts
 		return
@@ -337,7 +355,7 @@ func (s *stream) send() {
 
 // sendBlocked sends what the client's window now allows.
 func (c *conn) sendBlocked() {
-	if len(c.blocked) == 0 || c.window <= 0 {
+	if len(c.blocked) == 0 || c.window <= 0 || c.outRoom() <= 0 {
 		return
 	}
 	blocked := c.blocked
