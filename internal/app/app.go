@@ -22,6 +22,7 @@ import (
 	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/crawlers"
+	"github.com/stint-dev/stint/internal/doors/forwardauth"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/geoip"
@@ -82,6 +83,7 @@ type App struct {
 	stopGeo  func()
 	status   *status
 	server   *httpserver.Server
+	forward  *forwardauth.Door
 
 	checks, admin net.Listener
 	conns         connSets

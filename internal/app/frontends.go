@@ -33,9 +33,9 @@ func (a *App) newServer() (*httpserver.Server, error) {
 	}
 	options.Sessions, options.MissingPage = pages.Sessions(), pages.MissingPage
 	own := append(httpserver.PprofRoutes(), httpserver.MetricsRoute(a.metrics.Handler()))
-	proxies := forwardauth.New(forwardauth.Options{Gate: a.gate, View: a.catalog, TokenHeader: a.settings.ForwardTokenHeader, Logger: a.log})
+	a.forward = forwardauth.New(forwardauth.Options{Gate: a.gate, View: a.catalog, TokenHeader: a.settings.ForwardTokenHeader, Logger: a.log})
 	deps := a.apiDeps(use)
-	deps.Doors = proxies.Routes()
+	deps.Doors = a.forward.Routes()
 	return httpserver.New(options, api.New(deps).Routes(), openapi.Served(deps.Doors), crowdsec.New(a.bouncers).Routes(), a.grpc.routes(), own, pages.Routes()), nil
 }
 
@@ -175,6 +175,12 @@ func connectOf(a *App, tokens *identities.Tokens) *operations.Connect {
 	return &operations.Connect{
 		Tokens: tokens, CheckURL: urlOf(a.settings.TLS, a.checks), NeedsToken: a.settings.CheckAuth == "token",
 		TokenHeader: string(cmp.Or(a.settings.ForwardTokenHeader, forwardauth.DefaultTokenHeader)),
+		Pathless: func() string {
+			if a.forward.Pathless() == 0 {
+				return ""
+			}
+			return a.catalog.Selector().PathPolicy()
+		},
 	}
 }
 

@@ -51,7 +51,10 @@ func registerMetrics(a *App) {
 			func() float64 { return one(a.live.failed() || a.geo.Failed()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_geoip_incomplete",
 			Help: "1 if patterns of asn: or country: are active that this node cannot match, because its GeoIP files do not know these origins."},
-			func() float64 { return one(a.geo.Problem() != "") }))
+			func() float64 { return one(a.geo.Problem() != "") }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "stint_forward_without_path_total",
+			Help: "Requests of gateways to /v1/forward that did not say the path of the client's request while a policy applies by paths, which never applied to them."},
+			func() float64 { return float64(a.forward.Pathless()) }))
 	for _, c := range []*certificate{a.live.checkCert, a.live.adminCert} {
 		if c != nil {
 			m.Registry().MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_certificate_expiry_timestamp_seconds",

@@ -75,6 +75,21 @@ func (a ClientAddresses) From(peer netip.Addr, lines [][]byte) netip.Addr {
 	return client
 }
 
+// Counted is From for the key of a check. It gives no privileges, so it is what the header of a
+// trusted proxy says, a loopback address too: a visitor on the machine of the proxy has a key of
+// its own.
+func (a ClientAddresses) Counted(peer netip.Addr, lines [][]byte) netip.Addr {
+	if len(lines) == 0 || !a.Proxies.Trusts(peer) {
+		return peer
+	}
+	var few [8]string
+	client, isNamed := a.Proxies.Named(peer, a.appendHops(few[:0], lines))
+	if !isNamed && client.IsLoopback() {
+		return netip.IPv6Unspecified()
+	}
+	return client
+}
+
 // HeaderName returns the name of the header with the client's address.
 func (a ClientAddresses) HeaderName() string {
 	if a.Header == "" {

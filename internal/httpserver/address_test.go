@@ -89,6 +89,38 @@ func TestClientAddressesReadOneHeaderOfTrustedProxies(t *testing.T) {
 	}
 }
 
+// A check's key gives no privileges, so it is what the header of a trusted proxy says, while a loopback address in
+// it gives nothing to a login.
+func TestCountedAddressIsWhatTheHeaderSays(t *testing.T) {
+	trusted, err := proxies.Parse("127.0.0.0/8,10.0.0.0/8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		peer, line, counted, privileged string
+	}{
+		"a visitor on this machine":            {"127.0.0.1", "127.0.0.1", "127.0.0.1", "::"},
+		"a visitor on this machine over IPv6":  {"127.0.0.1", "::1", "::1", "::"},
+		"mapped, with a port":                  {"127.0.0.1", "[::ffff:127.0.0.1]:4711", "127.0.0.1", "::"},
+		"a visitor on the machine of a proxy":  {"10.0.0.1", "127.0.0.1", "127.0.0.1", "10.0.0.1"},
+		"behind a local proxy":                 {"127.0.0.1", "198.51.100.1, 127.0.0.1", "198.51.100.1", "198.51.100.1"},
+		"a claim of the client's":              {"127.0.0.1", "127.0.0.1, 198.51.100.1", "198.51.100.1", "198.51.100.1"},
+		"a loopback that is no proxy's":        {"127.0.0.1", "198.51.100.1, ::1", "::1", "::"},
+		"a local proxy that names no address":  {"127.0.0.1", "unknown", "::", "::"},
+		"a peer that is not trusted":           {"203.0.113.9", "127.0.0.1", "203.0.113.9", "203.0.113.9"},
+		"another proxy that names no address":  {"10.0.0.1", "unknown", "10.0.0.1", "10.0.0.1"},
+		"a local proxy behind another, silent": {"127.0.0.1", "unknown, 10.0.0.1", "10.0.0.1", "10.0.0.1"},
+	} {
+		clients, peer, lines := ClientAddresses{Proxies: trusted}, netip.MustParseAddr(test.peer), [][]byte{[]byte(test.line)}
+		if got := clients.Counted(peer, lines); got != netip.MustParseAddr(test.counted) {
+			t.Errorf("%s: counted as %s, want %s", name, got, test.counted)
+		}
+		if got := clients.From(peer, lines); got != netip.MustParseAddr(test.privileged) {
+			t.Errorf("%s: privileged as %s, want %s", name, got, test.privileged)
+		}
+	}
+}
+
 func TestParseAddressHeader(t *testing.T) {
 	for text, want := range map[string]AddressHeader{
 		"x-forwarded-for": XForwardedFor, "FORWARDED": Forwarded, "X-Real-IP": "X-Real-IP", "CF-Connecting-IP": "CF-Connecting-IP",

@@ -3,6 +3,7 @@ package httpserver
 import (
 	"bytes"
 	"net/http"
+	"net/netip"
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
@@ -53,6 +54,12 @@ func (c *Call) OriginalMethod() string {
 // FromTrustedProxy reports whether the peer is a proxy whose headers are trusted.
 func (c *Call) FromTrustedProxy() bool {
 	return c.server.o.Clients().Proxies.Trusts(peerAddress(c.Ctx.Context()))
+}
+
+// CountedAddress returns the address by which the client is counted; see ClientAddresses.Counted.
+func (c *Call) CountedAddress() netip.Addr {
+	clients, rc := c.server.o.Clients(), c.Ctx.Context()
+	return clients.Counted(peerAddress(rc), rc.Request.Header.PeekAll(clients.HeaderName()))
 }
 
 // AppendLines appends all non-empty lines of a header as they were sent. It treats "-" and "_"

@@ -95,6 +95,12 @@ func (c *FastCall) ClientAddress() netip.Addr {
 	return clients.From(c.peer, c.linesOf(clients.HeaderName()))
 }
 
+// CountedAddress is Call.CountedAddress.
+func (c *FastCall) CountedAddress() netip.Addr {
+	clients := c.server.o.Clients()
+	return clients.Counted(c.peer, c.linesOf(clients.HeaderName()))
+}
+
 // FromTrustedProxy is Call.FromTrustedProxy.
 func (c *FastCall) FromTrustedProxy() bool { return c.server.o.Clients().Proxies.Trusts(c.peer) }
 

@@ -84,27 +84,38 @@ func (t Trusted) Trusts(addr netip.Addr) bool {
 // the search: the result is then the hop that wrote it. A loopback address of a trusted proxy is
 // skipped; nobody else can claim one.
 func (t Trusted) Client(peer netip.Addr, hops []string) netip.Addr {
-	client := peer
+	client, _ := t.walk(peer, hops, false)
+	return client
+}
+
+// Named is Client, but takes a loopback address as every other. isNamed reports whether a hop named
+// the client: otherwise it is the peer.
+func (t Trusted) Named(peer netip.Addr, hops []string) (client netip.Addr, isNamed bool) {
+	return t.walk(peer, hops, true)
+}
+
+func (t Trusted) walk(peer netip.Addr, hops []string, withLoopback bool) (client netip.Addr, isNamed bool) {
+	client = peer
 	if !t.Trusts(peer) {
-		return client
+		return client, false
 	}
 	for i := len(hops) - 1; i >= 0; i-- {
 		addr, valid := ParseHop(hops[i])
 		if !valid || addr.IsUnspecified() {
-			return client
+			return client, isNamed
 		}
-		if addr.IsLoopback() {
-			if !t.Trusts(addr) {
-				return client
-			}
-			continue
+		isTrusted := t.Trusts(addr)
+		switch {
+		case withLoopback || !addr.IsLoopback():
+			client, isNamed = addr, true
+		case !isTrusted:
+			return client, isNamed
 		}
-		client = addr
-		if !t.Trusts(client) {
-			return client
+		if !isTrusted {
+			return client, isNamed
 		}
 	}
-	return client
+	return client, isNamed
 }
 
 // AppendForwardedFor appends the hops in a value of X-Forwarded-For to hops.

@@ -24,6 +24,8 @@ type Selector struct {
 	// distinct are the policies with distinct rules that have neither conditions nor an outcome
 	// and are not off, by id.
 	distinct []*Policy
+	// pathPolicy is the name of a policy that applies by the path of requests, "" for none.
+	pathPolicy string
 	// reported are the policies with an outcome that are not off, by id.
 	reported []*Policy
 	// derived has the parts of each policy that limit its further keys, by the policy's id and in
@@ -49,6 +51,9 @@ func NewSelector(policies []*Policy) *Selector {
 		s.plans = s.plans || SelectsByPlan(p)
 		if p.Mode != Off && len(p.Rules) > 0 {
 			s.addDerived(p)
+		}
+		if p.needsPath() {
+			s.pathPolicy = cmp.Or(s.pathPolicy, p.Name)
 		}
 		switch {
 		case !p.IsConditional():
@@ -150,6 +155,15 @@ func (s *Selector) Origins() (n keys.OriginCount) {
 // HasConditional reports whether any policy that is not off applies by its conditions or distinct
 // values.
 func (s *Selector) HasConditional() bool { return s.met != nil || len(s.distinct) > 0 }
+
+// PathPolicy returns the name of a policy that never applies to a check that does not say which path
+// is requested, "" for none.
+func (s *Selector) PathPolicy() string { return s.pathPolicy }
+
+// needsPath reports whether p applies to checks, not to reports, by the path that is requested.
+func (p *Policy) needsPath() bool {
+	return p.Mode != Off && !p.IsReported() && (len(p.When[conditions.Path]) > 0 || p.Rules.Distinct() == conditions.Path.String())
+}
 
 // AppendConditional appends the policies with conditions or distinct rules, enforcing and shadow,
 // that apply to a request of a subject: a pattern of the policy selects the subject, and r meets

@@ -23,6 +23,9 @@ type Connect struct {
 	CheckURL    string // of the check listener
 	TokenHeader string // header in which proxies send their token
 	NeedsToken  bool   // the check listener requires a token
+	// Pathless returns the name of a policy that applies by paths, if a gateway has asked this node
+	// without the path of its client's request, and "" otherwise. nil means "".
+	Pathless func() string
 }
 
 // Gateway is a program that uses Stint.
@@ -120,7 +123,13 @@ func (c *Connect) guide(name, host string, token *identities.CreatedToken) *Guid
 	if found := neededScope.FindStringSubmatch(page); found != nil {
 		g.Scope, g.NeedsToken = found[1], true
 	}
-	g.Steps = stepsOf(page)
+	if c.Pathless != nil && strings.Contains(page, "/v1/forward") {
+		if policy := c.Pathless(); policy != "" {
+			g.Steps = append(g.Steps, GuideStep{Text: "A gateway asks this node without the path of its client's request. The policy `" + policy +
+				"` has paths and never applies to such a request: let the gateway send `X-Forwarded-Uri` or `X-Original-URL`, and be among `--trusted-proxies`."})
+		}
+	}
+	g.Steps = append(g.Steps, stepsOf(page)...)
 	for i := range g.Steps {
 		if token != nil {
 			g.Steps[i].Text = createToken.ReplaceAllString(g.Steps[i].Text, "Write the secret of the token `"+token.Name+"` into $1, readable by root only.")

@@ -121,3 +121,20 @@ func TestGuideOfEnvoyIsComplete(t *testing.T) {
 		t.Errorf("the token is in %d configurations, want 3:\n%s", found, configOf(g))
 	}
 }
+
+// TestGuideWarnsOfAGatewayWithoutPaths on the pages of the gateways that it may be.
+func TestGuideWarnsOfAGatewayWithoutPaths(t *testing.T) {
+	policy := ""
+	c := &Connect{CheckURL: "http://127.0.0.1:8080", TokenHeader: "X-Stint-Token", Pathless: func() string { return policy }}
+	const warning = "The policy `traps` has paths and never applies"
+	if text := stepsText(c.guide("nginx", "", nil)); strings.Contains(text, warning) {
+		t.Errorf("the guide warns without a cause:\n%s", text)
+	}
+	policy = "traps"
+	if text := stepsText(c.guide("nginx", "", nil)); !strings.Contains(text, warning) {
+		t.Errorf("the guide of nginx does not warn:\n%s", text)
+	}
+	if text := stepsText(c.guide("crowdsec", "", nil)); strings.Contains(text, warning) {
+		t.Errorf("the guide of a bouncer warns:\n%s", text)
+	}
+}

@@ -160,7 +160,7 @@ func (s *Server) addressKey(a *authv3.AttributeContext) (keys.Key, error) {
 		return keys.Key{}, fault.Field("attributes.source.address", "is not the address of a socket, so the client is not known")
 	}
 	clients := s.o.Clients()
-	client := clients.From(source.Unmap().WithZone(""), linesOf(a, strings.ToLower(clients.HeaderName())))
+	client := clients.Counted(source.Unmap().WithZone(""), linesOf(a, strings.ToLower(clients.HeaderName())))
 	return s.o.View.Parser().AddressKey(client), nil
 }
 

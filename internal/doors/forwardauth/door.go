@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/api/openapi"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -57,6 +58,7 @@ type Door struct {
 	// mistaken is the minute in which an invalid query was last logged.
 	mistaken atomic.Int64
 	scratch  sync.Pool // of *scratch
+	pathless atomic.Int64
 }
 
 // scratch is the working memory of one request.
@@ -123,16 +125,17 @@ func (d *Door) handle(c *httpserver.Call) error {
 	if r.Path() == Path {
 		raw = c.Request().URI().QueryString()
 	}
-	if isOfClient(k, r, raw) {
+	query, err := d.queries.parse(raw)
+	if d.isOfClient(k, r, raw) {
 		return d.mistake(errOfClient)
 	}
-	query, err := d.queries.parse(raw)
 	if err != nil {
 		return d.mistake(err)
 	}
 	if err := query.appendChecks(k, r, d.o.View.Parser(), d.o.View.Selector().HasConditional()); err != nil {
 		return err
 	}
+	d.noticePathless(k)
 	for i := range k.checks {
 		k.checks[i].Meta = c.MetaWithTrace(k.checks[i].Meta)
 	}
@@ -158,12 +161,13 @@ func (d *Door) handleFast(c *httpserver.FastCall) bool {
 	defer d.release(k)
 	d.warnOfProxy(c)
 	query, err := d.queries.parse(c.Query)
-	if err != nil || len(query.By) > 1 || isOfClient(k, c, c.Query) {
+	if err != nil || len(query.By) > 1 || d.isOfClient(k, c, c.Query) {
 		return false
 	}
 	if err := query.appendChecks(k, c, d.o.View.Parser(), d.o.View.Selector().HasConditional()); err != nil || len(k.checks) > 1 {
 		return false
 	}
+	d.noticePathless(k)
 	d.o.Gate.DecideAt(context.Background(), c.Now, k.checks, k.decision[:], k.err[:])
 	if k.err[0] != nil {
 		return false
@@ -176,16 +180,24 @@ var errOfClient = fault.New(fault.Invalid, "The query is that of the client's re
 	"Write a query of your own behind "+Path+" in its configuration, at least ?by=ip.")
 
 // isOfClient reports whether a query comes from the client. Caddy forwards the client's query
-// if the path in its configuration has none.
-func isOfClient(k *scratch, r request, query []byte) bool {
+// if the path in its configuration has none. A client's query may also equal the operator's, as
+// that of a link to /page?by=ip does: a query that a trusted proxy has sent with another request
+// is the operator's.
+func (d *Door) isOfClient(k *scratch, r request, query []byte) bool {
 	if len(query) == 0 {
 		return false
 	}
-	k.lines = r.AppendLines(k.lines[:0], forwardedURI)
+	k.lines = k.lines[:0]
+	for _, header := range targetHeaders {
+		k.lines = r.AppendLines(k.lines, header)
+	}
 	for _, line := range k.lines {
 		if _, sent, _ := bytes.Cut(line, []byte{'?'}); bytes.Equal(sent, query) {
-			return true
+			return !d.queries.isOfOperator(query)
 		}
+	}
+	if len(k.lines) > 0 && r.FromTrustedProxy() {
+		d.queries.setOfOperator(query)
 	}
 	return false
 }
@@ -198,9 +210,29 @@ func (d *Door) warnOfProxy(r request) {
 	}
 	d.warned.Do(func() {
 		d.o.Logger.Warn("a proxy that is not among --trusted-proxies asks "+Path+": all its clients are counted under its own address",
-			"proxy", r.ClientAddress().String())
+			"proxy", r.CountedAddress().String())
 	})
 }
+
+// noticePathless counts a request whose gateway did not say which path its client asks for,
+// although a policy applies by paths: it never applies then. It logs the first.
+func (d *Door) noticePathless(k *scratch) {
+	if k.checks[0].Request.Value(conditions.Path) != "" {
+		return
+	}
+	policy := d.o.View.Selector().PathPolicy()
+	if policy == "" {
+		return
+	}
+	if d.pathless.Add(1) == 1 {
+		d.o.Logger.Warn("a gateway asks "+Path+" without the path of its client's request, so policies with paths never apply: "+
+			"let it send "+forwardedURI+" or "+originalURL+", and be among --trusted-proxies", "policy", policy)
+	}
+}
+
+// Pathless returns how many requests came without the path of the client's request while a policy
+// applied by paths.
+func (d *Door) Pathless() int64 { return d.pathless.Load() }
 
 // mistake returns err. At most once a minute it logs an error that the operator caused in the
 // gateway's configuration or by deleting a policy. Gateways regard the response as an outage,

@@ -1,8 +1,6 @@
 package forwardauth
 
 import (
-	"cmp"
-	"path"
 	"slices"
 	"strings"
 
@@ -13,14 +11,6 @@ import (
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/wire"
-)
-
-// The headers in which a trusted proxy describes the client's request. From other senders they
-// are ignored.
-const (
-	forwardedHost   = "X-Forwarded-Host"
-	forwardedURI    = "X-Forwarded-Uri"
-	forwardedMethod = "X-Forwarded-Method"
 )
 
 // maxPlain is the maximum length of a text that a key contains unchanged, in bytes; a longer
@@ -34,7 +24,10 @@ const maxPlain = 256
 func (q *Query) appendChecks(k *scratch, r request, parser keys.Parser, hasConditional bool) error {
 	check := gate.Check{Policy: q.Policy, Cost: max(q.Cost, 1), Detail: true, Source: q.Source, ID: q.id(r)}
 	if hasConditional || q.Scope != "" {
-		check.Request = q.clientRequest(r)
+		var err error
+		if check.Request, err = q.clientRequest(r); err != nil {
+			return err
+		}
 	}
 	by := q.By
 	if len(by) == 0 {
@@ -63,14 +56,17 @@ var onlyIP = []By{{Kind: ByIP}}
 
 // clientRequest returns the known attributes of the client's request, with the query's scope.
 // It ignores the headers of an untrusted proxy.
-func (q *Query) clientRequest(r request) *conditions.Request {
+func (q *Query) clientRequest(r request) (*conditions.Request, error) {
 	by := By{Kind: ByPath}
 	for _, b := range q.By {
 		if b.Kind == ByPath {
 			by = b
 		}
 	}
-	return conditions.NewRequest(by.targetOf(r, q.Target), methodOf(r), r.Get("User-Agent"), hostOf(r)).InScope(q.Scope)
+	if err := by.checkDescription(r, q.Target); err != nil {
+		return nil, err
+	}
+	return conditions.NewRequest(by.targetOf(r, q.Target), methodOf(r), r.Get("User-Agent"), hostOf(r)).InScope(q.Scope), nil
 }
 
 // id returns the id that the proxy gave the request, "" for none. It hashes an id that is too
@@ -134,6 +130,11 @@ func (b By) readHeader(k *scratch, r request, target string) {
 
 // key returns the key of a part that a request has only once.
 func (b By) key(r request, parser keys.Parser, target string) (keys.Key, error) {
+	if b.Kind == ByHost || b.Kind == ByPath || b.Kind == ByMethod {
+		if err := b.checkDescription(r, target); err != nil {
+			return keys.Key{}, err
+		}
+	}
 	switch b.Kind {
 	case ByHost:
 		return parser.Key("host:" + plain(hostOf(r)))
@@ -142,7 +143,7 @@ func (b By) key(r request, parser keys.Parser, target string) (keys.Key, error) 
 	case ByMethod:
 		return parser.Key("method:" + plain(methodOf(r)))
 	}
-	key := parser.AddressKey(r.ClientAddress())
+	key := parser.AddressKey(r.CountedAddress())
 	if key.IsZero() {
 		return key, fault.New(fault.Invalid, "The address of the client is not known.")
 	}
@@ -159,54 +160,4 @@ func plain(text string) string {
 		return hashPrefix + occurrences.Hash(text)
 	}
 	return strings.Clone(text)
-}
-
-// hostOf returns the host name that the client requested, in lower case and without a port.
-func hostOf(r request) string {
-	host := ""
-	if r.FromTrustedProxy() {
-		host = r.Get(forwardedHost)
-	}
-	if host == "" {
-		host = r.Host()
-	}
-	host = strings.ToLower(host)
-	if i := strings.LastIndexByte(host, ':'); i >= 0 && strings.IndexByte(host[i:], ']') < 0 {
-		host = host[:i]
-	}
-	return strings.TrimSuffix(host, ".")
-}
-
-// pathOf returns the normalized path of the client's request: as conditions normalize it, but
-// without a trailing slash.
-func (b By) pathOf(r request, target string) string {
-	return path.Clean(conditions.NormalizePath(b.targetOf(r, target)))
-}
-
-// targetOf returns the target of the client's request: from the named header or, without one,
-// from the query's target, the path after Path, or X-Forwarded-Uri. It is "" if the target is
-// unknown.
-func (b By) targetOf(r request, target string) string {
-	if b.Name == "" && target == "" {
-		if below := strings.TrimPrefix(r.Path(), Path); below != "" {
-			return below
-		}
-	}
-	if b.Name == "" && target != "" {
-		return target
-	}
-	if !r.FromTrustedProxy() {
-		return ""
-	}
-	return r.Get(cmp.Or(b.Name, forwardedURI))
-}
-
-// methodOf returns the method of the client's request.
-func methodOf(r request) string {
-	if r.FromTrustedProxy() {
-		if method := r.Get(forwardedMethod); method != "" {
-			return method
-		}
-	}
-	return r.OriginalMethod()
 }

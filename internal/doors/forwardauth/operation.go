@@ -29,6 +29,8 @@ var opForward = &openapi.Operation{
 		{Name: forwardedHost, Doc: "The host that the client asked for."},
 		{Name: forwardedURI, Doc: "The target of the client's request."},
 		{Name: forwardedMethod, Doc: "The method of the client's request."},
+		{Name: originalURL, Doc: "The URL of the client's request, from gateways that do not send " + forwardedURI + "; " + originalURI + " and " + authRedirect + " are read alike."},
+		{Name: originalMethod, Doc: "The method of the client's request, from gateways that do not send " + forwardedMethod + "."},
 	},
 	Answers: []openapi.Answer{
 		{Status: http.StatusOK, Doc: "Allowed. The body is empty.", Headers: answerHeaders},

@@ -22,6 +22,27 @@ const (
 type knownQuery struct {
 	raw   string
 	query Query
+	// isOfOperator reports that the query came with a request of a client that did not have it.
+	isOfOperator atomic.Bool
+}
+
+// isOfOperator reports whether the query of a request, without a target, is known to be the
+// operator's.
+func (q *queries) isOfOperator(raw []byte) bool {
+	known := q.slotOf(raw).Load()
+	return known != nil && known.raw == string(raw) && known.isOfOperator.Load()
+}
+
+// setOfOperator records that a known query is the operator's.
+func (q *queries) setOfOperator(raw []byte) {
+	known := q.slotOf(raw).Load()
+	if known != nil && known.raw == string(raw) && !known.isOfOperator.Load() {
+		known.isOfOperator.Store(true)
+	}
+}
+
+func (q *queries) slotOf(raw []byte) *atomic.Pointer[knownQuery] {
+	return &q.slots[maphash.Bytes(q.seed, raw)%querySlots]
 }
 
 // parse parses the encoded query of a request. An error is a *fault.Error that names the
@@ -49,7 +70,7 @@ func (q *queries) parseParameters(raw []byte) (Query, error) {
 	if len(raw) == 0 {
 		return Query{}, nil
 	}
-	slot := &q.slots[maphash.Bytes(q.seed, raw)%querySlots]
+	slot := q.slotOf(raw)
 	if known := slot.Load(); known != nil && known.raw == string(raw) {
 		return known.query, nil
 	}

@@ -18,7 +18,7 @@ type request interface {
 	Path() string
 	Host() string
 	OriginalMethod() string
-	ClientAddress() netip.Addr
+	CountedAddress() netip.Addr
 	FromTrustedProxy() bool
 }
 
@@ -33,6 +33,3 @@ func (r plainRequest) Path() string { return string(r.Request().URI().PathOrigin
 
 // Host implements request.
 func (r plainRequest) Host() string { return string(r.Request().Host()) }
-
-// ClientAddress implements request.
-func (r plainRequest) ClientAddress() netip.Addr { return r.Address }

@@ -65,10 +65,11 @@ func appendCookie(values []string, value []byte) []string {
 	if n := len(value); n > 1 && value[0] == '"' && value[n-1] == '"' {
 		value = value[1 : n-1]
 	}
-	if len(value) == 0 {
+	// White space may be escaped too.
+	if value = trim(decoded(value), isSpace); len(value) == 0 {
 		return values
 	}
-	return append(values, decoded(value))
+	return append(values, string(value))
 }
 
 // trim returns text without what surrounds it according to a function, whether an application reads
@@ -99,11 +100,11 @@ func isSpaceOrReplaced(r rune) bool { return isSpace(r) || r == '!' }
 // decoded returns the value of a cookie without its percent-encoding, which Node.js, PHP and Rack
 // decode, and without backslashes before three octal digits or another character, which Python
 // decodes.
-func decoded(value []byte) string {
+func decoded(value []byte) []byte {
 	if bytes.IndexByte(value, '%') < 0 && bytes.IndexByte(value, '\\') < 0 {
-		return string(value)
+		return value
 	}
-	return string(escapes.ReplaceAllFunc(value, func(escape []byte) []byte {
+	return escapes.ReplaceAllFunc(value, func(escape []byte) []byte {
 		digits, base := string(escape[1:]), 8
 		if escape[0] == '%' {
 			base = 16
@@ -112,7 +113,7 @@ func decoded(value []byte) string {
 			return []byte{byte(code)}
 		}
 		return escape[1:]
-	}))
+	})
 }
 
 // escapes matches an escaped byte in the value of a cookie.

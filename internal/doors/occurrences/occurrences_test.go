@@ -23,6 +23,7 @@ func TestAppendCookies(t *testing.T) {
 		// White space that Python and JavaScript remove, in UTF-8 and in Latin-1, but no part of a letter.
 		{[]string{"\u00a0s=x; s\u2003=\f\ufeffx\x1d\u3000"}, []string{"x", "x"}, []string{"x", "x"}},
 		{[]string{"\xa0s=x; s\x85=\xa0 x\x85"}, []string{"x", "x"}, []string{"x", "x"}},
+		{[]string{"s=%20x%09; s=\\040x; s=%20; s=%c2%a0x"}, []string{"x", "x", "x"}, []string{"x", "x", "x"}},
 		{[]string{"s=\u00e0; s=\u2020"}, []string{"\u00e0", "\u2020"}, []string{"\u00e0", "\u2020"}},
 		{[]string{"a=1,\u00a0s\xa0=x"}, nil, []string{"x"}},
 		// What Envoy makes of white space in Latin-1. It may be a part of a value too.
