@@ -14,10 +14,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
-	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
-	"github.com/stint-dev/stint/internal/keys"
-	"github.com/stint-dev/stint/internal/rules"
 )
 
 // Caller is the operator who calls a use case.
@@ -32,22 +29,11 @@ func (c Caller) May(need identity.Access) bool {
 	return slices.ContainsFunc(c.Access, func(a identity.Access) bool { return a.Grants(need) })
 }
 
-// View is the node's copy of the entries and of the settings for parsing keys.
+// View is the node's copy of the entries, the policies and the settings for parsing keys.
 type View interface {
 	Blocks() *blocks.Set
-	Parser() keys.Parser
+	FilterCatalog
 }
 
 // day is the span on which the impact of an entry is based.
 const day = 24 * time.Hour
-
-func parsePattern(view View, field, text string) (keys.Pattern, error) {
-	p, err := fault.ParsePattern(view.Parser(), field, text)
-	if err != nil {
-		return p, err
-	}
-	if rules.IsPlan(p) {
-		return p, fault.Field(field, "names a plan; only policies select keys by their plan")
-	}
-	return p, nil
-}

@@ -87,14 +87,14 @@ func trafficReason(t *TrafficEstimate) string {
 	return fmt.Sprintf("would have refused about %.1f%% of the last day's checks", t.Ratio*100)
 }
 
-// needConfirm returns the error for a pattern that must be confirmed by repeating it, nil if
+// needConfirm returns the error for patterns that must be confirmed by repeating them, nil if
 // reason is "".
-func needConfirm(p keys.Pattern, reason string) error {
+func needConfirm(patterns, reason string) error {
 	if reason == "" {
 		return nil
 	}
-	e := fault.New(fault.NeedConfirm, "Nothing was changed: %s. To go on, confirm it by repeating the pattern %s.", reason, p)
+	e := fault.New(fault.NeedConfirm, "Nothing was changed: %s. To go on, confirm it by repeating the pattern %s.", reason, patterns)
 	e.Field = "confirm"
-	e.Detail = map[string]any{"confirm": p.String(), "confirm_reason": reason}
+	e.Detail = map[string]any{"confirm": patterns, "confirm_reason": reason}
 	return e
 }

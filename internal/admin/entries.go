@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,8 +63,9 @@ type EntryStore interface {
 // AddEntries is a request to add entries that differ only in their patterns.
 type AddEntries struct {
 	Kind       blocks.Kind
-	Patterns   []string
-	Scope      string // only refuse checks of this scope, "" for all
+	Patterns   []string // each is read as keys.Reading says, and may be a range or a list
+	Literal    bool     // the patterns are meant as they stand
+	Scope      string   // only refuse checks of this scope, "" for all
 	Reason     string
 	Expiry     blocks.Expiry
 	OnConflict blocks.Conflict // "" is Fail
@@ -138,12 +140,16 @@ func (e *Entries) entriesOf(ctx context.Context, c Caller, a AddEntries) ([]bloc
 	if len(a.Patterns) == 0 || len(a.Patterns) > maxAdded {
 		return nil, fault.Field("pattern", "must be 1 to %d patterns", maxAdded)
 	}
-	patterns := make([]keys.Pattern, len(a.Patterns))
+	groups := make([][]keys.Pattern, len(a.Patterns))
 	var err error
 	for n, text := range a.Patterns {
-		if patterns[n], err = parsePattern(e.View, "pattern", text); err != nil {
+		if groups[n], err = e.readPatterns(ctx, "pattern", text, a.Literal); err != nil {
 			return nil, err
 		}
+	}
+	patterns := slices.Concat(groups...)
+	if len(patterns) > maxAdded {
+		return nil, fault.Field("pattern", "must be at most %d patterns", maxAdded)
 	}
 	if err := fault.CheckLine("reason", a.Reason, blocks.MaxReason); err != nil {
 		return nil, err
@@ -158,7 +164,7 @@ func (e *Entries) entriesOf(ctx context.Context, c Caller, a AddEntries) ([]bloc
 	if err := checkConflict(a.OnConflict, blocks.Fail, blocks.Keep, blocks.Extend, blocks.Replace); err != nil {
 		return nil, err
 	}
-	if err := e.confirm(ctx, a.Kind, a.Confirm, patterns...); err != nil {
+	if err := e.confirm(ctx, a.Kind, a.Confirm, groups...); err != nil {
 		return nil, err
 	}
 	entries := make([]blocks.Entry, len(patterns))
@@ -178,27 +184,6 @@ func checkConflict(on blocks.Conflict, allowed ...blocks.Conflict) error {
 	}
 	last := len(names) - 1
 	return fault.Field("on_conflict", "must be %s or %s", strings.Join(names[:last], ", "), names[last])
-}
-
-// confirm returns the error for the first pattern that needs a confirmation and is not
-// confirmed, nil if there is none.
-func (e *Entries) confirm(ctx context.Context, kind blocks.Kind, confirm string, patterns ...keys.Pattern) error {
-	var confirmed keys.Pattern
-	if confirm != "" {
-		var err error
-		if confirmed, err = parsePattern(e.View, "confirm", strings.TrimSpace(confirm)); err != nil {
-			return err
-		}
-	}
-	for _, p := range patterns {
-		if p == confirmed {
-			continue
-		}
-		if err := needConfirm(p, e.confirmReason(ctx, kind, p)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // UpdateEntry is a change of an active entry; nil leaves a field unchanged.
@@ -243,7 +228,7 @@ func (e *Entries) Update(ctx context.Context, c Caller, kind blocks.Kind, id str
 			change.Revision = before.Revision
 		}
 		if blocks.IsLater(*change.Expires, before.Expires) {
-			err = e.confirm(ctx, kind, u.Confirm, before.Pattern)
+			err = e.confirm(ctx, kind, u.Confirm, []keys.Pattern{before.Pattern})
 		} else {
 			err = e.confirm(ctx, kind, u.Confirm) // it must be a pattern
 		}
@@ -284,7 +269,7 @@ func (e *Entries) Restore(ctx context.Context, c Caller, kind blocks.Kind, confi
 	if err := checkIDs(ids); err != nil {
 		return nil, err
 	}
-	var patterns []keys.Pattern
+	var patterns [][]keys.Pattern
 	now := e.Now()
 	for _, id := range ids {
 		ended, err := e.Store.ByID(ctx, kind, id)
@@ -293,7 +278,7 @@ func (e *Entries) Restore(ctx context.Context, c Caller, kind blocks.Kind, confi
 		}
 		isOwn := ended.EndedBy == c.Actor.Name && now.Sub(ended.Ended) <= undoTime
 		if !isOwn && !ended.Ended.IsZero() && !ended.ExpiredAt(now) {
-			patterns = append(patterns, ended.Pattern)
+			patterns = append(patterns, []keys.Pattern{ended.Pattern})
 		}
 	}
 	if err := e.confirm(ctx, kind, confirm, patterns...); err != nil {

@@ -31,15 +31,15 @@ func TestEntryFaultsNameTheField(t *testing.T) {
 	}{
 		"no pattern":                 {admin.AddEntries{}, "pattern"},
 		"a bad pattern":              {admin.AddEntries{Patterns: []string{"token:a", "ip:nothing"}}, "pattern"},
-		"too many patterns":          {admin.AddEntries{Patterns: slices.Repeat([]string{"a"}, 201)}, "pattern"},
-		"a long reason":              {admin.AddEntries{Patterns: []string{"a"}, Reason: long}, "reason"},
-		"a reason of two lines":      {admin.AddEntries{Patterns: []string{"a"}, Reason: "a\nb"}, "reason"},
-		"a reason that is not UTF-8": {admin.AddEntries{Patterns: []string{"a"}, Reason: "\xff"}, "reason"},
-		"a duration and an expiry":   {admin.AddEntries{Patterns: []string{"a"}, Expiry: blocks.Expiry{For: 1, Until: noon.Add(1)}}, "expires_in"},
-		"a negative duration":        {admin.AddEntries{Patterns: []string{"a"}, Expiry: blocks.Expiry{For: -1}}, "expires_in"},
-		"an expiry of now":           {admin.AddEntries{Patterns: []string{"a"}, Expiry: blocks.Expiry{Until: noon}}, "expires_at"},
-		"an unknown on_conflict":     {admin.AddEntries{Patterns: []string{"a"}, OnConflict: "merge"}, "on_conflict"},
-		"confirm of another pattern": {admin.AddEntries{Patterns: []string{"a"}, Confirm: "ip:nothing"}, "confirm"},
+		"too many patterns":          {admin.AddEntries{Patterns: slices.Repeat([]string{"token:a"}, 201)}, "pattern"},
+		"a long reason":              {admin.AddEntries{Patterns: []string{"token:a"}, Reason: long}, "reason"},
+		"a reason of two lines":      {admin.AddEntries{Patterns: []string{"token:a"}, Reason: "a\nb"}, "reason"},
+		"a reason that is not UTF-8": {admin.AddEntries{Patterns: []string{"token:a"}, Reason: "\xff"}, "reason"},
+		"a duration and an expiry":   {admin.AddEntries{Patterns: []string{"token:a"}, Expiry: blocks.Expiry{For: 1, Until: noon.Add(1)}}, "expires_in"},
+		"a negative duration":        {admin.AddEntries{Patterns: []string{"token:a"}, Expiry: blocks.Expiry{For: -1}}, "expires_in"},
+		"an expiry of now":           {admin.AddEntries{Patterns: []string{"token:a"}, Expiry: blocks.Expiry{Until: noon}}, "expires_at"},
+		"an unknown on_conflict":     {admin.AddEntries{Patterns: []string{"token:a"}, OnConflict: "merge"}, "on_conflict"},
+		"confirm of another pattern": {admin.AddEntries{Patterns: []string{"token:a"}, Confirm: "ip:nothing"}, "confirm"},
 	} {
 		for _, kind := range blocks.Kinds {
 			c.add.Kind = kind

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/stint-dev/stint/internal/blocks"
@@ -12,7 +13,10 @@ import (
 
 // Impact is the predicted effect of an entry, based on the last day.
 type Impact struct {
-	Pattern keys.Pattern
+	// Pattern is the first of Patterns, which are more than one for a range or a list: then all
+	// else is of them together, and there is no Suggested.
+	Pattern  keys.Pattern
+	Patterns []keys.Pattern
 	// Traffic is the pattern's part of the recorded traffic, nil if nothing is recorded.
 	Traffic *TrafficEstimate
 	// Counted is the activity of the counted keys of the pattern, nil if nothing is counted.
@@ -57,95 +61,123 @@ const maxNeighbours = 20
 // maxWarned bounds the entries that the warnings list individually.
 const maxWarned = 5
 
-// Preview returns the impact of an entry without adding it.
-func (e *Entries) Preview(ctx context.Context, c Caller, kind blocks.Kind, pattern string) (*Impact, error) {
-	p, err := parsePattern(e.View, "pattern", pattern)
+// Preview returns the impact of the entries that Add would add for a text, without adding them.
+func (e *Entries) Preview(ctx context.Context, c Caller, kind blocks.Kind, text string, literal bool) (*Impact, error) {
+	all, err := e.readPatterns(ctx, "pattern", text, literal)
 	if err != nil {
 		return nil, err
 	}
-	i, err := e.impact(ctx, c, kind, p)
+	i, err := e.impact(ctx, c, kind, all...)
 	if err != nil || e.Offences == nil {
 		return i, err
 	}
 	now := e.Now()
-	seen, err := e.Offences.Seen(ctx, p, now.Add(-day), now, offences.MaxEvidenceKeys)
-	if err != nil {
-		return nil, err
+	i.Counted = &Counted{}
+	for _, p := range all {
+		seen, err := e.Offences.Seen(ctx, p, now.Add(-day), now, offences.MaxEvidenceKeys)
+		if err != nil {
+			return nil, err
+		}
+		seen.Keys += i.Counted.Keys
+		seen.Offenders += i.Counted.Offenders
+		seen.Allowed += i.Counted.Allowed
+		seen.Refused += i.Counted.Refused
+		*i.Counted = Counted{Seen: seen, IsExact: seen.Untracked == 0}
 	}
-	i.Counted = &Counted{Seen: seen, IsExact: seen.Untracked == 0}
 	if i.Counted.AllKeys, err = e.Offences.DistinctKeys(ctx, 0, now.Add(-day), now); err != nil {
 		return nil, err
 	}
-	if kind == blocks.Block {
-		i.Suggested, err = e.suggest(ctx, p, seen)
+	if kind == blocks.Block && len(all) == 1 {
+		i.Suggested, err = e.suggest(ctx, all[0], i.Counted.Seen)
 	}
 	return i, err
 }
 
-// impact returns the impact without the fields that need counts.
-func (e *Entries) impact(ctx context.Context, c Caller, kind blocks.Kind, p keys.Pattern) (*Impact, error) {
-	now, set := e.Now(), e.View.Blocks()
-	neighbours := func(kind blocks.Kind) ([]*blocks.Entry, bool) {
-		all := set.Overlapping(kind, p, now, maxNeighbours+1)
-		return all[:min(len(all), maxNeighbours)], len(all) > maxNeighbours
+// Text lists the patterns as a request may spell them.
+func (i *Impact) Text() string { return keys.Join(i.Patterns, 0) }
+
+// selectedBy returns a function that reports whether one of several patterns selects a key.
+func selectedBy(all []keys.Pattern) func(keys.Key) bool {
+	return func(k keys.Key) bool {
+		return slices.ContainsFunc(all, func(p keys.Pattern) bool { return p.Matches(k) })
 	}
-	exemptions, moreExemptions := neighbours(blocks.Exemption)
-	overlapping, moreBlocks := neighbours(blocks.Block)
-	i := &Impact{Pattern: p, Exemptions: exemptions, More: moreExemptions || moreBlocks, Warnings: e.warnings(c, kind, p), OriginWarnings: originWarnings(kind, p)}
-	if extent, known := keys.ExtentOf(p); known {
+}
+
+// impact returns the impact without the fields that need counts.
+func (e *Entries) impact(ctx context.Context, c Caller, kind blocks.Kind, all ...keys.Pattern) (*Impact, error) {
+	now := e.Now()
+	i := &Impact{Pattern: all[0], Patterns: all}
+	for _, p := range all {
+		e.addNeighbours(i, kind, p)
+		i.Warnings = append(i.Warnings, e.warnings(c, kind, p)...)
+		i.OriginWarnings = append(i.OriginWarnings, originWarnings(kind, p)...)
+		i.BlocksCaller = i.BlocksCaller || kind == blocks.Block && e.blocksCaller(c.Address, p)
+	}
+	if extent, known := keys.ExtentOf(all[0]); known && len(all) == 1 {
 		i.Extent = &extent
 	}
-	for _, x := range i.Exemptions {
-		i.IsExempt = i.IsExempt || x.Pattern.Covers(p)
+	var err error
+	if e.Traffic != nil && kind == blocks.Block {
+		i.Traffic, err = e.Traffic.EstimateTraffic(ctx, now.Add(-day), now, selectedBy(all))
 	}
-	for _, b := range overlapping {
+	i.ConfirmReason = confirmReason(kind, all, i.Traffic)
+	return i, err
+}
+
+// addNeighbours adds the entries that share keys with one pattern of an impact.
+func (e *Entries) addNeighbours(i *Impact, kind blocks.Kind, p keys.Pattern) {
+	add := func(kind blocks.Kind, listed int, add func(*blocks.Entry)) {
+		all := e.View.Blocks().Overlapping(kind, p, e.Now(), maxNeighbours+1)
+		for _, x := range all[:min(len(all), max(0, maxNeighbours-listed))] {
+			add(x)
+		}
+		i.More = i.More || len(all)+listed > maxNeighbours
+	}
+	isExempt := false
+	add(blocks.Exemption, len(i.Exemptions), func(x *blocks.Entry) {
+		i.Exemptions = append(i.Exemptions, x)
+		isExempt = isExempt || x.Pattern.Covers(p)
+	})
+	i.IsExempt = isExempt && (i.IsExempt || p == i.Patterns[0])
+	add(blocks.Block, len(i.CoveredBy)+len(i.Covers), func(b *blocks.Entry) {
 		if b.Pattern.Covers(p) {
 			i.CoveredBy = append(i.CoveredBy, b)
 		} else {
 			i.Covers = append(i.Covers, b)
 		}
-	}
-	if kind == blocks.Exemption {
-		i.ConfirmReason = BroadReason(p)
-		return i, nil
-	}
-	i.BlocksCaller = e.blocksCaller(c.Address, p)
-	var err error
-	if e.Traffic != nil {
-		i.Traffic, err = e.Traffic.EstimateTraffic(ctx, now.Add(-day), now, p.Matches)
-	}
-	i.ConfirmReason = confirmReason(p, i.Traffic)
-	return i, err
+	})
 }
 
-// confirmReason says why an entry of a kind and pattern needs a confirmation, "" if it needs
+// confirmReason says why entries of a kind and of patterns need a confirmation, "" if they need
 // none.
-func (e *Entries) confirmReason(ctx context.Context, kind blocks.Kind, p keys.Pattern) string {
-	if kind == blocks.Exemption {
-		return BroadReason(p)
-	}
+func (e *Entries) confirmReason(ctx context.Context, kind blocks.Kind, all ...keys.Pattern) string {
 	var traffic *TrafficEstimate
-	if e.Traffic != nil && !isSingle(p) && BroadReason(p) == "" {
+	if kind == blocks.Block && e.Traffic != nil && confirmReason(kind, all, nil) == "" && (len(all) > 1 || !isSingle(all[0])) {
 		now := e.Now()
 		// If the ratio is unknown because the database fails, it must still be possible to
 		// block an attacker.
-		if t, err := e.Traffic.EstimateTraffic(ctx, now.Add(-day), now, p.Matches); err == nil {
+		if t, err := e.Traffic.EstimateTraffic(ctx, now.Add(-day), now, selectedBy(all)); err == nil {
 			traffic = t
 		}
 	}
-	return confirmReason(p, traffic)
+	return confirmReason(kind, all, traffic)
 }
 
-// confirmReason says why a block needs a confirmation, "" if it needs none. A block of a single
+// confirmReason says why entries need a confirmation, "" if they need none. A block of a single
 // client never needs one.
-func confirmReason(p keys.Pattern, traffic *TrafficEstimate) string {
-	if isSingle(p) {
+func confirmReason(kind blocks.Kind, all []keys.Pattern, traffic *TrafficEstimate) string {
+	if kind == blocks.Block && len(all) == 1 && isSingle(all[0]) {
 		return ""
 	}
-	if reason := BroadReason(p); reason != "" {
-		return reason
+	for _, p := range all {
+		if reason := BroadReason(p); reason != "" {
+			return reason
+		}
 	}
-	if reason := trafficReason(traffic); reason != "" {
+	if reason := trafficReason(traffic); kind == blocks.Block && reason != "" {
+		if len(all) > 1 {
+			return "together they " + reason
+		}
 		return "it " + reason
 	}
 	return ""

@@ -43,7 +43,7 @@ func TestImpactOfABlockNamesExemptionsAndOverlappingBlocks(t *testing.T) {
 		f.add(t, blocks.Block, "token:a", blocks.Expiry{})
 		exempt := f.add(t, blocks.Exemption, "ip:203.0.113.7", blocks.Expiry{})
 		f.Traffic = recorded{"ip:203.0.113.1": 3, "ip:192.0.2.1": 97}
-		i, err := f.Preview(t.Context(), ann, blocks.Block, "ip:203.0.113.0/24")
+		i, err := f.Preview(t.Context(), ann, blocks.Block, "ip:203.0.113.0/24", false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,14 +56,14 @@ func TestImpactOfABlockNamesExemptionsAndOverlappingBlocks(t *testing.T) {
 		if len(i.Warnings) != 2 || !strings.Contains(i.Warnings[0], exempt.ID) || !strings.Contains(i.Warnings[1], "your own address, 203.0.113.9") {
 			t.Errorf("warnings %q", i.Warnings)
 		}
-		i, err = f.Preview(t.Context(), admin.Caller{Address: netip.MustParseAddr("203.0.113.7")}, blocks.Block, "ip:203.0.113.7")
+		i, err = f.Preview(t.Context(), admin.Caller{Address: netip.MustParseAddr("203.0.113.7")}, blocks.Block, "ip:203.0.113.7", false)
 		if err != nil || i.BlocksCaller || !i.IsExempt || i.ConfirmReason != "" {
 			t.Fatalf("the impact on an exempt key is %+v, %v", i, err)
 		}
-		if i, err = f.Preview(t.Context(), ann, blocks.Exemption, "ip:203.0.113.0/24"); err != nil || i.ConfirmReason != "" || i.BlocksCaller || len(i.Covers) != 1 || i.Suggested != nil {
+		if i, err = f.Preview(t.Context(), ann, blocks.Exemption, "ip:203.0.113.0/24", false); err != nil || i.ConfirmReason != "" || i.BlocksCaller || len(i.Covers) != 1 || i.Suggested != nil {
 			t.Fatalf("the impact of an exemption is %+v, %v", i, err)
 		}
-		if _, err := f.Preview(t.Context(), ann, blocks.Block, "ip:nothing"); !isField(err, "pattern") {
+		if _, err := f.Preview(t.Context(), ann, blocks.Block, "ip:nothing", false); !isField(err, "pattern") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -83,7 +83,7 @@ func TestImpactCountsKeysAndSuggestsTheNarrowestPattern(t *testing.T) {
 			"ip:192.0.2.1":       "none of 300 80",
 			"ip:10.0.0.0/8":      "none of 0 0",
 		} {
-			i, err := f.Preview(t.Context(), ann, blocks.Block, text)
+			i, err := f.Preview(t.Context(), ann, blocks.Block, text, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -96,7 +96,7 @@ func TestImpactCountsKeysAndSuggestsTheNarrowestPattern(t *testing.T) {
 				t.Errorf("%s: got %s, want %s, of all %+v", text, got, want, i.Counted)
 			}
 		}
-		if i, err := f.Preview(t.Context(), ann, blocks.Exemption, "ip:198.51.0.0/16"); err != nil || i.Suggested != nil || i.Counted.Keys != 4 {
+		if i, err := f.Preview(t.Context(), ann, blocks.Exemption, "ip:198.51.0.0/16", false); err != nil || i.Suggested != nil || i.Counted.Keys != 4 {
 			t.Errorf("an exemption: %+v, %v", i, err)
 		}
 		for text, want := range map[string]string{
@@ -122,10 +122,10 @@ func TestOnlyBroadEntriesNeedAConfirmation(t *testing.T) {
 	f := newFixture(t, storetest.Migrated.SQLite(t))
 	for text, isBroad := range map[string]bool{
 		"*": true, "ip:*": true, "token:*": true, "ip:10.0.0.0/8": true, "ip:10.0.0.0/15": true, "ip:2000::/3": true, "ip:2001:db8::/31": true,
-		"ip:10.0.0.0/16": false, "ip:10.0.0.1": false, "ip:2001:db8::/32": false, "ip:2001:db8::/64": false, "token:test_*": false, "token:a": false, "a": false,
+		"ip:10.0.0.0/16": false, "ip:10.0.0.1": false, "ip:2001:db8::/32": false, "ip:2001:db8::/64": false, "token:test_*": false, "token:a": false,
 	} {
 		for _, kind := range blocks.Kinds {
-			i, err := f.Preview(t.Context(), ann, kind, text)
+			i, err := f.Preview(t.Context(), ann, kind, text, false)
 			if err != nil || (i.ConfirmReason != "") != isBroad {
 				t.Errorf("Preview of %s %s: got the reason %q, %v; want a reason: %v", kind, text, i.ConfirmReason, err, isBroad)
 				continue
@@ -141,7 +141,7 @@ func TestOnlyBroadEntriesNeedAConfirmation(t *testing.T) {
 func TestUnreachableEstimateDoesNotPreventABlock(t *testing.T) {
 	f := newFixture(t, storetest.Migrated.SQLite(t))
 	f.Traffic = unreachable{}
-	if _, err := f.Preview(t.Context(), ann, blocks.Block, "ip:198.51.100.0/24"); err == nil {
+	if _, err := f.Preview(t.Context(), ann, blocks.Block, "ip:198.51.100.0/24", false); err == nil {
 		t.Fatal("Preview without an estimate returned no error")
 	}
 	if _, err := f.Add(t.Context(), ann, admin.AddEntries{Kind: blocks.Block, Patterns: []string{"ip:198.51.100.0/24"}}); err != nil {

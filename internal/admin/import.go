@@ -54,6 +54,8 @@ type ImportOptions struct {
 	Reason     string
 	Expiry     blocks.Expiry
 	OnConflict blocks.Conflict // Keep (also for ""), Extend or Replace
+	// Literal says that the patterns of all rows are meant as they stand.
+	Literal bool
 	// SkipBad skips invalid rows instead of importing nothing.
 	SkipBad bool
 	// DryRun changes nothing and reports what would be done.
@@ -100,7 +102,7 @@ func (e *Entries) Import(ctx context.Context, c Caller, file io.Reader, o Import
 	if err := o.Check(run.now); err != nil {
 		return nil, err
 	}
-	defaults := blocklist.Defaults{Kind: o.Kind, Parser: e.View.Parser(), Now: run.now, Reason: o.Reason}
+	defaults := blocklist.Defaults{Kind: o.Kind, Reading: e.reading(ctx, o.Literal), Now: run.now, Reason: o.Reason}
 	var err error
 	if defaults.Expires, err = o.Expiry.At(run.now); err != nil {
 		return nil, err

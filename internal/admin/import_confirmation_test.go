@@ -136,7 +136,7 @@ func TestBroadRowsBeyondThoseShownAreCounted(t *testing.T) {
 	for i := range 100 {
 		fmt.Fprintf(&list, "kind%d:*\n", i)
 	}
-	_, err := f.run(t, list.String(), admin.ImportOptions{})
+	_, err := f.run(t, list.String(), admin.ImportOptions{Literal: true})
 	var needs *admin.NeedsConfirmation
 	if !errors.As(err, &needs) || needs.Count != 100 || len(needs.Findings) != 20 {
 		t.Fatalf("got %v", err)

@@ -74,7 +74,7 @@ func (x *KeyExplanation) EscalationUnder(px *gate.PolicyExplanation) *offences.E
 
 // Parse parses a key. The error is a *fault.Error of the field key.
 func (k *Keys) Parse(text string) (keys.Key, error) {
-	return fault.ParseKey(k.View.Parser(), "key", text)
+	return fault.ReadKey(keys.Reading{Parser: k.View.Parser()}, "key", text)
 }
 
 // Explain returns what applies to a key now under a policy or, if the name is empty, under its

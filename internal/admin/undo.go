@@ -78,7 +78,7 @@ func (u *Undo) confirm(ctx context.Context, r *audit.Record, confirm string) err
 	} else if !p.IsZero() {
 		restored = append(restored, p)
 	}
-	return u.Entries.confirm(ctx, blocks.Kind(r.Object), confirm, restored...)
+	return u.Entries.confirm(ctx, blocks.Kind(r.Object), confirm, restored)
 }
 
 // restoredPattern returns the pattern of the entry that undoing a change makes active again or

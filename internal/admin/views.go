@@ -189,7 +189,7 @@ func ParseOffenderFilter(known FilterCatalog, values url.Values) (offences.Query
 		}
 	}
 	if text := values.Get("pattern"); text != "" {
-		if q.Pattern, err = fault.ParsePattern(known.Parser(), "pattern", text); err != nil {
+		if q.Pattern, err = fault.ReadPattern(FilterReading(known), "pattern", text); err != nil {
 			return q, err
 		}
 	}

@@ -124,7 +124,7 @@ func (h *bulkHandler) addBulk(c *httpserver.Call) error {
 	if page.OnConflict == "" { // the form has no such field
 		page.OnConflict = blocks.Extend
 	}
-	request := admin.AddEntries{Kind: s.Kind, Patterns: page.Keys, Reason: page.Reason, OnConflict: page.OnConflict}
+	request := admin.AddEntries{Kind: s.Kind, Patterns: page.Keys, Literal: true, Reason: page.Reason, OnConflict: page.OnConflict}
 	var added []admin.Added
 	if request.Expiry, err = site.ExpiryOf(page.For, page.Until, h.Now()); err == nil {
 		added, err = h.entries.Add(c.Context(), site.CallerOf(c), request)

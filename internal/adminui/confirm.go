@@ -22,7 +22,7 @@ func askBroad(s *site.Site, c *httpserver.Call, texts *kindTexts, page *bulkPage
 	if len(page.Keys) > 1 {
 		return fault.New(fault.NeedConfirm, "Nothing was changed: %s is broad: %s. Add it alone on the page of %ss, which shows its impact.", pattern, reason, texts.Noun)
 	}
-	ask := url.Values{"pattern": {pattern}}
+	ask := url.Values{"pattern": {pattern}, "literal": {"yes"}}
 	for name, value := range map[string]string{"reason": page.Reason, "for": page.For, "until": page.Until, "scope": page.Scope} {
 		if value != "" {
 			ask.Set(name, value)

@@ -25,6 +25,7 @@ type addPage struct {
 	site.Frame
 	*kindTexts
 	Pattern     string
+	Literal     bool // the pattern is meant as it stands
 	Scope       string
 	Reason      string
 	For         string
@@ -50,6 +51,9 @@ type preview struct {
 	blocks bool
 }
 
+// Several reports whether a range or a list was read as several patterns.
+func (v *preview) Several() bool { return len(v.Patterns) > 1 }
+
 // Clean returns how many keys of the pattern never offended.
 func (v *preview) Clean() int64 { return v.Counted.Keys - v.Counted.Offenders }
 
@@ -61,7 +65,8 @@ func (v *preview) Within() []*blocks.Entry { return v.exemptions(false) }
 
 func (v *preview) exemptions(covering bool) (all []*blocks.Entry) {
 	for _, e := range v.Exemptions {
-		if v.blocks && e.Pattern.Covers(v.Pattern) == covering {
+		coversAll := !slices.ContainsFunc(v.Patterns, func(p keys.Pattern) bool { return !e.Pattern.Covers(p) })
+		if v.blocks && coversAll == covering {
 			all = append(all, e)
 		}
 	}
@@ -78,7 +83,7 @@ func (v *preview) Touched() []*blocks.Entry {
 
 // TypeText is the label of the field for the confirmation.
 func (v *preview) TypeText() string {
-	return "To confirm " + all(v.Covers) + ", type " + v.Pattern.String()
+	return "To confirm " + all(v.Covers) + ", type " + v.Text()
 }
 
 // all adds "all" to a count: "all 65,536 addresses".
@@ -90,11 +95,11 @@ func all(covers string) string {
 }
 
 func (h *entriesHandler) showAdd(c *httpserver.Call, s *kindTexts) error {
-	q, err := site.ReadQuery(c, "pattern", "reason", "for", "until", "scope")
+	q, err := site.ReadQuery(c, "pattern", "literal", "reason", "for", "until", "scope")
 	if err != nil {
 		return err
 	}
-	page := &addPage{Pattern: q.Get("pattern"), Reason: q.Get("reason"), For: q.Get("for"), Until: q.Get("until"), Scope: q.Get("scope"), FieldErrors: form.FieldErrors{}}
+	page := &addPage{Pattern: q.Get("pattern"), Literal: q.Get("literal") == "yes", Reason: q.Get("reason"), For: q.Get("for"), Until: q.Get("until"), Scope: q.Get("scope"), FieldErrors: form.FieldErrors{}}
 	if page.For == "" {
 		page.For = "24h"
 	}
@@ -105,9 +110,10 @@ func (h *entriesHandler) showAdd(c *httpserver.Call, s *kindTexts) error {
 func (h *entriesHandler) renderAdd(c *httpserver.Call, status int, s *kindTexts, page *addPage) error {
 	page.kindTexts = s
 	page.Frame = h.NewFrame(c, s.Verb, s.Path)
+	page.Literal = page.Literal && h.entries.IsLiteral(c.Context(), page.Pattern)
 	if page.Pattern != "" {
 		var err error
-		if page.Preview, err = h.preview(c, s, page.Pattern); err != nil {
+		if page.Preview, err = h.preview(c, s, page.Pattern, page.Literal); err != nil {
 			if err = page.FieldErrors.Add(err); err != nil {
 				return err
 			}
@@ -128,12 +134,16 @@ func (h *entriesHandler) renderAdd(c *httpserver.Call, status int, s *kindTexts,
 	return h.Render(c, status, "entries-add", page)
 }
 
-func (h *entriesHandler) preview(c *httpserver.Call, s *kindTexts, pattern string) (*preview, error) {
-	i, err := h.entries.Preview(c.Context(), site.CallerOf(c), s.Kind, site.CompletePattern(pattern))
+func (h *entriesHandler) preview(c *httpserver.Call, s *kindTexts, pattern string, literal bool) (*preview, error) {
+	i, err := h.entries.Preview(c.Context(), site.CallerOf(c), s.Kind, pattern, literal)
 	if err != nil {
 		return nil, err
 	}
 	v := &preview{Impact: i, Covers: format.PatternSize(i.Pattern), blocks: s.Blocks}
+	if v.Several() {
+		v.Covers = format.Plural(len(i.Patterns), "pattern")
+		return v, nil
+	}
 	parts, err := h.entries.Parts(c.Context(), i.Pattern)
 	if err != nil || parts == nil {
 		return v, err
@@ -170,9 +180,10 @@ func (h *entriesHandler) readAdd(c *httpserver.Call) (*addPage, url.Values, erro
 	}
 	if narrow := values.Get("narrow"); narrow != "" {
 		values.Set("pattern", narrow)
+		values.Set("literal", "yes")
 	}
 	page := &addPage{
-		Pattern: strings.TrimSpace(values.Get("pattern")), For: values.Get("for"), Until: values.Get("until"),
+		Pattern: strings.TrimSpace(values.Get("pattern")), Literal: values.Get("literal") == "yes", For: values.Get("for"), Until: values.Get("until"),
 		Confirm: strings.TrimSpace(values.Get("confirm")), FieldErrors: form.FieldErrors{},
 	}
 	page.Scope = strings.TrimSpace(values.Get("scope"))
@@ -199,7 +210,7 @@ func (h *entriesHandler) addEntry(c *httpserver.Call, s *kindTexts) error {
 	if err != nil {
 		return err
 	}
-	request := admin.AddEntries{Kind: s.Kind, Patterns: []string{site.CompletePattern(page.Pattern)}, Scope: page.Scope, Reason: page.Reason, Confirm: page.Confirm}
+	request := admin.AddEntries{Kind: s.Kind, Patterns: []string{page.Pattern}, Literal: page.Literal, Scope: page.Scope, Reason: page.Reason, Confirm: page.Confirm}
 	if values.Get("replace") == "yes" {
 		request.OnConflict = blocks.Replace
 	}
@@ -213,11 +224,13 @@ func (h *entriesHandler) addEntry(c *httpserver.Call, s *kindTexts) error {
 	}
 	added, err := h.entries.Add(c.Context(), site.CallerOf(c), request)
 	if err == nil {
-		what := "added"
-		if added[0].Before != nil {
-			what = "replaced"
+		what, ids := "added", make([]string, len(added))
+		for i, one := range added {
+			if ids[i] = one.Entry.ID; one.Before != nil {
+				what = "replaced"
+			}
 		}
-		return h.done(c, s, "", what, added[0].Entry.ID)
+		return h.done(c, s, "", what, ids...)
 	}
 	var invalid *fault.Error
 	if errors.As(err, &invalid) && invalid.Code == fault.Conflict {

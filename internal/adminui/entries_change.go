@@ -160,7 +160,9 @@ func (h *entriesHandler) done(c *httpserver.Call, s *kindTexts, back, what strin
 	q := at.Query()
 	q.Del("edit")
 	q.Set("done", what)
-	q.Set("ids", strings.Join(ids, ","))
+	if len(ids) <= site.RowsPerPage { // more do not fit into an address; the toast then has no undo
+		q.Set("ids", strings.Join(ids, ","))
+	}
 	at.RawQuery = q.Encode()
 	return h.Redirect(c, at.String())
 }

@@ -9,10 +9,8 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/admin"
-	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/blocks"
-	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/paging"
@@ -57,7 +55,7 @@ type sourceCount struct {
 	Current bool
 }
 
-var entryParams = []string{"q", "source", "state", "author", "order", "within", "cursor", "from", "edit", "done", "ids"}
+var entryParams = []string{"q", "source", "state", "author", "order", "within", "literal", "cursor", "from", "edit", "done", "ids"}
 
 func (h *entriesHandler) showEntries(c *httpserver.Call, s *kindTexts) error {
 	q, err := site.ReadQuery(c, entryParams...)
@@ -159,8 +157,8 @@ func (h *entriesHandler) entryFilter(kind blocks.Kind, q site.Query) (blocks.Fil
 		return f, nil
 	}
 	var err error
-	if f.Within, err = h.Catalog.Parser().Pattern(q.Get("within")); err != nil {
-		return f, fault.Field("within", "%s", format.Capital(err.Error()))
+	if f.Within, err = h.ReadEntryPattern("within", q.Get("within"), q.Get("literal") == "yes"); err != nil {
+		return f, err
 	}
 	return f, nil
 }

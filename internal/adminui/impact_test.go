@@ -24,7 +24,7 @@ func TestPagesRequireConfirmationsOfImpactPreview(t *testing.T) {
 	for _, text := range []string{
 		"*", "ip:*", "token:*", "token:test_*", "ip:10.0.0.0/15", "ip:10.0.0.0/16", "ip:203.0.113.0/24", "ip:203.0.113.1", "ip:2001:db8::/31", "ip:2001:db8::/32", "a",
 	} {
-		i, err := entries.Preview(context.Background(), admin.Caller{Address: netip.MustParseAddr("127.0.0.1")}, blocks.Block, text)
+		i, err := entries.Preview(context.Background(), admin.Caller{Address: netip.MustParseAddr("127.0.0.1")}, blocks.Block, text, false)
 		must(t, err)
 		form := url.Values{"pattern": {text}, "for": {"1h"}}
 		got := olu.post("/blocks", form)

@@ -11,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/site"
+	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -23,12 +24,13 @@ type importForm struct {
 	Until   string
 	On      blocks.Conflict
 	SkipBad bool
+	Literal bool
 }
 
 // options converts the form to the options of an import.
 func (f *importForm) options(now time.Time) (admin.ImportOptions, error) {
 	expiry, err := site.ExpiryOf(f.For, f.Until, now)
-	return admin.ImportOptions{Reason: f.Reason, Expiry: expiry, OnConflict: f.On}, err
+	return admin.ImportOptions{Reason: f.Reason, Expiry: expiry, OnConflict: f.On, Literal: f.Literal}, err
 }
 
 // importPage imports blocks or exemptions in two steps: a dry run, and the import.
@@ -54,6 +56,9 @@ func (p *importPage) format() admin.FileFormat {
 func (p *importPage) FormatWord() string {
 	return map[admin.FileFormat]string{admin.BlocksCSV: "CSV", admin.BlocksJSON: "JSON", admin.BlocksPlain: "a plain list"}[p.format()]
 }
+
+// Columns names the columns and members that rows may have.
+func (p *importPage) Columns() string { return blocklist.UsualColumns }
 
 // Changes returns how many entries the import creates or changes.
 func (p *importPage) Changes() int {
@@ -140,7 +145,7 @@ func (h *importHandler) readImport(c *httpserver.Call, page *importPage) error {
 	}
 	page.Options = importForm{
 		Reason: strings.TrimSpace(values.Get("reason")), For: values.Get("for"), Until: values.Get("until"),
-		On: blocks.Conflict(values.Get("on_conflict")), SkipBad: values.Get("skip_bad") == "yes",
+		On: blocks.Conflict(values.Get("on_conflict")), SkipBad: values.Get("skip_bad") == "yes", Literal: values.Get("literal") == "yes",
 	}
 	options, err := page.Options.options(h.Now())
 	if err == nil {
@@ -160,7 +165,7 @@ func (h *importHandler) run(c *httpserver.Call, page *importPage, o admin.Import
 		if err != nil {
 			return nil, err
 		}
-		o.Kind, o.Format, o.Reason, o.Expiry, o.OnConflict = h.texts.Kind, page.format(), chosen.Reason, chosen.Expiry, chosen.OnConflict
+		o.Kind, o.Format, o.Reason, o.Expiry, o.OnConflict, o.Literal = h.texts.Kind, page.format(), chosen.Reason, chosen.Expiry, chosen.OnConflict, chosen.Literal
 		return h.entries.Import(ctx, site.CallerOf(c), from, o)
 	}
 }

@@ -166,7 +166,7 @@ func (h *liveHandler) liveFilter(q site.Query) (events.Filter, error) {
 	}
 	if text := q.Get("pattern"); text != "" {
 		var err error
-		if f.Pattern, err = h.ParsePattern(text); err != nil {
+		if f.Pattern, err = h.ReadPattern("pattern", text); err != nil {
 			return f, err
 		}
 	}

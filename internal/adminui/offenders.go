@@ -274,13 +274,6 @@ func offenderQuery(s *site.Site, w *site.MonitorPage) (offences.Query, error) {
 	for name, all := range w.Query {
 		values[name] = all
 	}
-	if text := values.Get("pattern"); text != "" {
-		p, err := s.ParsePattern(text)
-		if err != nil {
-			return offences.Query{}, err
-		}
-		values.Set("pattern", p.String())
-	}
 	if err := checkRule(values.Get("rule")); err != nil {
 		return offences.Query{}, err
 	}

@@ -237,7 +237,7 @@ func (h *proposalsHandler) findProposal(c *httpserver.Call) (*proposalPage, erro
 	}
 	page := &proposalPage{MonitorPage: w, Proposal: viewProposal(p), For: "24h", FieldErrors: form.FieldErrors{}}
 	if p.Decision == offences.Open {
-		i, err := h.entries.Preview(ctx, site.CallerOf(c), blocks.Block, p.Pattern.String())
+		i, err := h.entries.Preview(ctx, site.CallerOf(c), blocks.Block, p.Pattern.String(), true)
 		if err != nil {
 			return nil, err
 		}

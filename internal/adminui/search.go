@@ -1,6 +1,7 @@
 package adminui
 
 import (
+	"cmp"
 	"context"
 	"net/netip"
 	"net/url"
@@ -158,7 +159,7 @@ func (h *searchHandler) suggestNamed(ctx context.Context, text string) (found []
 		return []suggestion{{id.String(), "the id of a refusal"}}, nil
 	}
 	if _, err := netip.ParseAddr(text); err == nil && h.detection != nil {
-		p, err := h.ParsePattern(text)
+		p, err := h.ReadPattern("q", text)
 		if err != nil {
 			return nil, nil //nolint:nilerr // nothing is suggested for it
 		}
@@ -231,16 +232,20 @@ func (h *searchHandler) isPartOfKeys(ctx context.Context, key keys.Key, text str
 	if h.detection == nil || strings.Contains(text, ":") || len(text) < minText {
 		return false, nil
 	}
-	pattern, err := h.ParsePattern(key.String())
-	if err != nil {
-		return false, nil //nolint:nilerr // the key has a page all the same
-	}
-	seen, err := h.detection.Seen(ctx, pattern, h.Now().Add(-seenLately), h.Now())
-	if err != nil || seen.Allowed+seen.Refused > 0 {
+	if seen, err := h.wasSeen(ctx, key); err != nil || seen {
 		return false, err
 	}
 	found, err := h.detection.SearchOffenders(ctx, text, in.From, in.To, 1)
 	return len(found) > 0, err
+}
+
+// wasSeen reports whether a key was checked lately.
+func (h *searchHandler) wasSeen(ctx context.Context, key keys.Key) (bool, error) {
+	if h.detection == nil {
+		return false, nil
+	}
+	seen, err := h.detection.Seen(ctx, keys.PatternOf(key), h.Now().Add(-seenLately), h.Now())
+	return seen.Allowed+seen.Refused > 0, err
 }
 
 // goTo redirects from a typed or pasted text to its page: an id, a policy, a key, an address
@@ -263,12 +268,12 @@ func (h *searchHandler) goTo(c *httpserver.Call) error {
 	if _, err := netip.ParseAddr(text); err == nil {
 		text = "ip:" + text
 	}
-	p, _ := h.ParsePattern(text) // zero if the text is not a pattern; the zero pattern has no origin
-	_, isOrigin := p.Origin()
-	if _, err := netip.ParsePrefix(strings.TrimPrefix(text, "ip:")); err == nil || isOrigin || strings.HasSuffix(text, "*") {
-		pattern, err := h.ParsePattern(text)
-		if err != nil {
-			return err
+	pattern, unread := h.ReadPattern("q", text) // the zero pattern has no origin
+	_, isOrigin := pattern.Origin()
+	network, isNetwork := pattern.Network()
+	if isNetwork && (strings.Contains(text, "/") || !network.IsSingleIP() && !pattern.Widened()) || isOrigin || strings.HasSuffix(text, "*") {
+		if unread != nil {
+			return unread
 		}
 		if h.Catalog.Blocks().Of(blocks.Block, pattern, h.Now()) != nil {
 			return h.Redirect(c, "/blocks?"+url.Values{"q": {pattern.String()}}.Encode())
@@ -283,6 +288,9 @@ func (h *searchHandler) goTo(c *httpserver.Call) error {
 		return h.Redirect(c, page)
 	}
 	key, err := h.Catalog.Parser().Key(text)
+	if err != nil && unread != nil {
+		return unread
+	}
 	if err != nil {
 		return fault.Field("q", "%s", format.Capital(err.Error()))
 	}
@@ -292,6 +300,11 @@ func (h *searchHandler) goTo(c *httpserver.Call) error {
 	}
 	if isPart {
 		return h.Redirect(c, site.WithRange("/offenders", kept, "search", text))
+	}
+	if unread != nil { // a mistyped address, unless some program has such a key
+		if seen, err := h.wasSeen(c.Context(), key); err != nil || !seen {
+			return cmp.Or(err, unread)
+		}
 	}
 	return h.Redirect(c, site.WithRange(site.KeyPath, kept, "key", key.String()))
 }

@@ -36,9 +36,6 @@ func (p *offendersPageData) ViewQuery() string {
 	for _, own := range []string{"cursor", "at", "done", "ids", "columns"} {
 		values.Del(own)
 	}
-	if text := values.Get("pattern"); text != "" {
-		values.Set("pattern", site.CompletePattern(text))
-	}
 	if p.Range.Last > 0 {
 		values.Set("last", rules.FormatDuration(p.Range.Last))
 	} else {

@@ -256,8 +256,8 @@ func startPair(t *testing.T, change func(*nodeParts)) (fast, plain *recorded) {
 		for name, rule := range map[string]string{"free": "1000/m", "tight": "2/m"} {
 			putPolicy(r.testNode, name, fmt.Sprintf(`{"match":[%q],"rules":[%q,"5000/h"]}`, name+":*", rule))
 		}
-		r.must(r.as(identity.Operate, "POST", wire.PathBlocks, `{"pattern":"bad:*","reason":"they attack","confirm":"bad:*"}`), 201)
-		r.must(r.as(identity.Operate, "POST", wire.PathExemptions, `{"pattern":"bad:good","reason":"ours"}`), 201)
+		r.must(r.as(identity.Operate, "POST", wire.PathBlocks, `{"literal":true,"pattern":"bad:*","reason":"they attack","confirm":"bad:*"}`), 201)
+		r.must(r.as(identity.Operate, "POST", wire.PathExemptions, `{"literal":true,"pattern":"bad:good","reason":"ours"}`), 201)
 		r.reset()
 		both[i] = r
 	}

@@ -3,6 +3,7 @@ package api
 import (
 	"time"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -17,14 +18,15 @@ type common struct {
 	now     func() time.Time
 }
 
-// key parses a key. The error is a *fault.Error.
+// key reads a key that an operator names. The error is a *fault.Error.
 func (h *common) key(text string) (keys.Key, error) {
-	return fault.ParseKey(h.catalog.Parser(), "key", text)
+	return fault.ReadKey(admin.FilterReading(h.catalog), "key", text)
 }
 
-// pattern parses a pattern; field is its name in the request. The error is a *fault.Error.
+// pattern reads the pattern of a filter; field is its name in the request. The error is a
+// *fault.Error.
 func (h *common) pattern(field, text string) (keys.Pattern, error) {
-	return fault.ParsePattern(h.catalog.Parser(), field, text)
+	return fault.ReadPattern(admin.FilterReading(h.catalog), field, text)
 }
 
 // policyName returns the name of a policy, "" if it does not exist.

@@ -72,7 +72,7 @@ func policyOf(r *wire.PolicyRequest, parser keys.Parser, name string) (*rules.Po
 		Options: algorithms.Options(r.Options),
 	}
 	for i, text := range r.Match {
-		pattern, err := fault.ParsePattern(parser, fmt.Sprintf("match[%d]", i), text)
+		pattern, err := fault.ReadPattern(keys.Reading{Parser: parser, AnyKind: true}, fmt.Sprintf("match[%d]", i), text)
 		if err != nil {
 			return nil, err
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/api/routes"
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/wire"
@@ -84,19 +85,26 @@ func (h *entryHandler) addEntry(c *httpserver.Call, kind blocks.Kind) error {
 		return err
 	}
 	all, err := h.entries.Add(c.Context(), callerOf(c), admin.AddEntries{
-		Kind: kind, Patterns: []string{request.Pattern}, Scope: request.Scope, Reason: request.Reason, Expiry: expiryOf(request.ExpiresIn, request.ExpiresAt),
+		Kind: kind, Patterns: []string{request.Pattern}, Literal: request.Literal, Scope: request.Scope, Reason: request.Reason, Expiry: expiryOf(request.ExpiresIn, request.ExpiresAt),
 		OnConflict: blocks.Conflict(request.OnConflict), Confirm: request.Confirm,
 	})
 	if err != nil {
 		return err
 	}
-	added := all[0]
-	answer := wire.AddedEntry{Entry: h.wireEntry(added.Entry), Outcome: string(added.Outcome), Warnings: notNil(added.Warnings)}
+	answer := wire.AddedEntry{Added: h.added(all[0])}
+	for _, other := range all[1:] {
+		answer.Others = append(answer.Others, h.added(other))
+	}
+	return sendAdded(c, all[0].Outcome, entryPath(kind)+"/"+all[0].Entry.ID, answer)
+}
+
+func (h *entryHandler) added(added admin.Added) wire.Added {
+	answer := wire.Added{Entry: h.wireEntry(added.Entry), Outcome: string(added.Outcome), Warnings: notNil(added.Warnings)}
 	if added.Before != nil {
 		before := h.wireEntry(added.Before)
 		answer.Before = &before
 	}
-	return sendAdded(c, added.Outcome, entryPath(kind)+"/"+added.Entry.ID, answer)
+	return answer
 }
 
 // notNil returns all as a list that is [] in JSON if it is empty.
@@ -179,7 +187,7 @@ func (h *entryHandler) restoreEntry(c *httpserver.Call, kind blocks.Kind) error 
 }
 
 // filterParams are the query parameters of the lists of entries.
-var filterParams = []string{"state", "source", "author", "search", "key", "within", "order", "cursor", "limit"}
+var filterParams = []string{"state", "source", "author", "search", "key", "within", "literal", "order", "cursor", "limit"}
 
 // entryFilter reads a filter of the entries of one kind.
 func (h *entryHandler) entryFilter(c *httpserver.Call, kind blocks.Kind, params []string) (blocks.Filter, error) {
@@ -194,6 +202,7 @@ func (h *entryHandler) entryFilter(c *httpserver.Call, kind blocks.Kind, params 
 		Cursor: q.Line("cursor"),
 		Limit:  q.Limit(),
 	}
+	literal := q.Flag("literal")
 	if q.Err() != nil {
 		return f, q.Err()
 	}
@@ -204,7 +213,9 @@ func (h *entryHandler) entryFilter(c *httpserver.Call, kind blocks.Kind, params 
 		}
 	}
 	if q.Given("within") {
-		f.Within, err = h.pattern("within", q.Raw("within"))
+		reading := admin.FilterReading(h.catalog)
+		reading.Literal = literal
+		f.Within, err = fault.ReadPattern(reading, "within", q.Raw("within"))
 	}
 	return f, err
 }

@@ -70,10 +70,10 @@ func (h *entryHandler) runImport(c *httpserver.Call, kind blocks.Kind) (*wire.Im
 	if err != nil {
 		return nil, err
 	}
-	q := c.ParseQuery("on_conflict", "skip_bad", "dry_run", "reason", "expires_in", "expires_at", "confirm")
+	q := c.ParseQuery("on_conflict", "skip_bad", "dry_run", "reason", "expires_in", "expires_at", "confirm", "literal")
 	options := admin.ImportOptions{
 		Kind: kind, Format: format, OnConflict: blocks.Conflict(q.OneOf("on_conflict", wire.ConflictKeep, wire.ConflictExtend, wire.ConflictReplace)),
-		SkipBad: q.Flag("skip_bad"), DryRun: q.Flag("dry_run"), Confirm: q.Line("confirm"),
+		SkipBad: q.Flag("skip_bad"), Literal: q.Flag("literal"), DryRun: q.Flag("dry_run"), Confirm: q.Line("confirm"),
 		Reason: q.Line("reason"), Expiry: blocks.Expiry{For: q.Duration("expires_in"), Until: q.Time("expires_at")},
 	}
 	if q.Err() != nil {
@@ -111,7 +111,7 @@ func exportFormats(kind blocks.Kind) []string {
 }
 
 // exportParams are the query parameters of an export of entries.
-var exportParams = []string{"format", "state", "source", "author", "search", "key", "within"}
+var exportParams = []string{"format", "state", "source", "author", "search", "key", "within", "literal"}
 
 func (h *entryHandler) exportEntries(c *httpserver.Call, kind blocks.Kind) error {
 	f, err := h.entryFilter(c, kind, exportParams)

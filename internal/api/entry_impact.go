@@ -14,18 +14,18 @@ func (h *entryHandler) previewBlock(c *httpserver.Call) error {
 	if err := c.DecodeJSON(&request); err != nil {
 		return err
 	}
-	i, err := h.entries.Preview(c.Context(), callerOf(c), blocks.Block, request.Pattern)
+	i, err := h.entries.Preview(c.Context(), callerOf(c), blocks.Block, request.Pattern, request.Literal)
 	if err != nil {
 		return err
 	}
 	answer := wire.Impact{
-		Pattern: i.Pattern.String(), Estimate: fromTraffic(i.Traffic), Hidden: i.IsExempt, BlocksCaller: i.BlocksCaller,
+		Pattern: i.Text(), Estimate: fromTraffic(i.Traffic), Hidden: i.IsExempt, BlocksCaller: i.BlocksCaller,
 		Exemptions: singlePage(i.Exemptions, h.wireEntry).Items,
 		CoveredBy:  singlePage(i.CoveredBy, h.wireEntry).Items, Covers: singlePage(i.Covers, h.wireEntry).Items, More: i.More,
 		ConfirmReason: wire.NullString(i.ConfirmReason), Warnings: notNil(i.Warnings),
 	}
 	if i.ConfirmReason != "" {
-		answer.Confirm = wire.NullString(i.Pattern.String())
+		answer.Confirm = wire.NullString(i.Text())
 	}
 	if x := i.Extent; x != nil {
 		answer.Extent = &wire.OriginExtent{Ranges: x.Ranges, Addresses: x.Addresses, IPv6Networks: x.Networks6}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,10 +92,7 @@ func ReadTruth(in io.Reader, name string, parser keys.Parser) (*Truth, error) {
 
 func (t *Truth) add(l truthLine, parser keys.Parser) error {
 	text := strings.TrimSpace(l.Key)
-	if _, err := netip.ParseAddr(text); err == nil {
-		text = "ip:" + text
-	}
-	key, err := parser.Key(text)
+	key, err := keys.Reading{Parser: parser}.Key(text)
 	if err != nil {
 		return fmt.Errorf("the key %s: %w", strconv.Quote(text), err)
 	}

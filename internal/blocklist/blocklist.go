@@ -5,7 +5,10 @@ package blocklist
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/conditions"
@@ -45,10 +48,12 @@ func (r Row) Entry() blocks.Entry {
 // Defaults are for what rows leave out.
 type Defaults struct {
 	// Kind is what the rows are; "" means blocks. Rows of the other kind are invalid.
-	Kind   blocks.Kind
-	Parser keys.Parser
-	Now    time.Time
-	Reason string
+	Kind blocks.Kind
+	// Reading reads the patterns. Rows that say that they are literal, and those of an export,
+	// are read literally whatever it says.
+	Reading keys.Reading
+	Now     time.Time
+	Reason  string
 	// Expires ends the rows that name no end; zero: they are permanent.
 	Expires time.Time
 }
@@ -63,18 +68,49 @@ type fields struct {
 	endedAt string // not "" for an entry that has ended
 	kind    string // of an export; "" for a block
 	id      string // of an export; "" for a row that somebody wrote
+	literal string // "true" if the pattern is meant as it stands
+
+	// value stands in files that CrowdSec writes or imports, in place of pattern. There scope is
+	// the kind of value, duration is expiresIn, and decision is what to do, "" for a ban.
+	value, duration, decision string
 }
 
-// row reads the fields of one row. The error is a *rowfile.RowError.
-func (d *Defaults) row(line int, f fields) (Row, error) {
+// rows reads the fields of one row, which is several if its pattern is a range or a list. The
+// error is a *rowfile.RowError.
+func (d *Defaults) rows(line int, f fields) ([]Row, error) {
+	wrong := func(problem string) ([]Row, error) { return nil, &rowfile.RowError{Line: line, Problem: problem} }
+	if problem := f.fromCrowdSec(); problem != "" {
+		return wrong(problem)
+	}
+	reading := d.Reading
+	switch f.literal {
+	case "true":
+		reading.Literal = true
+	case "", "false":
+		// An export has canonical patterns, also of kinds that are no longer in use.
+		reading.Literal = reading.Literal || uuid.Validate(strings.Trim(f.id, `"`)) == nil
+	default:
+		return wrong(fmt.Sprintf("literal is %q; write true or false", rowfile.Clip(f.literal)))
+	}
+	patterns, err := reading.Patterns(f.pattern)
+	if err != nil {
+		return wrong(err.Error())
+	}
+	rows := make([]Row, len(patterns))
+	for i, p := range patterns {
+		if rows[i], err = d.row(line, p, f); err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
+}
+
+// row reads the fields beside the pattern. The error is a *rowfile.RowError.
+func (d *Defaults) row(line int, pattern keys.Pattern, f fields) (Row, error) {
 	wrong := func(problem string) (Row, error) { return Row{}, &rowfile.RowError{Line: line, Problem: problem} }
 	kind := cmp.Or(d.Kind, blocks.Block)
 	if problem := kindProblem(kind, f); problem != "" {
 		return wrong(problem)
-	}
-	pattern, err := d.Parser.Pattern(f.pattern)
-	if err != nil {
-		return wrong(err.Error())
 	}
 	if rules.IsPlan(pattern) {
 		verb := map[blocks.Kind]string{blocks.Block: "block", blocks.Exemption: "exempt"}[kind]
@@ -86,6 +122,7 @@ func (d *Defaults) row(line int, f fields) (Row, error) {
 		}
 		return Row{Kind: kind, Line: line, Pattern: pattern, HasEnded: true}, nil
 	}
+	var err error
 	row := Row{Kind: kind, Line: line, Pattern: pattern, Reason: f.reason, Expires: d.Expires}
 	if row.Scope = f.scope; row.Scope != "" && kind != blocks.Block {
 		return wrong("it has a scope, which only blocks have; an exemption allows every check of its keys, so leave it out")
@@ -124,6 +161,34 @@ func (d *Defaults) row(line int, f fields) (Row, error) {
 		return wrong("it ended already, at " + row.Expires.UTC().Format(time.RFC3339))
 	}
 	return row, nil
+}
+
+// fromCrowdSec replaces the fields of CrowdSec's by those of ours, and says what is wrong with
+// them, "" if nothing is.
+func (f *fields) fromCrowdSec() string {
+	if f.value == "" {
+		if f.duration != "" || f.decision != "" {
+			return "it has a duration or type without a value; beside a pattern write expires_in"
+		}
+		return ""
+	}
+	if f.pattern != "" {
+		return "pattern and value cannot be combined; write one of them"
+	}
+	if f.decision != "" && !strings.EqualFold(f.decision, "ban") {
+		return fmt.Sprintf("its type is %q, and only bans are imported; leave it out", rowfile.Clip(f.decision))
+	}
+	scope := strings.ToLower(f.scope)
+	switch scope {
+	case "", "ip", "range":
+		f.pattern = f.value
+	case "as":
+		f.pattern = "asn:" + f.value
+	default: // country, and scopes of the operator's own, such as username
+		f.pattern = scope + ":" + f.value
+	}
+	f.scope, f.expiresIn = "", cmp.Or(f.expiresIn, f.duration)
+	return ""
 }
 
 // kindProblem says why a row is not one of a kind, "" if it is. An export of exemptions says what

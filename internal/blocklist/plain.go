@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"iter"
-	"net/netip"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -26,11 +25,11 @@ func readPlain(from io.Reader, d Defaults) iter.Seq2[Row, error] {
 			if !any {
 				continue
 			}
-			var row Row
+			var rows []Row
 			if err == nil {
-				row, err = d.row(line, f)
+				rows, err = d.rows(line, f)
 			}
-			if !yield(row, err) {
+			if !yieldRows(rows, err, yield) {
 				return
 			}
 		}
@@ -43,10 +42,9 @@ func readPlain(from io.Reader, d Defaults) iter.Seq2[Row, error] {
 	}
 }
 
-// plainFields reads one line: a pattern, or an address or CIDR without its
-// "ip:", and perhaps a comment, which becomes the reason. A pattern in double
-// quotes is a JSON text, for those that hold # or ; themselves. any is false
-// where the line holds no pattern.
+// plainFields reads one line: a pattern and perhaps a comment, which becomes the reason. A
+// pattern in double quotes is a JSON text that is meant as it stands, for patterns of kinds that
+// are not in use and for those that contain # or ;. any is false if the line has no pattern.
 func plainFields(line int, text string) (f fields, any bool, err error) {
 	if text == "" || text[0] == '#' || text[0] == ';' {
 		return f, false, nil
@@ -60,7 +58,7 @@ func plainFields(line int, text string) (f fields, any bool, err error) {
 			break
 		}
 	}
-	f.pattern = withKind(text)
+	f.pattern = text
 	return f, true, nil
 }
 
@@ -78,22 +76,6 @@ func quotedFields(line int, text string) (f fields, any bool, err error) {
 	if err := json.Unmarshal([]byte(text[:end]), &f.pattern); err != nil || rest != "" && rest[0] != '#' && rest[0] != ';' {
 		return f, true, &rowfile.RowError{Line: line, Problem: `it begins with a quote and is not a JSON string; write for example "token:a # b"`}
 	}
-	f.reason = strings.TrimSpace(strings.TrimLeft(rest, "#;"))
+	f.reason, f.literal = strings.TrimSpace(strings.TrimLeft(rest, "#;")), "true"
 	return f, true, nil
-}
-
-// withKind writes the kind before a bare address or CIDR, and before what was
-// meant as one: a list of addresses with a slip in it must not block some key
-// without a kind instead. Such a key is written in quotes.
-func withKind(text string) string {
-	if _, err := netip.ParsePrefix(text); err == nil {
-		return "ip:" + text
-	}
-	if _, err := netip.ParseAddr(text); err == nil {
-		return "ip:" + text
-	}
-	if text != "*" && !strings.Contains(text, ":") {
-		return "ip:" + text
-	}
-	return text
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
 	"github.com/stint-dev/stint/internal/blocklist"
@@ -83,9 +84,20 @@ func TestReadReturnsRowsWithTheirLines(t *testing.T) {
 		"a bad end":                                {blocklist.JSON, `[{"pattern":"token:a","expires_in":"soon"}]`, []string{`line 1: expires_in: the duration "soon" has no number where one is due; write for example 24h, 7d or 1h30m`}},
 		"a list of a feed":                         {blocklist.Plain, "; Spamhaus\n# list\n\n1.10.16.0/20 ; SBL256894\n203.0.113.7\n2001:db8::1\n  token:a\t# why # so\n", []string{"4 ip:1.10.16.0/20 (SBL256894) permanent", "5 ip:203.0.113.7 (imported) permanent", "6 ip:2001:db8::/64 (imported) permanent", "7 token:a (why # so) permanent"}},
 		"quoted patterns":                          {blocklist.Plain, "\"token:a # b\" # c\n\"#x\"\n\"token:a\n\"token:a\" b\n", []string{"1 token:a # b (c) permanent", "2 #x (imported) permanent", `line 3: it begins with a quote and is not a JSON string; write for example "token:a # b"`, `line 4: it begins with a quote and is not a JSON string; write for example "token:a # b"`}},
-		"a slip in an address":                     {blocklist.Plain, "10.9.0.999\n\"user-1\"\n*\n", []string{`line 1: the pattern has a bad address after "ip:"`, "2 user-1 (imported) permanent", "3 * (imported) permanent"}},
+		"a slip in an address":                     {blocklist.Plain, "10.9.0.999\n\"user-1\"\n*\n", []string{`line 1: the pattern looks like an IPv4 address and is none: 999 is above 255`, "2 user-1 (imported) permanent", "3 * (imported) permanent"}},
 		"a plan":                                   {blocklist.Plain, "plan:gold\n", []string{`line 1: the pattern names a plan; only policies select keys by their plan, so block the keys themselves`}},
-		"bits of the hosts":                        {blocklist.Plain, "203.0.113.7/24\n", []string{`line 1: the pattern has bits set behind its /24; write ip:203.0.113.0/24 `}},
+		"CSV that CrowdSec imports": {blocklist.CSV, "duration,scope,value,reason\n24h,ip,192.0.2.55,tor exit\n24h,range,198.51.100.0/24,spam\n,as,64500,\n,Country,RU,\n4h,username,mallory,\n",
+			[]string{"2 ip:192.0.2.55 (tor exit) 24h0m0s", "3 ip:198.51.100.0/24 (spam) 24h0m0s", "4 asn:64500 (imported) permanent", "5 country:RU (imported) permanent", `line 6: the pattern has the kind "username", which neither`}},
+		"JSON that CrowdSec imports": {blocklist.JSON, `[{"duration":"4h","scope":"ip","value":"192.0.2.55","type":"ban","reason":"x"},{"value":"192.0.2.56","type":"captcha"},{"value":"192.0.2.57","pattern":"token:a"},{"pattern":"token:a","duration":"4h"}]`,
+			[]string{"1 ip:192.0.2.55 (x) 4h0m0s", `line 1: its type is "captcha", and only bans are imported`, "line 1: pattern and value cannot be combined", "line 1: it has a duration or type without a value"}},
+		"ranges as firewalls print them": {blocklist.Plain, "# ranges\n192.0.2.0-192.0.2.255\n198.51.100.96 - 198.51.100.105 # x\n",
+			[]string{"2 ip:192.0.2.0/24 (imported) permanent", "3 ip:198.51.100.96/29 (x) permanent", "3 ip:198.51.100.104/31 (x) permanent"}},
+		"CSV that says what is literal": {blocklist.CSV, "pattern,literal\nsshd: 192.0.2.55,true\nsshd: 192.0.2.55,false\nsshd: 192.0.2.55,perhaps\n192.0.2.55,\n\"192.0.2.1, 192.0.2.2\",\n",
+			[]string{"2 sshd: 192.0.2.55 (imported) permanent", `line 3: the pattern has an address behind "sshd:"; write ip:192.0.2.55`, `line 4: literal is "perhaps"; write true or false`, "5 ip:192.0.2.55", "6 ip:192.0.2.1 ", "6 ip:192.0.2.2 "}},
+		"JSON that says what is literal": {blocklist.JSON, `[{"pattern":"fd12:7","literal":true},{"pattern":"fd12:7","literal":false},{"pattern":"192.0.2.55"}]`,
+			[]string{"1 fd12:7 (imported) permanent", `line 1: the pattern has the kind "fd12", which neither`, "1 ip:192.0.2.55"}},
+		"rows of an export, also of kinds that are not in use": {blocklist.CSV, "pattern,id\nfd12:7,01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933\nfd12:7,7\n", []string{"2 fd12:7 ", `line 3: the pattern has the kind "fd12"`}},
+		"bits of the hosts": {blocklist.Plain, "203.0.113.7/24\n", []string{`line 1: the pattern has bits set behind its /24; write ip:203.0.113.0/24 `}},
 	} {
 		got, err := read(c.text, c.format, defaults)
 		if err != nil {
@@ -100,6 +112,41 @@ func TestReadReturnsRowsWithTheirLines(t *testing.T) {
 				t.Errorf("%s: got %q, want %q", name, got[i], c.want[i])
 			}
 		}
+	}
+}
+
+// malformed are addresses in a block list that once became active blocks of the kinds fd12, ab,
+// sshd and https.
+const malformed = "fd00:db8::zz\nfd12:3456:789a::1/129\nfe80::1%eth0\nab:cd:ef:01:02:03\nfe80:1:2:3\nsshd: 192.0.2.55\nexample.org:443\nhttps://malware.example/path\nevil.example\n"
+
+func TestMalformedAddressesAreRefusedInEveryFormat(t *testing.T) {
+	lines := strings.Split(strings.TrimSpace(malformed), "\n")
+	var objects []string
+	for _, line := range lines {
+		objects = append(objects, fmt.Sprintf("{\"pattern\":%q}", line))
+	}
+	for format, text := range map[blocklist.Format]string{
+		blocklist.Plain: malformed, blocklist.CSV: "pattern\n" + malformed, blocklist.JSON: strings.Join(objects, "\n"),
+	} {
+		rows, err := read(text, format, defaults)
+		if err != nil || len(rows) != len(lines) {
+			t.Errorf("%s: %q, %v", format, rows, err)
+		}
+		for i, row := range rows {
+			_, problem, refused := strings.Cut(row, ": ")
+			if _, want := (keys.Reading{}).Patterns(lines[i]); want == nil || !refused || problem != want.Error() {
+				t.Errorf("%s: %s: %q, want the refusal %v", format, lines[i], row, want)
+			}
+		}
+	}
+}
+
+func TestErrorsOfJSONNameTheKindWithItsArticle(t *testing.T) {
+	exemptions := defaults
+	exemptions.Kind = blocks.Exemption
+	rows, _ := read(`[{"patern":"x"},5]`, blocklist.JSON, exemptions)
+	if len(rows) != 2 || rows[0] != "line 1: it has a field that an exemption does not have: patern" || !strings.HasPrefix(rows[1], "line 1: it is not an exemption; ") {
+		t.Errorf("got %q", rows)
 	}
 }
 
@@ -167,7 +214,7 @@ func TestWrittenEntriesAreReadBack(t *testing.T) {
 					if err != nil {
 						continue
 					}
-					b := blocks.Entry{Kind: blocks.Block, Pattern: p, Reason: strings.TrimSpace(hostileText.Draw(t, "reason")) + ".", Author: "=ann"}
+					b := blocks.Entry{ID: uuid.NewString(), Kind: blocks.Block, Pattern: p, Reason: strings.TrimSpace(hostileText.Draw(t, "reason")) + ".", Author: "=ann"}
 					if rapid.Bool().Draw(t, "ends") {
 						b.Expires = noon.Add(time.Hour)
 					}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/escape"
+	"github.com/stint-dev/stint/internal/keys"
 )
 
 // Writer writes blocks as Read reads them. See NewWriter.
@@ -90,8 +91,9 @@ func (w *Writer) Write(b *blocks.Entry) error {
 
 // plainLine writes a pattern so that it is read back whatever it holds.
 func plainLine(pattern string) string {
-	kindless := pattern != "*" && !strings.Contains(pattern, ":")
-	if kindless || strings.ContainsAny(pattern[:1], `#;"`) || strings.ContainsFunc(pattern, unicode.IsSpace) {
+	kind, _, hasKind := strings.Cut(pattern, ":")
+	needsKind := pattern != "*" && !(hasKind && keys.IsUsualKind(kind))
+	if needsKind || strings.ContainsAny(pattern[:1], `#;"`) || strings.ContainsFunc(pattern, unicode.IsSpace) {
 		quoted, err := json.Marshal(pattern)
 		if err == nil { // a pattern is valid UTF-8
 			return string(quoted)

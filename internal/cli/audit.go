@@ -137,7 +137,7 @@ func undo(c *cobra.Command, con *console.Console, server *client.Client, e *wire
 		if e.Object != "block" {
 			return nil
 		}
-		return showImpact(c.Context(), con, server, pattern)
+		return showImpact(c.Context(), con, server, pattern, true)
 	}, func(confirm string) (*wire.AuditEntry, error) { return server.Audit.Undo(c.Context(), e.ID, confirm) })
 }
 

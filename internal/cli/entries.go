@@ -15,7 +15,17 @@ import (
 const patternHelp = `A pattern is an exact key (token:abc), a prefix (token:test_*), an address or CIDR
 (ip:203.0.113.0/24), ip:* or *, or with --geoip-dir of the server the addresses of a network
 (asn:64500) or country (country:NL). A bare IPv6 address means the network that its client is
-counted by; write /128 for the one address.`
+counted by; write /128 for the one address.
+
+Addresses and networks need no kind, and a range (10.0.0.1-10.0.0.9), AS64500, RU and a list of
+these, separated by commas, are read as what they are. What looks like one of them and is none,
+a key without a kind, and a kind that neither a policy nor a key of the last week has are
+refused, unless --literal says that the pattern is meant exactly as it stands.`
+
+// literalFlag adds the flag that takes patterns exactly as they stand.
+func literalFlag(c *cobra.Command, literal *bool) {
+	c.Flags().BoolVar(literal, "literal", false, "patterns that are neither addresses nor networks are meant exactly as they stand")
+}
 
 // entryCommand creates the commands of one kind of entries: blocks or exemptions.
 type entryCommand struct {
@@ -63,12 +73,12 @@ func (e *entryCommand) command(short string) *cobra.Command {
 }
 
 // impact returns the function that shows an entry's impact before it is confirmed.
-func (e *entryCommand) impact(ctx context.Context, server *client.Client) func(pattern string) error {
+func (e *entryCommand) impact(ctx context.Context, server *client.Client, literal bool) func(pattern string) error {
 	return func(pattern string) error {
 		if !e.showsImpact {
 			return nil
 		}
-		return showImpact(ctx, e.Console, server, pattern)
+		return showImpact(ctx, e.Console, server, pattern, literal)
 	}
 }
 
@@ -86,19 +96,30 @@ func (e *entryCommand) newAdd() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: online(e.Console, func(c *cobra.Command, server *client.Client, args []string) error {
 			entry.Pattern, entry.ExpiresIn, entry.ExpiresAt = args[0], end.in.Duration, end.at.Time
-			added, err := confirmEntry(e.Console, yes, e.impact(c.Context(), server), func(confirm string) (*wire.AddedEntry, error) {
+			added, err := confirmEntry(e.Console, yes, e.impact(c.Context(), server, entry.Literal), func(confirm string) (*wire.AddedEntry, error) {
 				entry.Confirm = confirm
 				return e.entries(server).Add(c.Context(), entry)
 			})
 			if err != nil {
 				return err
 			}
+			all := []wire.Entry{added.Entry}
 			e.Warn(added.Warnings)
+			for _, other := range added.Others {
+				e.Warn(other.Warnings)
+				all = append(all, other.Entry)
+			}
 			p := e.Printer()
 			if p.Format == output.JSON {
 				return p.JSON(added)
 			}
 			p.Sayf("%s %s.", e.head, output.Escape(added.Outcome))
+			for _, other := range added.Others {
+				p.Sayf("%s %s.", e.head, output.Escape(other.Outcome))
+			}
+			if len(all) > 1 {
+				return output.List(p, all, entryColumns)
+			}
 			return output.One(p, added.Entry, entryDetail)
 		}),
 	}
@@ -109,6 +130,7 @@ func (e *entryCommand) newAdd() *cobra.Command {
 		c.Example += "\nadmin " + e.noun + " add " + e.example + " --reason " + e.reason + " --for 24h --scope login"
 	}
 	yesFlag(c, &yes)
+	literalFlag(c, &entry.Literal)
 	end.add(c, "it is active")
 	requireText(c, "reason")
 	return c
@@ -135,24 +157,28 @@ func (e *entryCommand) newList() *cobra.Command {
 }
 
 func (e *entryCommand) newShow() *cobra.Command {
-	return &cobra.Command{
+	var literal bool
+	c := &cobra.Command{
 		Use:     "show " + e.arg,
 		Short:   "Show one " + e.noun,
 		Long:    "Show one " + e.noun + ". " + e.arg + " is its id, or its pattern while it is active.",
 		Example: "admin " + e.noun + " show " + e.example,
 		Args:    cobra.ExactArgs(1),
 		RunE: online(e.Console, func(c *cobra.Command, server *client.Client, args []string) error {
-			entry, err := e.find(c, server, args[0])
+			entry, err := e.find(c, server, args[0], literal)
 			if err != nil {
 				return err
 			}
 			return output.One(e.Printer(), *entry, entryDetail)
 		}),
 	}
+	literalFlag(c, &literal)
+	return c
 }
 
 func (e *entryCommand) newEdit() *cobra.Command {
 	var change editFlags
+	var literal bool
 	c := &cobra.Command{
 		Use:     "edit " + e.arg,
 		Short:   "Change the reason or the expiry of " + e.article,
@@ -160,12 +186,12 @@ func (e *entryCommand) newEdit() *cobra.Command {
 		Example: "admin " + e.noun + " edit " + e.example + " --for 7d\nadmin " + e.noun + " edit " + e.example + " --reason \"it came back\"",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(e.Console, func(c *cobra.Command, server *client.Client, args []string) error {
-			entry, err := e.find(c, server, args[0])
+			entry, err := e.find(c, server, args[0], literal)
 			if err != nil {
 				return err
 			}
 			patch := change.patch(c, entry.Revision)
-			entry, err = confirmEntry(e.Console, change.yes, e.impact(c.Context(), server), func(confirm string) (*wire.Entry, error) {
+			entry, err = confirmEntry(e.Console, change.yes, e.impact(c.Context(), server, true), func(confirm string) (*wire.Entry, error) {
 				patch.Confirm = confirm
 				return e.entries(server).Edit(c.Context(), entry.ID, patch)
 			})
@@ -176,22 +202,28 @@ func (e *entryCommand) newEdit() *cobra.Command {
 		}),
 	}
 	change.add(c)
+	literalFlag(c, &literal)
 	return c
 }
 
 func (e *entryCommand) newEnd() *cobra.Command {
 	var reason string
+	var literal bool
 	c := &cobra.Command{
 		Use:   "delete " + e.arg + "...",
 		Short: "Delete " + e.noun + "s: end them now",
-		Long: "End " + e.noun + "s now. " + e.arg + " is an id, or a pattern that has an active " + e.noun + ".\n" +
+		Long: "End " + e.noun + "s now. " + e.arg + " is an id, or a pattern that has an active " + e.noun + ";\na range or a list ends that of each of its networks.\n" +
 			"'" + e.noun + " restore' makes one active again.",
 		Example: "admin " + e.noun + " delete " + e.example + " --reason \"wrong customer\"",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: online(e.Console, func(c *cobra.Command, server *client.Client, args []string) error {
+			args, err := spreadPatterns(args, literal)
+			if err != nil {
+				return err
+			}
 			var ended []wire.Entry
 			for _, arg := range args {
-				entry, err := e.find(c, server, arg)
+				entry, err := e.find(c, server, arg, literal)
 				if err == nil {
 					entry, err = e.entries(server).End(c.Context(), entry.ID, reason)
 				}
@@ -213,11 +245,12 @@ func (e *entryCommand) newEnd() *cobra.Command {
 		}),
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit")
+	literalFlag(c, &literal)
 	return c
 }
 
 func (e *entryCommand) newRestore() *cobra.Command {
-	var yes bool
+	var yes, literal bool
 	c := &cobra.Command{
 		Use:   "restore " + e.arg,
 		Short: "Make an ended " + e.noun + " active again, until its former expiry",
@@ -226,11 +259,11 @@ func (e *entryCommand) newRestore() *cobra.Command {
 		Example: "admin " + e.noun + " restore " + e.example,
 		Args:    cobra.ExactArgs(1),
 		RunE: online(e.Console, func(c *cobra.Command, server *client.Client, args []string) error {
-			id, err := e.findEnded(c, server, args[0])
+			id, err := e.findEnded(c, server, args[0], literal)
 			if err != nil {
 				return err
 			}
-			entry, err := confirmEntry(e.Console, yes, e.impact(c.Context(), server), func(confirm string) (*wire.Entry, error) {
+			entry, err := confirmEntry(e.Console, yes, e.impact(c.Context(), server, true), func(confirm string) (*wire.Entry, error) {
 				return e.entries(server).Restore(c.Context(), id, confirm)
 			})
 			if err != nil {
@@ -240,6 +273,7 @@ func (e *entryCommand) newRestore() *cobra.Command {
 		}),
 	}
 	yesFlag(c, &yes)
+	literalFlag(c, &literal)
 	return c
 }
 

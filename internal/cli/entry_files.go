@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
+	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/cli/output"
@@ -24,7 +25,7 @@ import (
 type importFlags struct {
 	format, onConflict, reason string
 	end                        endFlags
-	skipBad, dryRun            bool
+	skipBad, dryRun, literal   bool
 	confirmBroad               bool
 }
 
@@ -32,8 +33,8 @@ type importFlags struct {
 type importHelp struct{ dryRun, broad, example, conflict string }
 
 var blockImport = importHelp{
-	dryRun: `--dry-run changes nothing and prints how many rows are new, unchanged, invalid and exempt,
-and an estimate of how much of the last day's traffic they would have refused beside what is
+	dryRun: `--dry-run changes nothing, exits as the import would, and prints how many rows are new,
+unchanged, invalid and exempt, and an estimate of how much of the last day's traffic they would have refused beside what is
 blocked or exempt already.`,
 	broad: `Broad blocks need a confirmation: every key (*, 0.0.0.0/0, ip:*), all keys of a kind,
 networks larger than a /16 or an IPv6 /32, also if several rows add up to one, rows that
@@ -48,7 +49,8 @@ admin block export | admin block import - --format csv --on-conflict extend`,
 }
 
 var exemptionImport = importHelp{
-	dryRun: `--dry-run changes nothing and prints how many rows are new, unchanged and invalid.`,
+	dryRun: `--dry-run changes nothing, exits as the import would, and prints how many rows are new,
+unchanged and invalid.`,
 	broad: `Broad exemptions need a confirmation: every key (*, 0.0.0.0/0, ip:*), all keys of a kind,
 networks larger than a /16 or an IPv6 /32, also if several rows add up to one, and rows that
 together cover as much as a /8 or an IPv6 /24. They are listed and the exit code is 6;
@@ -66,10 +68,15 @@ func (e *entryCommand) newImport(help importHelp) *cobra.Command {
 		Use:   "import FILE",
 		Short: "Add " + e.noun + "s from a file, up to a million at once",
 		Long: "Add " + e.noun + `s from a file, - for standard input: all or nothing, or with --skip-bad only the
-valid rows. A file is CSV with named columns (pattern, optionally reason and expires_at),
-JSON, or a plain list: one address, CIDR or pattern per line, # before comments. --reason,
---for and --until apply to rows that do not set them. Rows with an ended_at, as an export of
-ended ` + e.noun + `s has, are left out.
+valid rows. A file is CSV with named columns or JSON, whose columns or members are
+` + blocklist.UsualColumns + `;
+a file that CrowdSec imports (value, scope, duration, reason); or a plain list: one pattern per
+line, # before comments. --reason, --for and --until apply to rows that do not set them. Rows
+with an ended_at, as an export of ended ` + e.noun + `s has, are left out.
+
+A pattern is read as by '` + e.noun + ` add', and a row is invalid where that refuses it. literal
+true, or in a plain list double quotes, says that it is meant exactly as it stands; --literal
+says it of all rows.
 
 ` + help.dryRun + "\n\n" + help.broad,
 		Example: help.example,
@@ -79,7 +86,10 @@ ended ` + e.noun + `s has, are left out.
 			if err != nil {
 				return err
 			}
-			return printImport(e.Console, e.noun, answer)
+			if err := printImport(e.Console, e.noun, answer); err != nil || !f.dryRun {
+				return err
+			}
+			return foretell(answer.Rows, answer.Invalid, f.skipBad, answer.Confirm != "" && !f.confirmBroad)
 		}),
 	}
 	flags := c.Flags()
@@ -87,10 +97,23 @@ ended ` + e.noun + `s has, are left out.
 	flags.StringVar(&f.onConflict, "on-conflict", "", "if a pattern is already "+help.conflict+": keep (the default), extend or replace")
 	flags.StringVar(&f.reason, "reason", "", "the reason of rows without one")
 	flags.BoolVar(&f.skipBad, "skip-bad", false, "skip invalid rows instead of importing nothing")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would change without changing it")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would change without changing it, and exit as the import would")
+	literalFlag(c, &f.literal)
 	flags.BoolVar(&f.confirmBroad, "yes", false, "import broad "+e.noun+"s too; they are still listed")
 	f.end.add(c, "rows without an expiry are active")
 	return c
+}
+
+// foretell returns the error with which an import would end after a dry run of it, nil if it would
+// succeed.
+func foretell(rows, invalid int, skipBad, needsYes bool) error {
+	switch {
+	case invalid > 0 && !skipBad:
+		return console.Usagef("%d of the %d rows are invalid, so that the import would change nothing; correct them, or leave them out by --skip-bad", invalid, rows)
+	case needsYes:
+		return &console.ExitError{Code: console.Unconfirmed, Err: errors.New("the import would change nothing without --yes")}
+	}
+	return nil
 }
 
 // importMedia are the media types by the name of a format or a file's extension.
@@ -125,6 +148,9 @@ func (f *importFlags) options() url.Values {
 	setIf(options, "expires_at", f.end.at.Time.String())
 	if f.skipBad {
 		options.Set("skip_bad", "true")
+	}
+	if f.literal {
+		options.Set("literal", "true")
 	}
 	if f.dryRun {
 		options.Set("dry_run", "true")
@@ -268,7 +294,6 @@ func printImport(con *console.Console, noun string, i *wire.ImportAnswer) error 
 	}
 	if i.Confirm != "" {
 		printBroad(con, noun, i.Broad, i.BroadCount)
-		con.Notef("The import needs --yes.")
 	}
 	return nil
 }

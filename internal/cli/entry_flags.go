@@ -15,6 +15,7 @@ import (
 // listFlags select blocks or exemptions.
 type listFlags struct {
 	state, source, author, search, key, within, order string
+	literal                                           bool
 	limit                                             int
 }
 
@@ -32,7 +33,8 @@ func (f *listFlags) addFilter(c *cobra.Command) {
 	flags.StringVar(&f.author, "author", "", "only entries by this operator")
 	flags.StringVar(&f.search, "search", "", "only entries whose pattern or reason contains this text")
 	flags.StringVar(&f.key, "key", "", "only entries that cover this key")
-	flags.StringVar(&f.within, "within", "", "only entries that this pattern covers, for example ip:203.0.113.0/24")
+	flags.StringVar(&f.within, "within", "", "only entries that this pattern covers, for example 203.0.113.0/24")
+	literalFlag(c, &f.literal)
 }
 
 func (f *listFlags) query() url.Values {
@@ -44,6 +46,9 @@ func (f *listFlags) query() url.Values {
 	setIf(query, "key", f.key)
 	setIf(query, "within", f.within)
 	setIf(query, "order", f.order)
+	if f.literal {
+		query.Set("literal", "true")
+	}
 	return query
 }
 
@@ -86,13 +91,51 @@ func (f *editFlags) patch(c *cobra.Command, revision int64) wire.EntryPatch {
 // isID reports whether an argument is an id rather than a pattern.
 func isID(arg string) bool { return uuid.Validate(arg) == nil && len(arg) == 36 }
 
-// canonicalPattern parses a pattern as the server does.
-func canonicalPattern(text string) (keys.Pattern, error) {
-	pattern, err := keys.Parser{}.Pattern(text)
+// readPatterns reads the patterns of existing entries as the server does.
+func readPatterns(text string, literal bool) ([]keys.Pattern, error) {
+	all, err := keys.Reading{AnyKind: true, Literal: literal}.Patterns(text)
 	if err != nil {
-		return pattern, console.Usagef("%w", err)
+		return nil, console.Usagef("%w", err)
 	}
-	return pattern, nil
+	return all, nil
+}
+
+// spreadPatterns replaces each argument that is a range or a list by its patterns.
+func spreadPatterns(args []string, literal bool) (spread []string, _ error) {
+	for _, arg := range args {
+		if isID(arg) {
+			spread = append(spread, arg)
+			continue
+		}
+		all, err := readPatterns(arg, literal)
+		if err != nil {
+			return nil, err
+		}
+		if len(all) == 1 { // as it was written: only the server knows how a bare IPv6 address is counted
+			spread = append(spread, arg)
+			continue
+		}
+		for _, p := range all {
+			spread = append(spread, p.String())
+		}
+	}
+	return spread, nil
+}
+
+// withinFilter returns the one pattern of an argument, and the filter of the entries within it.
+func withinFilter(arg string, literal bool) (keys.Pattern, url.Values, error) {
+	all, err := readPatterns(arg, literal)
+	if err == nil && len(all) > 1 {
+		err = console.Usagef("%q is several patterns; name one of %s", arg, keys.Join(all, 10))
+	}
+	if err != nil {
+		return keys.Pattern{}, nil, err
+	}
+	filter := url.Values{"within": {arg}}
+	if literal {
+		filter.Set("literal", "true")
+	}
+	return all[0], filter, nil
 }
 
 // samePattern reports whether the server's text of a pattern is the requested one. A bare IPv6
@@ -115,16 +158,16 @@ func samePattern(spelled string, asked keys.Pattern) bool {
 }
 
 // find finds an entry by its id, or an active one by its pattern.
-func (e *entryCommand) find(c *cobra.Command, server *client.Client, arg string) (*wire.Entry, error) {
+func (e *entryCommand) find(c *cobra.Command, server *client.Client, arg string, literal bool) (*wire.Entry, error) {
 	entries := e.entries(server)
 	if isID(arg) {
 		return entries.Get(c.Context(), arg)
 	}
-	pattern, err := canonicalPattern(arg)
+	pattern, filter, err := withinFilter(arg, literal)
 	if err != nil {
 		return nil, err
 	}
-	found, err := entries.List(c.Context(), url.Values{"within": {arg}}, 0)
+	found, err := entries.List(c.Context(), filter, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -146,15 +189,16 @@ func (e *entryCommand) find(c *cobra.Command, server *client.Client, arg string)
 }
 
 // findEnded finds the id of an ended entry, of a pattern the one that ended last.
-func (e *entryCommand) findEnded(c *cobra.Command, server *client.Client, arg string) (string, error) {
+func (e *entryCommand) findEnded(c *cobra.Command, server *client.Client, arg string, literal bool) (string, error) {
 	if isID(arg) {
 		return arg, nil
 	}
-	pattern, err := canonicalPattern(arg)
+	pattern, filter, err := withinFilter(arg, literal)
 	if err != nil {
 		return "", err
 	}
-	found, err := e.entries(server).List(c.Context(), url.Values{"within": {arg}, "state": {"ended"}}, 0)
+	filter.Set("state", "ended")
+	found, err := e.entries(server).List(c.Context(), filter, 0)
 	if err != nil {
 		return "", err
 	}

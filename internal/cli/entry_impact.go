@@ -15,7 +15,8 @@ import (
 )
 
 func newBlockPreview(con *console.Console) *cobra.Command {
-	return &cobra.Command{
+	var literal bool
+	c := &cobra.Command{
 		Use:   "preview PATTERN",
 		Short: "Show the impact of a block before it is added",
 		Long: `Show the impact of a block before it is added: an estimate of how many keys and how much of
@@ -26,7 +27,7 @@ blocks it overlaps, and whether it refuses your own address.
 		Example: "admin block preview ip:203.0.113.0/24\nadmin block preview 'token:test_*' -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			preview, err := server.Blocks.Preview(c.Context(), args[0])
+			preview, err := server.Blocks.Preview(c.Context(), args[0], literal)
 			if err != nil {
 				return err
 			}
@@ -37,6 +38,8 @@ blocks it overlaps, and whether it refuses your own address.
 			return nil
 		}),
 	}
+	literalFlag(c, &literal)
+	return c
 }
 
 func printPreview(con *console.Console, b *wire.Impact) {
@@ -52,8 +55,8 @@ func printPreview(con *console.Console, b *wire.Impact) {
 }
 
 // showImpact prints the impact of a block before its confirmation.
-func showImpact(ctx context.Context, con *console.Console, server *client.Client, pattern string) error {
-	b, err := server.Blocks.Preview(ctx, pattern)
+func showImpact(ctx context.Context, con *console.Console, server *client.Client, pattern string, literal bool) error {
+	b, err := server.Blocks.Preview(ctx, pattern, literal)
 	if err != nil {
 		return err
 	}

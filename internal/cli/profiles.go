@@ -218,12 +218,15 @@ first of them, and the invalid rows. Plans that no policy applies to are named.`
 			if err != nil {
 				return err
 			}
-			return printProfileImport(con.Printer(), *did)
+			if err := printProfileImport(con.Printer(), *did); err != nil || !dryRun {
+				return err
+			}
+			return foretell(did.Rows, did.Invalid, skipBad, false)
 		}),
 	}
 	c.Flags().StringVar(&format, "format", "", "csv or json; by the file's extension if omitted")
 	c.Flags().BoolVar(&skipBad, "skip-bad", false, "skip invalid rows instead of importing nothing")
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "print what would change without changing it")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "print what would change without changing it, and exit as the import would")
 	return c
 }
 

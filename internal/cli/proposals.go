@@ -108,7 +108,7 @@ func newProposalAccept(con *console.Console) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
 			r.ExpiresIn, r.ExpiresAt = end.in.Duration, end.at.Time
-			impact := func(pattern string) error { return showImpact(c.Context(), con, server, pattern) }
+			impact := func(pattern string) error { return showImpact(c.Context(), con, server, pattern, true) }
 			p, err := confirmEntry(con, yes, impact, func(confirm string) (*wire.Proposal, error) {
 				r.Confirm = confirm
 				return server.Proposals.Accept(c.Context(), args[0], r)

@@ -12,11 +12,23 @@ func ParseKey(parser keys.Parser, field, text string) (keys.Key, error) {
 	return key, ofField(field, err)
 }
 
-// ParsePattern parses the pattern that a field holds. Its error is an Invalid one about the
-// field.
-func ParsePattern(parser keys.Parser, field, text string) (keys.Pattern, error) {
-	pattern, err := parser.Pattern(text)
+// ReadKey reads the key that an operator wrote into a field. Its error is as that of ParseKey.
+func ReadKey(r keys.Reading, field, text string) (keys.Key, error) {
+	key, err := r.Key(text)
+	return key, ofField(field, err)
+}
+
+// ReadPattern reads the one pattern that an operator wrote into a field. Its error is as that of
+// ParseKey.
+func ReadPattern(r keys.Reading, field, text string) (keys.Pattern, error) {
+	pattern, err := r.Pattern(text)
 	return pattern, ofField(field, err)
+}
+
+// ReadPatterns is ReadPattern for one or more patterns.
+func ReadPatterns(r keys.Reading, field, text string) ([]keys.Pattern, error) {
+	all, err := r.Patterns(text)
+	return all, ofField(field, err)
 }
 
 // ofField makes an error of package keys one about a field, and leaves nil.

@@ -77,7 +77,7 @@ func Policy(p wire.PolicyRequest) (*rules.Policy, error) {
 		Options:   algorithms.Options(p.Options),
 	}
 	for i, text := range p.Match {
-		pattern, err := keys.Parser{}.Pattern(text)
+		pattern, err := keys.Reading{AnyKind: true}.Pattern(text)
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("match[%d]: %w", i, err)

@@ -23,7 +23,7 @@ func readCSV[T any](from *Reader, s *Schema[T], yield func(T, error) bool) {
 		yield(none, badHeader(err, s.Header))
 		return
 	}
-	at, err := places(header, s.Columns, s.Usual)
+	at, err := places(header, s.Columns, s.Required, s.Usual)
 	if err != nil {
 		yield(none, err)
 		return
@@ -110,7 +110,10 @@ func badHeader(err error, example string) error {
 }
 
 // places returns where the header has each column, -1 for one that it has not.
-func places(header, columns []string, usual string) ([]int, error) {
+func places(header, columns, required []string, usual string) ([]int, error) {
+	if required == nil {
+		required = columns[:1]
+	}
 	named := make([]string, len(header))
 	for i, cell := range header {
 		name := strings.ToLower(escape.FromCSV(cell))
@@ -122,8 +125,8 @@ func places(header, columns []string, usual string) ([]int, error) {
 		}
 		named[i] = name
 	}
-	if !slices.Contains(named, columns[0]) {
-		return nil, &FileError{1, "the header has no column " + columns[0]}
+	if !slices.ContainsFunc(required, func(name string) bool { return slices.Contains(named, name) }) {
+		return nil, &FileError{1, "the header has no column " + required[0]}
 	}
 	at := make([]int, len(columns))
 	for i, name := range columns {

@@ -68,7 +68,7 @@ func Unmarshal[R any](line int, value jsontext.Value, noun, example string) (row
 	case err == nil && value.Kind() == '{':
 		return row, nil
 	case errors.Is(err, json.ErrUnknownName) && errors.As(err, &semantic):
-		return row, &RowError{line, "it has a field that a " + noun + " does not have: " + Clip(semantic.JSONPointer.LastToken())}
+		return row, &RowError{line, "it has a field that " + withArticle(noun) + " does not have: " + Clip(semantic.JSONPointer.LastToken())}
 	case errors.As(err, &semantic) && semantic.JSONPointer != "":
 		needed := "a string"
 		if semantic.GoType != nil && semantic.GoType.Kind() == reflect.Slice {
@@ -76,7 +76,15 @@ func Unmarshal[R any](line int, value jsontext.Value, noun, example string) (row
 		}
 		return row, &RowError{line, "the field " + Clip(strings.TrimPrefix(string(semantic.JSONPointer), "/")) + " must be " + needed}
 	}
-	return row, &RowError{line, "it is not a " + noun + "; write for example " + example}
+	return row, &RowError{line, "it is not " + withArticle(noun) + "; write for example " + example}
+}
+
+// withArticle returns a noun with its indefinite article.
+func withArticle(noun string) string {
+	if strings.ContainsAny(noun[:1], "aeiou") {
+		return "an " + noun
+	}
+	return "a " + noun
 }
 
 func badJSON(lines *lineCounter, decoder *jsontext.Decoder, err error) error {

@@ -27,9 +27,9 @@ const (
 
 // Schema says what the rows of a file are.
 type Schema[T any] struct {
-	// Columns are those that the header of a CSV may name, in any order; the first is
-	// required.
-	Columns []string
+	// Columns are those that the header of a CSV may name, in any order. Required are those of
+	// which it must have one, the usual one first; nil means the first of Columns.
+	Columns, Required []string
 	// Usual and Header name the columns that people are meant to write: "key, plan
 	// and note", "key,plan,note".
 	Usual, Header string

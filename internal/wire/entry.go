@@ -33,7 +33,14 @@ type Entry struct {
 // AddEntry adds a block or an exemption. With neither ExpiresIn nor ExpiresAt it
 // is permanent.
 type AddEntry struct {
+	// Pattern is a pattern, an address or network without its kind, a range such as
+	// 10.0.0.1-10.0.0.9, AS64500, RU, or a list of these separated by commas. Text that looks like
+	// one of them and is none, a key without a kind, and a kind that neither a policy nor a key
+	// of the last week has are refused.
 	Pattern string `json:"pattern"`
+	// Literal says that a pattern that is neither an address nor a network is meant exactly as it
+	// stands.
+	Literal bool `json:"literal,omitzero"`
 	// Scope limits a block to checks with this scope, such as login: everything else of the
 	// keys goes on, and firewalls and bouncers do not get it. Blocks only.
 	Scope      string   `json:"scope,omitzero"`
@@ -45,8 +52,16 @@ type AddEntry struct {
 	Confirm string `json:"confirm,omitzero"`
 }
 
-// AddedEntry is what adding an entry did.
+// AddedEntry is what adding entries did: the first of them, and Others.
 type AddedEntry struct {
+	Added
+	// Others are the further entries of a range or a list, which are added with this one or not
+	// at all; omitted if there are none.
+	Others []Added `json:"others,omitzero"`
+}
+
+// Added is what adding one entry did.
+type Added struct {
 	Entry
 	Outcome string `json:"outcome" enum:"created,extended,replaced,unchanged"` // created, extended, replaced or unchanged
 	// Before is what was extended or replaced.

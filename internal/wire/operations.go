@@ -33,12 +33,16 @@ type TrafficEstimate struct {
 
 // PreviewRequest asks for the impact of a block.
 type PreviewRequest struct {
-	Pattern string `json:"pattern"`
+	Pattern string `json:"pattern"` // as that of a new block
+	// Literal says that the pattern is meant exactly as it stands.
+	Literal bool `json:"literal,omitzero"`
 }
 
 // Impact is what a block would refuse, and what it overlaps with.
 type Impact struct {
-	Pattern string `json:"pattern"` // canonical
+	// Pattern is canonical: several separated by commas for a range or a list, and all else is
+	// of them together.
+	Pattern string `json:"pattern"`
 	// Estimate is its part of the last day's traffic, with the keys that are blocked or exempt
 	// already; null if no traffic is recorded.
 	Estimate *TrafficEstimate `json:"estimate"`

@@ -71,7 +71,7 @@ func addStep(collection, pattern, keep string) step {
 }
 
 func addBroad(collection, pattern string) step {
-	return step{request: request{"POST", "/v1/" + collection, `{"pattern":"` + pattern + `","reason":"all","expires_at":"2098-01-01T00:00:00Z","confirm":"` + pattern + `"}`}, keep: "id=id"}
+	return step{request: request{"POST", "/v1/" + collection, `{"literal":true,"pattern":"` + pattern + `","reason":"all","expires_at":"2098-01-01T00:00:00Z","confirm":"` + pattern + `"}`}, keep: "id=id"}
 }
 
 // entriesOf are the changes of one kind of entries.

@@ -61,7 +61,7 @@ type OwnLimit struct {
 }
 
 func (u *Profiles) parse(text string) (string, error) {
-	k, err := fault.ParseKey(u.View.Parser(), "key", text)
+	k, err := fault.ReadKey(keys.Reading{Parser: u.View.Parser()}, "key", text)
 	return k.String(), err
 }
 

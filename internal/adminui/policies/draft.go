@@ -244,7 +244,7 @@ func (d *draft) readMatch(parser keys.Parser, p *rules.Policy) bool {
 		if row.Text == "" {
 			continue
 		}
-		pattern, err := parser.Pattern(row.Text)
+		pattern, err := keys.Reading{Parser: parser, AnyKind: true}.Pattern(row.Text)
 		if err != nil {
 			row.Error, good = format.Capital(err.Error()), false
 			continue

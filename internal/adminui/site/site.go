@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
@@ -87,24 +87,23 @@ func (s *Site) PolicyName(id int64) string {
 	return ""
 }
 
-// CompletePattern completes a typed pattern: an address or a network may be written without its
-// kind.
-func CompletePattern(text string) string {
-	text = strings.TrimSpace(text)
-	if _, err := netip.ParseAddr(text); err == nil {
-		return "ip:" + text
-	}
-	if _, err := netip.ParsePrefix(text); err == nil {
-		return "ip:" + text
-	}
-	return text
+// ReadPattern reads the pattern of a filter; field is its name in the address.
+func (s *Site) ReadPattern(field, text string) (keys.Pattern, error) {
+	return s.readPattern(admin.FilterReading(s.Catalog), field, text)
 }
 
-// ParsePattern parses a typed pattern.
-func (s *Site) ParsePattern(text string) (keys.Pattern, error) {
-	pattern, err := s.Catalog.Parser().Pattern(CompletePattern(text))
+// ReadEntryPattern reads the pattern of entries in the address of their list, where it may be
+// literal.
+func (s *Site) ReadEntryPattern(field, text string, literal bool) (keys.Pattern, error) {
+	reading := admin.FilterReading(s.Catalog)
+	reading.Literal = literal
+	return s.readPattern(reading, field, text)
+}
+
+func (s *Site) readPattern(reading keys.Reading, field, text string) (keys.Pattern, error) {
+	pattern, err := reading.Pattern(text)
 	if err != nil {
-		return pattern, fault.Field("pattern", "%s", format.Capital(err.Error()))
+		return pattern, fault.Field(field, "%s", format.Capital(err.Error()))
 	}
 	return pattern, nil
 }

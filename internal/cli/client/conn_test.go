@@ -53,7 +53,7 @@ func TestUnreachableReportsChangesThatMayBeSaved(t *testing.T) {
 	_, explain := c.Policies.ExplainDraft(t.Context(), wire.PolicyRequest{Name: "a"})
 	_, try := c.Policies.Try(t.Context(), wire.PolicyRequest{Name: "a"}, "")
 	_, backtest := c.Policies.Backtest(t.Context(), wire.PolicyRequest{Name: "a"}, "log", file())
-	_, preview := c.Blocks.Preview(t.Context(), "192.0.2.1")
+	_, preview := c.Blocks.Preview(t.Context(), "192.0.2.1", false)
 	_, report := c.Checks.Report(t.Context(), wire.OutcomeReport{Key: "a"})
 	_, cancelled := c.Checks.Cancel(t.Context(), "a")
 	server.Close()

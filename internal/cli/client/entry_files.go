@@ -13,8 +13,8 @@ import (
 type Blocks struct{ Entries }
 
 // Preview returns the impact that a block of a pattern would have.
-func (b Blocks) Preview(ctx context.Context, pattern string) (*wire.Impact, error) {
-	return call[wire.Impact](ctx, b.conn, ask(wire.PathBlockPreview, wire.PreviewRequest{Pattern: pattern}))
+func (b Blocks) Preview(ctx context.Context, pattern string, literal bool) (*wire.Impact, error) {
+	return call[wire.Impact](ctx, b.conn, ask(wire.PathBlockPreview, wire.PreviewRequest{Pattern: pattern, Literal: literal}))
 }
 
 // Import adds the entries of a file of a media type. options holds the API's query

@@ -130,7 +130,7 @@ func runBacktest(ctx context.Context, con *console.Console, paths []string, f *b
 		}
 	}
 	for _, text := range f.crawlers {
-		pattern, err := read.Keys.Pattern(text)
+		pattern, err := keys.Reading{Parser: read.Keys, AnyKind: true}.Pattern(text)
 		if err != nil {
 			return console.Usagef("--crawler: %w", err)
 		}

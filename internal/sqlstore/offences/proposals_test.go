@@ -75,7 +75,7 @@ func TestProposeSuggestsRangesAndBlocksNone(t *testing.T) {
 		if again, err := s.Proposals.Propose(t.Context()); err != nil || len(again) != 1 || again[0].Pattern.String() != "ip:203.0.113.0/24" {
 			t.Errorf("Propose() after one was dismissed and one accepted = %+v, %v", again, err)
 		}
-		impact, err := s.Proposals.Entries.Preview(t.Context(), ann, blocks.Block, "ip:203.0.113.0/24")
+		impact, err := s.Proposals.Entries.Preview(t.Context(), ann, blocks.Block, "ip:203.0.113.0/24", false)
 		if err != nil {
 			t.Fatal(err)
 		}

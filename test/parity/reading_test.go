@@ -1,0 +1,277 @@
+package parity
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stint-dev/stint/internal/cli/console"
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+// readings are what operators write, with the patterns that it means; "" for what is refused.
+var readings = []struct{ text, want string }{
+	{"1.2.3.4", "ip:1.2.3.4"},
+	{"ip:1.2.3.4", "ip:1.2.3.4"},
+	{"1.2.3.0/24", "ip:1.2.3.0/24"},
+	{"1.2.3.0 / 24", "ip:1.2.3.0/24"},
+	{"2001:db8::7", "ip:2001:db8::/64"},
+	{"10.0.0.1-10.0.0.9", "ip:10.0.0.1, ip:10.0.0.2/31, ip:10.0.0.4/30, ip:10.0.0.8/31"},
+	{"198.51.100.96 - 198.51.100.105", "ip:198.51.100.96/29, ip:198.51.100.104/31"},
+	{"1.2.3.4, 1.2.3.5", "ip:1.2.3.4, ip:1.2.3.5"},
+	{"AS64500", "asn:64500"},
+	{"RU", "country:RU"},
+	{"token:a,b", "token:a,b"},
+	{"token:abc*", "token:abc*"},
+	{"1.2.3.0/33", ""},
+	{"1.2.3.4/24", ""},
+	{"300.1.1.1", ""},
+	{"ip:300.1.1.1", ""},
+	{"10.0.0.9-10.0.0.1", ""},
+	{"1.2.3.4, 1.2.3.300", ""},
+	{"1.2.3.4:443", ""},
+	{"fd00:db8::zz", ""},
+	{"fd12:3456:789a::1/129", ""},
+	{"fe80::1%eth0", ""},
+	{"fe80:1:2:3", ""},
+	{"ab:cd:ef:01:02:03", ""},
+	{"sshd: 192.0.2.55", ""},
+	{"example.org:443", ""},
+	{"https://malware.example/path", ""},
+	{"evil.example", ""},
+	{"user42", ""},
+	{"fd12:7", ""},
+}
+
+// literally are texts that are refused, and keys if they are meant literally.
+var literally = []string{"sshd: 192.0.2.55", "evil.example", "user42", "fd12:7", "300.1.1.1"}
+
+// entrance is a way by which an operator adds blocks. It returns what it answers if it refuses
+// the text, and "" if it adds it.
+type entrance struct {
+	name string
+	add  func(t *testing.T, n *node, text string, literal bool) (refusal string)
+}
+
+var entrances = []entrance{
+	{"REST", func(t *testing.T, n *node, text string, literal bool) string {
+		return refused(n.rest(t, request{"POST", "/v1/blocks", jsonOf(t, map[string]any{"pattern": text, "reason": "x", "literal": literal, "confirm": confirmOf(text)})}, n.token))
+	}},
+	{"the preview of REST", func(t *testing.T, n *node, text string, literal bool) string {
+		answer := n.rest(t, request{"POST", "/v1/blocks/preview", jsonOf(t, map[string]any{"pattern": text, "literal": literal})}, n.token)
+		if answer.status != http.StatusOK {
+			return refused(answer)
+		}
+		// What it read is added, to be compared.
+		return refused(n.rest(t, request{"POST", "/v1/blocks", jsonOf(t, map[string]any{"pattern": answer.member(t, "pattern"), "literal": literal, "confirm": confirmOf(text)})}, n.token))
+	}},
+	{"a page", func(t *testing.T, n *node, text string, literal bool) string {
+		fields := []string{"pattern", text, "reason", "x", "for", "24h", "confirm", confirmOf(text)}
+		if literal {
+			fields = append(fields, "literal", "yes")
+		}
+		answer := n.submit(t, form{path: "/blocks", fields: fields})
+		if answer.status == http.StatusSeeOther {
+			return ""
+		}
+		return pageText(answer.body)
+	}},
+	{"a command", func(t *testing.T, n *node, text string, literal bool) string {
+		return n.runs(t, literal, "", "block", "add", text, "--reason", "x", "--for", "24h", "--yes")
+	}},
+	{"a CSV", func(t *testing.T, n *node, text string, literal bool) string {
+		rows := [][]string{{"pattern", "literal"}, {text, ""}}
+		if literal {
+			rows[1][1] = "true"
+		}
+		var file bytes.Buffer
+		must(t, csv.NewWriter(&file).WriteAll(rows))
+		return n.runs(t, false, file.String(), "block", "import", "-", "--format", "csv", "--reason", "x", "--for", "24h", "--yes")
+	}},
+	{"a JSON", func(t *testing.T, n *node, text string, literal bool) string {
+		row := map[string]any{"pattern": text}
+		if literal {
+			row["literal"] = true
+		}
+		return n.runs(t, false, jsonOf(t, row), "block", "import", "-", "--format", "json", "--reason", "x", "--for", "24h", "--yes")
+	}},
+	{"a plain list", func(t *testing.T, n *node, text string, literal bool) string {
+		if literal {
+			text = jsonOf(t, text)
+		}
+		return n.runs(t, false, text+"\n", "block", "import", "-", "--format", "plain", "--reason", "x", "--for", "24h", "--yes")
+	}},
+	{"a plain list with a flag", func(t *testing.T, n *node, text string, literal bool) string {
+		return n.runs(t, literal, text+"\n", "block", "import", "-", "--format", "plain", "--reason", "x", "--for", "24h", "--yes")
+	}},
+	{"an import on a page", func(t *testing.T, n *node, text string, literal bool) string {
+		fields := []string{"for", "24h", "on_conflict", "keep", "reason", "x"}
+		if literal {
+			fields = append(fields, "literal", "yes")
+		}
+		answer := n.submit(t, form{path: "/blocks/import", upload: text + "\n", fields: fields})
+		answer.wants(t, http.StatusOK)
+		again := n.submit(t, form{path: "/blocks/import/confirm", fields: []string{"file", answer.hidden(t, "file"), "confirm", confirmOf(text)}})
+		if again.status == http.StatusOK {
+			return ""
+		}
+		return pageText(again.body)
+	}},
+}
+
+// confirmOf confirms the patterns of the table that are broad.
+func confirmOf(text string) string {
+	switch text {
+	case "AS64500":
+		return "asn:64500"
+	case "RU":
+		return "country:RU"
+	}
+	return ""
+}
+
+func jsonOf(t *testing.T, value any) string {
+	t.Helper()
+	text, err := json.Marshal(value)
+	must(t, err)
+	return string(text)
+}
+
+// refused returns the message of a problem, "" for success.
+func refused(a *answer) string {
+	if a.status < 300 {
+		return ""
+	}
+	var p struct{ Detail string }
+	_ = json.Unmarshal([]byte(a.body), &p)
+	return p.Detail
+}
+
+// runs returns what a command writes to standard error if it fails.
+func (n *node) runs(t *testing.T, literal bool, stdin string, args ...string) string {
+	t.Helper()
+	if literal {
+		args = append(args, "--literal")
+	}
+	code, text := n.run(t, command{args: args, stdin: stdin})
+	if code == console.OK {
+		return ""
+	}
+	return text
+}
+
+// endAll ends all active entries, and returns their patterns, the oldest first.
+func (n *node) endAll(t *testing.T, path string) string {
+	t.Helper()
+	var page struct {
+		Items []struct{ ID, Pattern string }
+	}
+	must(t, json.Unmarshal([]byte(n.rest(t, request{"GET", path + "?limit=1000", ""}, n.token).body), &page))
+	var all []string
+	for _, entry := range page.Items {
+		n.rest(t, request{"DELETE", path + "/" + entry.ID, ""}, n.token).wants(t, http.StatusOK)
+		all = append(all, entry.Pattern)
+	}
+	return sorted(strings.Join(all, ", "))
+}
+
+func sorted(list string) string {
+	all := strings.Split(list, ", ")
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
+
+// TestEveryEntranceReadsPatternsAlike adds each text at each entrance: it becomes the same
+// entries, or is refused in the same words.
+func TestEveryEntranceReadsPatternsAlike(t *testing.T) {
+	n := startNode(t)
+	for _, c := range readings {
+		_, meant := keys.Reading{}.Patterns(c.text)
+		for _, e := range entrances {
+			refusal := e.add(t, n, c.text, false)
+			got := n.endAll(t, "/v1/blocks")
+			switch {
+			case c.want != "" && (refusal != "" || got != sorted(c.want)):
+				t.Errorf("%q at %s: became %q, %q; want %q", c.text, e.name, got, refusal, c.want)
+			case c.want == "" && (got != "" || meant == nil || !containsSentence(refusal, strings.TrimPrefix(meant.Error(), "the pattern "))):
+				t.Errorf("%q at %s: became %q, %q; want the refusal %v", c.text, e.name, got, refusal, meant)
+			}
+		}
+	}
+	for _, text := range literally {
+		for _, e := range entrances {
+			if refusal, got := e.add(t, n, text, true), n.endAll(t, "/v1/blocks"); refusal != "" || got != text {
+				t.Errorf("%q, meant literally, at %s: became %q, %q", text, e.name, got, refusal)
+			}
+		}
+	}
+}
+
+// TestExemptionsAreReadAsBlocksAre tries what matters most: one that is mistyped exempts nobody.
+func TestExemptionsAreReadAsBlocksAre(t *testing.T) {
+	n := startNode(t)
+	for _, c := range readings {
+		answer := n.rest(t, request{"POST", "/v1/exemptions", jsonOf(t, map[string]any{"pattern": c.text, "confirm": confirmOf(c.text)})}, n.token)
+		_, meant := keys.Reading{}.Patterns(c.text)
+		got := n.endAll(t, "/v1/exemptions")
+		if got != sorted(c.want) || c.want == "" && !containsSentence(refused(answer), strings.TrimPrefix(meant.Error(), "the pattern ")) {
+			t.Errorf("%q: became %q, %s; want %q", c.text, got, answer.body, c.want)
+		}
+	}
+}
+
+// TestEveryFilterReadsPatternsAlike: a filter reads addresses as entries do, and refuses what
+// looks like one and is none. Kinds and keys without a kind need not be known there.
+func TestEveryFilterReadsPatternsAlike(t *testing.T) {
+	n := startNode(t)
+	filters := []struct {
+		name string
+		find func(text string) (ok bool, answered string)
+	}{
+		{"blocks of REST", func(text string) (bool, string) {
+			a := n.rest(t, request{"GET", "/v1/blocks?within=" + url.QueryEscape(text), ""}, n.token)
+			return a.status == http.StatusOK, refused(a)
+		}},
+		{"blocks of a page", func(text string) (bool, string) {
+			a := n.send(t, n.pages, request{"GET", "/blocks?within=" + url.QueryEscape(text), ""}, nil)
+			return a.status == http.StatusOK, pageText(a.body)
+		}},
+		{"blocks of a command", func(text string) (bool, string) {
+			refusal := n.runs(t, false, "", "block", "list", "--within", text)
+			return refusal == "", refusal
+		}},
+		{"offenders of REST", func(text string) (bool, string) {
+			a := n.rest(t, request{"GET", "/v1/offenders?pattern=" + url.QueryEscape(text), ""}, n.token)
+			return a.status == http.StatusOK, refused(a)
+		}},
+		{"offenders of a page", func(text string) (bool, string) {
+			a := n.send(t, n.pages, request{"GET", "/offenders?pattern=" + url.QueryEscape(text), ""}, nil)
+			return a.status == http.StatusOK, pageText(a.body)
+		}},
+		{"live checks of a page", func(text string) (bool, string) {
+			a := n.send(t, n.pages, request{"GET", "/live?pattern=" + url.QueryEscape(text), ""}, nil)
+			return a.status == http.StatusOK, pageText(a.body)
+		}},
+		{"a saved view", func(text string) (bool, string) {
+			a := n.rest(t, request{"POST", "/v1/views", jsonOf(t, map[string]string{"name": "v", "query": "pattern=" + url.QueryEscape(text)})}, n.token)
+			if a.status == http.StatusCreated {
+				n.rest(t, request{"DELETE", "/v1/views/" + a.member(t, "id"), ""}, n.token)
+			}
+			return a.status == http.StatusCreated, refused(a)
+		}},
+	}
+	for _, text := range []string{"1.2.3.4", "1.2.3.0 / 24", "AS64500", "RU", "10.0.0.1-10.0.0.3", "1.2.3.0/33", "300.1.1.1", "fd00:db8::zz", "fe80::1%eth0", "ab:cd:ef:01:02:03", "user42", "shop:7"} {
+		_, meant := keys.Reading{AnyKind: true}.Pattern(text)
+		for _, f := range filters {
+			ok, answered := f.find(text)
+			if ok != (meant == nil) || meant != nil && !containsSentence(answered, strings.TrimPrefix(meant.Error(), "the pattern ")) {
+				t.Errorf("%q in %s: %v, %q; want %v", text, f.name, ok, answered, meant)
+			}
+		}
+	}
+}
