@@ -22,7 +22,7 @@ func TestPagesRequireConfirmationsOfImpactPreview(t *testing.T) {
 	olu := n.as(t, "olu")
 	entries := &admin.Entries{View: n.catalog, Traffic: traffic, Now: n.clock.Now}
 	for _, text := range []string{
-		"*", "ip:*", "token:*", "token:test_*", "ip:10.0.0.0/15", "ip:10.0.0.0/16", "ip:203.0.113.0/24", "ip:203.0.113.1", "ip:2001:db8::/31", "ip:2001:db8::/32", "a",
+		"*", "ip:*", "token:*", "token:test_*", "ip:10.0.0.0/15", "ip:10.0.0.0/16", "ip:203.0.113.0/24", "ip:203.0.113.1", "ip:2001:db8::/31", "ip:2001:db8::/32", "token:a",
 	} {
 		i, err := entries.Preview(context.Background(), admin.Caller{Address: netip.MustParseAddr("127.0.0.1")}, blocks.Block, text, false)
 		must(t, err)

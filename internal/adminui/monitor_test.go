@@ -146,7 +146,7 @@ func TestOffendersPageRejectsInvalidTimeRanges(t *testing.T) {
 	} {
 		v.get("/offenders?" + query).is(http.StatusUnprocessableEntity).holds(says).lacks("<bdi>until: ").lacks("<bdi>since: The")
 	}
-	v.get("/go?q=ip:300.1.1.1").is(http.StatusUnprocessableEntity).holds("<bdi>The key has a bad address").lacks("q: ")
+	v.get("/go?q=ip:300.1.1.1").is(http.StatusUnprocessableEntity).holds("<bdi>The pattern looks like an IPv4 address and is none").lacks("q: ")
 	v.get("/offenders?since=" + minute(0) + "&until=" + minute(30*time.Minute)).is(http.StatusOK).says("12:00 to 12:30 UTC")
 }
 

@@ -40,7 +40,7 @@ func TestPagesShowOriginsOfKeys(t *testing.T) {
 	n.attack(t)
 	v, o := n.as(t, "vic"), n.as(t, "olu")
 	v.get("/key?key=ip:203.0.113.2").is(http.StatusOK).holds("From <b>NL</b>").holds("<b>AS64500</b>").holds("Offenders of asn:64500").lacks(hostile[0]).lacks("Block asn:64500")
-	o.get("/key?key=ip:203.0.113.2").is(http.StatusOK).holds(`href="/blocks/new?pattern=asn%3a64500"`)
+	o.get("/key?key=ip:203.0.113.2").is(http.StatusOK).holds(`href="/blocks/new?literal=yes&amp;pattern=asn%3a64500"`)
 	v.get("/key?key=token:abc").is(http.StatusOK).lacks("AS64500")
 	v.get("/offenders").is(http.StatusOK).holds("NL, AS64500").holds("Origins").lacks(hostile[0])
 	v.get("/offenders?pattern=country:NL").is(http.StatusOK).holds("203.0.113.2<").lacks("DE, AS64501")

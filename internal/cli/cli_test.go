@@ -4,6 +4,8 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -224,6 +226,59 @@ func TestNamedValues(t *testing.T) {
 		t.Error("a value without a name is accepted")
 	}
 }
+
+// TestCompletionOffersTheValuesOfEnumerations: a shell offers them, and names of files only where
+// the help speaks of one.
+func TestCompletionOffersTheValuesOfEnumerations(t *testing.T) {
+	files := []string{"token-file", "check-token-file", "file", "log", "data-dir", "state", "keys", "truth", "against", "out", "html", "geoip-dir", "never-file"}
+	for _, c := range commands(testRoot()) {
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.NoOptDefVal != "" || f.Name == "help" {
+				return
+			}
+			complete, has := c.GetFlagCompletionFunc(f.Name)
+			if !has && !slices.Contains(files, f.Name) {
+				t.Errorf("%s --%s offers names of files", c.CommandPath(), f.Name)
+			}
+			if !has || f.Name == "policy" {
+				return
+			}
+			offered, directive := complete(c, nil, "")
+			if directive != cobra.ShellCompDirectiveNoFileComp {
+				t.Errorf("%s --%s: directive %d", c.CommandPath(), f.Name, directive)
+			}
+			if strings.Contains(f.Usage, " or ") && strings.Contains(f.Usage, ", ") && len(offered) == 0 && enumerated.MatchString(f.Usage) {
+				t.Errorf("%s --%s offers nothing of %q", c.CommandPath(), f.Name, f.Usage)
+			}
+		})
+		if c.Name() == "list" && !c.HasAlias("ls") || c.Name() == "delete" && !c.HasAlias("rm") {
+			t.Errorf("%s has no short name", c.CommandPath())
+		}
+	}
+	for path, want := range map[string]string{
+		"block list --state": "active ended all", "block add --on-conflict": "fail keep extend replace", "exemption import --on-conflict": "keep extend replace",
+		"policy set --mode": "enforce shadow off", "policy set --on-failure": "local allow deny", "offenders --sort": "offences last first key", "offenders --state": "open blocked exempt",
+		"report list --kind": "daily weekly", "events --decision": "allowed limited blocked unavailable", "block list --source": "manual automatic imported", "backtest --format": "auto common combined json csv",
+		"block import --format": "csv json plain", "block list --order": "created expiry", "user add --role": "viewer operator admin",
+	} {
+		command, flag, _ := strings.Cut(path, " --")
+		c, _, err := testRoot().Find(strings.Fields(command))
+		if err != nil {
+			t.Fatal(err)
+		}
+		complete, has := c.GetFlagCompletionFunc(flag)
+		if !has {
+			t.Errorf("%s offers nothing", path)
+			continue
+		}
+		if offered, _ := complete(c, nil, ""); strings.Join(offered, " ") != want {
+			t.Errorf("%s offers %q, want %s", path, offered, want)
+		}
+	}
+}
+
+// enumerated matches a help that begins with one of several values.
+var enumerated = regexp.MustCompile(`^[a-z_]+, [a-z_]+(, [a-z_]+)* or [a-z_]+\b`)
 
 // TestCommandsUseOneVerbPerAction checks that each action has one name in all commands: add, show,
 // edit or set, and delete.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -100,6 +101,10 @@ func (e *entryCommand) newAdd() *cobra.Command {
 				entry.Confirm = confirm
 				return e.entries(server).Add(c.Context(), entry)
 			})
+			var problem *wire.Problem
+			if errors.As(err, &problem) && problem.Code == "conflict" {
+				return &advisedError{err, " Keep, extend or replace it by --on-conflict, or change it by '" + e.noun + " edit'"}
+			}
 			if err != nil {
 				return err
 			}

@@ -34,8 +34,8 @@ type importHelp struct{ dryRun, broad, example, conflict string }
 
 var blockImport = importHelp{
 	dryRun: `--dry-run changes nothing, exits as the import would, and prints how many rows are new,
-unchanged, invalid and exempt, and an estimate of how much of the last day's traffic they would have refused beside what is
-blocked or exempt already.`,
+unchanged, invalid and exempt, and an estimate of how much of the last day's traffic they
+would have refused beside what is blocked or exempt already.`,
 	broad: `Broad blocks need a confirmation: every key (*, 0.0.0.0/0, ip:*), all keys of a kind,
 networks larger than a /16 or an IPv6 /32, also if several rows add up to one, rows that
 together refuse more than 1% of the last day's checks or cover as much as a /8 or an IPv6

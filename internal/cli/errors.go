@@ -54,6 +54,15 @@ func explainListener(err error, is console.Listener, base, token string) error {
 	return &listenerError{err, is}
 }
 
+// advisedError is an error of the server with what to do about it.
+type advisedError struct {
+	error
+	advice string
+}
+
+// Unwrap returns the error without the advice.
+func (e *advisedError) Unwrap() error { return e.error }
+
 // codeOf returns the exit code for an error.
 func codeOf(err error) console.Code {
 	var exit *console.ExitError
@@ -136,7 +145,10 @@ func advice(err error) string {
 	if of := (*listenerError)(nil); errors.As(err, &of) {
 		is = of.listener
 	}
+	var advised *advisedError
 	switch {
+	case errors.As(err, &advised):
+		return advised.advice
 	case errors.As(err, &unreachable) && unreachable.MaybeDone:
 		return "" // Error says what to do before repeating it
 	case unreachable != nil && unreachable.IsUntrusted():

@@ -112,7 +112,7 @@ admin offenders --last 7d --policy default --limit 0 -o csv > offenders.csv`,
 		}),
 	}
 	selected.add(c)
-	c.Flags().StringVar(&by, "by", "", "sum by asn or country instead of by key")
+	c.Flags().StringVar(&by, "by", "", "sum, instead of by key, by: asn or country")
 	c.Flags().StringVar(&view, "view", "", "what the saved view of this name shows")
 	limitFlag(c, &limit)
 	return c

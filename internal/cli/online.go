@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/console"
@@ -183,13 +185,43 @@ var argumentNames = map[string]namesOf{
 	"exemption show": exemptionPatterns, "exemption edit": exemptionPatterns, "exemption delete": exemptionPatterns,
 }
 
+// takesFiles matches the arguments in a command's usage, and the helps of flags, that are names of
+// files.
+var takesFiles = regexp.MustCompile(`FILE|COMMAND|\bfile\b|\bfolder\b|\bdirectory\b|\baccess log\b`)
+
+// enumeration matches the values of a flag in its help: "csv, json or html", each perhaps with a
+// remark in parentheses, at the beginning, behind "only" or behind a colon.
+var enumeration = regexp.MustCompile(`(?:^|^only |: )([a-z_]+(?: \([^)]*\))?(?:, [a-z_]+(?: \([^)]*\))?)* or [a-z_]+)(?:$|;| \()`)
+
+var remark = regexp.MustCompile(` \([^)]*\)`)
+
+// valuesOf returns the values that the help of a flag enumerates, nil for none.
+func valuesOf(f *pflag.Flag) []string {
+	found := enumeration.FindStringSubmatch(f.Usage)
+	if found == nil {
+		return nil
+	}
+	return strings.Split(strings.Replace(remark.ReplaceAllString(found[1], ""), " or ", ", ", 1), ", ")
+}
+
 // completeNames completes the arguments of the commands in argumentNames, and every --policy,
-// with names from the server.
+// with names from the server, and every flag whose help enumerates its values with these. It
+// offers names of files only where one is expected.
 func completeNames(c *cobra.Command, con *console.Console) {
 	_, path, _ := strings.Cut(c.CommandPath(), " ")
 	if names := argumentNames[path]; names != nil {
 		c.ValidArgsFunction = fromServer(con, names)
+	} else if c.ValidArgsFunction == nil && !c.HasSubCommands() && !takesFiles.MatchString(c.Use) {
+		c.ValidArgsFunction = cobra.NoFileCompletions
 	}
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if _, has := c.GetFlagCompletionFunc(f.Name); has || f.Name == "policy" || f.NoOptDefVal != "" {
+			return
+		}
+		if values := valuesOf(f); values != nil || !takesFiles.MatchString(f.Usage) {
+			console.CompleteFlag(c, f.Name, values...)
+		}
+	})
 	if c.Flags().Lookup("policy") != nil {
 		// It fails only for a flag that already has a completion.
 		_ = c.RegisterFlagCompletionFunc("policy", func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {

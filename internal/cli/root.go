@@ -130,11 +130,17 @@ func finish(c *cobra.Command, con *console.Console) {
 			c.RunE = runGroup
 		}
 	}
+	if short := shortNames[c.Name()]; short != "" {
+		c.Aliases = append(c.Aliases, short)
+	}
 	c.DisableFlagsInUseLine = true
 	for _, sub := range c.Commands() {
 		finish(sub, con)
 	}
 }
+
+// shortNames are the aliases of the commands of these names, in every group.
+var shortNames = map[string]string{"list": "ls", "delete": "rm"}
 
 // wrongArguments returns the usage error of a command for its number of arguments.
 func wrongArguments(c *cobra.Command, n int) error {
