@@ -64,7 +64,7 @@ type EntryStore interface {
 type AddEntries struct {
 	Kind       blocks.Kind
 	Patterns   []string // each is read as keys.Reading says, and may be a range or a list
-	Literal    bool     // the patterns are meant as they stand
+	Literal    bool     // the patterns are meant as written
 	Scope      string   // only refuse checks of this scope, "" for all
 	Reason     string
 	Expiry     blocks.Expiry

@@ -54,7 +54,7 @@ type ImportOptions struct {
 	Reason     string
 	Expiry     blocks.Expiry
 	OnConflict blocks.Conflict // Keep (also for ""), Extend or Replace
-	// Literal says that the patterns of all rows are meant as they stand.
+	// Literal says that the patterns of all rows are meant as written.
 	Literal bool
 	// SkipBad skips invalid rows instead of importing nothing.
 	SkipBad bool

@@ -82,7 +82,7 @@ func (e *Entries) readPatterns(ctx context.Context, field, text string, literal 
 	return all, nil
 }
 
-// IsLiteral reports whether a text that is meant as it stands would be refused, or read as
+// IsLiteral reports whether a text that is meant as written would be refused, or read as
 // something else, if that was not said.
 func (e *Entries) IsLiteral(ctx context.Context, text string) bool {
 	literal, err := e.reading(ctx, true).Patterns(text)

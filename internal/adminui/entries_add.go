@@ -25,7 +25,7 @@ type addPage struct {
 	site.Frame
 	*kindTexts
 	Pattern     string
-	Literal     bool // the pattern is meant as it stands
+	Literal     bool // the pattern is meant as written
 	Scope       string
 	Reason      string
 	For         string

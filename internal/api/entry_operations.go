@@ -16,7 +16,7 @@ var (
 		{Name: "search", Doc: "Only entries whose pattern or reason contains this text, case-insensitive."},
 		{Name: "key", Doc: "Only entries whose pattern covers this key."},
 		{Name: "within", Doc: "Only entries whose pattern is covered by this pattern, which is read as that of a new entry."},
-		{Name: "literal", Doc: "The pattern of within is meant exactly as it stands.", Boolean: true},
+		{Name: "literal", Doc: "The pattern of within is meant exactly as written.", Boolean: true},
 		{Name: "order", Doc: "created: the newest first; expiry: what ends soonest first.", Enum: []string{"created", "expiry"}},
 		cursorParam, limitParam,
 	}
@@ -78,7 +78,7 @@ func importOperation(id, tag, onConflict string) *openapi.Operation {
 		Query: []openapi.Param{
 			{Name: "on_conflict", Doc: onConflict, Enum: []string{wire.ConflictKeep, wire.ConflictExtend, wire.ConflictReplace}},
 			{Name: "skip_bad", Doc: "Skip invalid rows instead of importing nothing.", Boolean: true},
-			{Name: "literal", Doc: "The patterns of all rows are meant exactly as they stand, as that of a new entry with literal.", Boolean: true},
+			{Name: "literal", Doc: "The patterns of all rows are meant exactly as written, as that of a new entry with literal.", Boolean: true},
 			{Name: "dry_run", Doc: "Change nothing and say what would be done.", Boolean: true},
 			{Name: "reason", Doc: "The reason of rows without one."},
 			{Name: "expires_in", Doc: "The expiry of rows without one, from now, for example 7d."},

@@ -68,9 +68,9 @@ type fields struct {
 	endedAt string // not "" for an entry that has ended
 	kind    string // of an export; "" for a block
 	id      string // of an export; "" for a row that somebody wrote
-	literal string // "true" if the pattern is meant as it stands
+	literal string // "true" if the pattern is meant as written
 
-	// value stands in files that CrowdSec writes or imports, in place of pattern. There scope is
+	// value replaces pattern in files that CrowdSec writes or imports. There scope is
 	// the kind of value, duration is expiresIn, and decision is what to do, "" for a ban.
 	value, duration, decision string
 }

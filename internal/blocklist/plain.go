@@ -43,7 +43,7 @@ func readPlain(from io.Reader, d Defaults) iter.Seq2[Row, error] {
 }
 
 // plainFields reads one line: a pattern and perhaps a comment, which becomes the reason. A
-// pattern in double quotes is a JSON text that is meant as it stands, for patterns of kinds that
+// pattern in double quotes is a JSON text that is meant as written, for patterns of kinds that
 // are not in use and for those that contain # or ;. any is false if the line has no pattern.
 func plainFields(line int, text string) (f fields, any bool, err error) {
 	if text == "" || text[0] == '#' || text[0] == ';' {

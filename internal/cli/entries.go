@@ -21,11 +21,11 @@ counted by; write /128 for the one address.
 Addresses and networks need no kind, and a range (10.0.0.1-10.0.0.9), AS64500, RU and a list of
 these, separated by commas, are read as what they are. What looks like one of them and is none,
 a key without a kind, and a kind that neither a policy nor a key of the last week has are
-refused, unless --literal says that the pattern is meant exactly as it stands.`
+refused, unless --literal says that the pattern is meant exactly as written.`
 
-// literalFlag adds the flag that takes patterns exactly as they stand.
+// literalFlag adds the flag that takes patterns exactly as written.
 func literalFlag(c *cobra.Command, literal *bool) {
-	c.Flags().BoolVar(literal, "literal", false, "patterns that are neither addresses nor networks are meant exactly as they stand")
+	c.Flags().BoolVar(literal, "literal", false, "patterns that are neither addresses nor networks are meant exactly as written")
 }
 
 // entryCommand creates the commands of one kind of entries: blocks or exemptions.

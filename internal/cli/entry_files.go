@@ -75,7 +75,7 @@ line, # before comments. --reason, --for and --until apply to rows that do not s
 with an ended_at, as an export of ended ` + e.noun + `s has, are left out.
 
 A pattern is read as by '` + e.noun + ` add', and a row is invalid where that refuses it. literal
-true, or in a plain list double quotes, says that it is meant exactly as it stands; --literal
+true, or in a plain list double quotes, says that it is meant exactly as written; --literal
 says it of all rows.
 
 ` + help.dryRun + "\n\n" + help.broad,

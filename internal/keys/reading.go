@@ -17,7 +17,7 @@ import (
 type Reading struct {
 	Parser Parser
 	// Literal says that text that is neither an address nor a network is a key or pattern exactly
-	// as it stands.
+	// as written.
 	Literal bool
 	// IsKnown reports whether the keys of a pattern are of a kind that is in use. For the pattern
 	// of a key without a kind it reports whether that key was seen. Nil knows only the kinds that
@@ -38,8 +38,8 @@ func IsUsualKind(kind string) bool { return slices.Contains(usualKinds, kind) }
 // maxRead bounds the patterns of one text.
 const maxRead = 200
 
-// asItStands ends the refusal of what may be meant literally.
-const asItStands = "; if it is meant exactly as it stands, mark it as literal (literal, --literal on the command line)"
+// asWritten ends the refusal of what may be meant literally.
+const asWritten = "; if it is meant exactly as written, mark it as literal (literal, --literal on the command line)"
 
 // Patterns returns the patterns that a text means, at least one and without repetition: several
 // for a list, and for a range that is not one network. The error is an *Error and says what was
@@ -142,7 +142,7 @@ func (r Reading) one(text string, isListed bool) ([]Pattern, error) {
 		}
 		if meant := r.meant(text, body, hasKind); meant != "" {
 			if _, err := r.Parser.Pattern(text); err == nil && !r.AnyKind {
-				meant += asItStands
+				meant += asWritten
 			}
 			return nil, refuse("pattern", text, "%s", meant)
 		}
@@ -258,7 +258,7 @@ func (r Reading) origin(text string) ([]Pattern, error) {
 	if r.AnyKind || r.IsKnown != nil && r.IsKnown(exactPattern(text)) {
 		return nil, nil
 	}
-	return nil, refuse("pattern", text, "has no kind; write country:%s if the country is meant%s", c, asItStands)
+	return nil, refuse("pattern", text, "has no kind; write country:%s if the country is meant%s", c, asWritten)
 }
 
 var (
@@ -440,9 +440,9 @@ func (r Reading) checkKnown(p Pattern) error {
 	}
 	kind, _, found := strings.Cut(p.literal, ":")
 	if !found {
-		return refuse("pattern", p.text, "has no kind; write kind:value, for example ip:203.0.113.7 or token:abc%s", asItStands)
+		return refuse("pattern", p.text, "has no kind; write kind:value, for example ip:203.0.113.7 or token:abc%s", asWritten)
 	}
-	return refuse("pattern", p.text, "has the kind %q, which neither a policy nor a key of the last days has; usual kinds are ip, token and user%s", clip(kind), asItStands)
+	return refuse("pattern", p.text, "has the kind %q, which neither a policy nor a key of the last days has; usual kinds are ip, token and user%s", clip(kind), asWritten)
 }
 
 // knows reports whether the keys of a pattern are of a kind that is in use.

@@ -105,7 +105,7 @@ var known = keys.Reading{IsKnown: func(p keys.Pattern) bool {
 	return kind == "shop" || kind == "fee" || p.Literal() == "user42"
 }}
 
-func TestLiteralReadingTakesTextAsItStands(t *testing.T) {
+func TestLiteralReadingTakesTextAsWritten(t *testing.T) {
 	literal := known
 	literal.Literal = true
 	for text, want := range map[string]string{

@@ -38,8 +38,8 @@ type AddEntry struct {
 	// one of them and is none, a key without a kind, and a kind that neither a policy nor a key
 	// of the last week has are refused.
 	Pattern string `json:"pattern"`
-	// Literal says that a pattern that is neither an address nor a network is meant exactly as it
-	// stands.
+	// Literal says that a pattern that is neither an address nor a network is meant exactly as
+	// written.
 	Literal bool `json:"literal,omitzero"`
 	// Scope limits a block to checks with this scope, such as login: everything else of the
 	// keys goes on, and firewalls and bouncers do not get it. Blocks only.

@@ -34,7 +34,7 @@ type TrafficEstimate struct {
 // PreviewRequest asks for the impact of a block.
 type PreviewRequest struct {
 	Pattern string `json:"pattern"` // as that of a new block
-	// Literal says that the pattern is meant exactly as it stands.
+	// Literal says that the pattern is meant exactly as written.
 	Literal bool `json:"literal,omitzero"`
 }
 
