@@ -22,6 +22,15 @@ const (
 // source.
 func (d *Detection) Attack(ctx context.Context) (*offences.Attack, error) {
 	now := d.now().UTC()
+	a, err := d.detect(ctx, now)
+	if err == nil && a.IsActive() {
+		a.Source, err = findAttackSource(ctx, d.Store, d.View, a.Since, now)
+	}
+	return a, err
+}
+
+// detect is Attack without the source.
+func (d *Detection) detect(ctx context.Context, now time.Time) (*offences.Attack, error) {
 	recent, err := d.TrafficCounts(ctx, 0, now.Add(-offences.AttackSpan), now, time.Minute)
 	if err != nil {
 		return nil, err
@@ -31,11 +40,13 @@ func (d *Detection) Attack(ctx context.Context) (*offences.Attack, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := offences.DetectAttack(offences.Intervals(recent.Points, now.Add(-offences.AttackSpan), now, time.Minute), offences.Intervals(past.Points, hour.Add(-offences.BaselineSpan), hour, time.Hour))
-	if a.IsActive() {
-		a.Source, err = findAttackSource(ctx, d.Store, d.View, a.Since, now)
-	}
-	return a, err
+	return offences.DetectAttack(offences.Intervals(recent.Points, now.Add(-offences.AttackSpan), now, time.Minute), offences.Intervals(past.Points, hour.Add(-offences.BaselineSpan), hour, time.Hour)), nil
+}
+
+// FindAttacks returns a page of the attacks that were announced, the newest first. cursor is that
+// of the previous page, "" for the first. next is the cursor of the next page, "" on the last.
+func (d *Detection) FindAttacks(ctx context.Context, cursor string, limit int) (page []*offences.AttackCourse, next string, err error) {
+	return d.Attacks.FindAttacks(ctx, cursor, limit)
 }
 
 // findAttackSource returns the key or range with the most offences since a time, and the

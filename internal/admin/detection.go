@@ -25,6 +25,7 @@ type DetectionView interface {
 // why. It is safe for concurrent use.
 type Detection struct {
 	Store     DetectionStore
+	Attacks   AttackStore // the attacks that were announced
 	Proposals *Proposals
 	View      DetectionView
 	Secret    func() []byte    // secret of the refusal ids; nil means none

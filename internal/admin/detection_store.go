@@ -62,6 +62,23 @@ type DetectionStore interface {
 	ResumeEscalation(ctx context.Context, by audit.Actor, policy int64) error
 }
 
+// AttackStore stores the attacks that were announced.
+type AttackStore interface {
+	// AcquireLease gives the lease of name to holder until an instant, or renews it. It reports
+	// false while another holder has it.
+	AcquireLease(ctx context.Context, name, holder string, now, until time.Time) (bool, error)
+	// OpenAttack returns the attack that goes on, nil if there is none.
+	OpenAttack(ctx context.Context) (*offences.AttackCourse, error)
+	// SaveAttack stores how an attack goes on. before is the course that it follows from, nil for
+	// a new attack, whose ID it sets. Unless news is NoNews, it adds an audit record with
+	// summary. It reports false, and stores nothing, if the stored course is another one: then
+	// another node was faster.
+	SaveAttack(ctx context.Context, before, course *offences.AttackCourse, news offences.News, summary string) (saved bool, err error)
+	// FindAttacks returns a page, the newest first. cursor is that of the previous page, "" for
+	// the first. next is the cursor of the next page, "" on the last.
+	FindAttacks(ctx context.Context, cursor string, limit int) (page []*offences.AttackCourse, next string, err error)
+}
+
 // ProposalStore stores proposals.
 type ProposalStore interface {
 	// CrowdedRanges returns the IPv4 /24s in which MinMembers addresses, and the IPv6 /48s in

@@ -109,3 +109,13 @@ func (n *node) attack(t testing.TB) {
 	_, err = n.detection.Proposals.Propose(context.Background())
 	must(t, err)
 }
+
+func TestAttacksAreListedWithTheirSourcesAndLinksToBlockThem(t *testing.T) {
+	n := newNode(t)
+	v := n.as(t, "olu")
+	v.get("/attacks").is(http.StatusOK).holds("No attack was announced yet.")
+	n.fillMonitor(t)
+	v.get("/").is(http.StatusOK).holds(`href="/attacks`)
+	v.get("/attacks").is(http.StatusOK).holds("goes on").holds("203.0.113.0/24").holds("/blocks/new?").holds("of default")
+	n.as(t, "vic").get("/attacks").is(http.StatusOK).holds("goes on").lacks("/blocks/new?")
+}

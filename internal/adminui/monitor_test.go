@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/etag"
@@ -36,7 +37,7 @@ func (n *node) monitorPages(t testing.TB) map[string]string {
 		"offenders": "/offenders", "offenders-filtered": "/offenders?min_offences=100&not_rule=20%2F1m&pattern=ip:*", "offenders-none": "/offenders?search=nothing-like-it",
 		"key": "/key?key=ip:203.0.113.6", "key-limited": "/key?key=ip:203.0.113.150", "key-clean": "/key?key=token:client3", "key-unknown": "/key?key=user:nobody",
 		"key-hostile": "/key?" + url.Values{"key": {"token:" + hostile[0]}}.Encode(), "key-reset": "/key?key=ip:203.0.113.6&ask=reset",
-		"live": "/live", "proposals": "/proposals", "proposal": "/proposals/" + open[0].ID,
+		"attacks": "/attacks", "live": "/live", "proposals": "/proposals", "proposal": "/proposals/" + open[0].ID,
 		"reports": "/reports", "today": "/reports/today", "policy-usage": "/policies/default/usage", "report": "/reports/" + documents[0].ID, "refusal": "/key?refusal=" + n.refusalOf(t, "ip:203.0.113.150"),
 	}
 }
@@ -53,6 +54,14 @@ func (n *node) refusalOf(t testing.TB, key string) string {
 	return found[1]
 }
 
+// announceAttack has the present attack announced, as a node does, and returns what was announced.
+func (n *node) announceAttack(t testing.TB) (news []admin.AttackNews) {
+	t.Helper()
+	watch := &admin.AttackWatch{Detection: n.detection, Holder: "node", Announce: func(_ context.Context, one admin.AttackNews) { news = append(news, one) }}
+	must(t, watch.Look(context.Background()))
+	return news
+}
+
 // fillMonitor adds an attack, hostile texts in notes and blocks, and a report.
 func (n *node) fillMonitor(t testing.TB) {
 	t.Helper()
@@ -60,6 +69,7 @@ func (n *node) fillMonitor(t testing.TB) {
 	n.attack(t)
 	n.send(t, "ip:203.0.113.150", "ip:203.0.113.150", "ip:203.0.113.150")
 	n.flush(t)
+	n.announceAttack(t)
 	for _, text := range hostile {
 		_, err := n.store.Notes.AddNote(ctx, audit.Actor{Kind: audit.User, Name: hostile[1]}, "ip:203.0.113.6", text)
 		must(t, err)

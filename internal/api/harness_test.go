@@ -132,7 +132,7 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 	}
 	log := memlog.New(memlog.Options{Now: n.clock.Now})
 	entries := &admin.Entries{Store: store.Entries, View: known, Offences: store.Offences, Now: n.clock.Now}
-	counted := &admin.Detection{Store: store.Offences, View: known, Now: n.clock.Now,
+	counted := &admin.Detection{Store: store.Offences, Attacks: store.Attacks, View: known, Now: n.clock.Now,
 		Proposals: &admin.Proposals{Store: store.Proposals, Offences: store.Offences, Entries: entries, View: known, Now: n.clock.Now}}
 	g := gate.New(gate.Options{View: known, Log: log, Recorder: n.events, Now: n.clock.Now})
 	d := nodeParts{

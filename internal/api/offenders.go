@@ -11,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/api/openapi"
+	"github.com/stint-dev/stint/internal/api/routes"
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -18,7 +19,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// offenderHandler serves the offenders, single refusals, and the attack in progress.
+// offenderHandler serves the offenders, single refusals, the attack in progress and those before.
 type offenderHandler struct {
 	common
 	detection *admin.Detection
@@ -34,6 +35,7 @@ func (h *offenderHandler) routes() []route {
 		onAdmin(get, wire.PathOffences+"/:id", identity.Read, h.getOffence, opGetOffence),
 		onAdmin(get, wire.PathPolicies+"/:name/usage", identity.Read, h.getPolicyUsage, opPolicyUsage),
 		onAdmin(get, wire.PathAttack, identity.Read, h.getAttack, opGetAttack),
+		onAdmin(get, wire.PathAttacks, identity.Read, h.listAttacks, opListAttacks),
 	}
 }
 
@@ -82,6 +84,11 @@ var (
 	opGetAttack = &openapi.Operation{
 		ID: "getAttack", Tag: "offenders", Summary: "Show whether there is an attack now, since when, and from where.",
 		Answers: ok("The rates of now and of the baseline, and the source of an attack.", wire.Attack{}),
+	}
+	opListAttacks = &openapi.Operation{
+		ID: "listAttacks", Tag: "offenders", Summary: "List the attacks that were announced, with their course.",
+		Query:   []openapi.Param{cursorParam, limitParam},
+		Answers: ok("The attacks, the newest first.", wire.Page[wire.AnnouncedAttack]{}),
 	}
 )
 
@@ -298,6 +305,29 @@ func (h *offenderHandler) getAttack(c *httpserver.Call) error {
 		}
 	}
 	return c.SendJSON(http.StatusOK, out)
+}
+
+func (h *offenderHandler) listAttacks(c *httpserver.Call) error {
+	q := c.ParseQuery("cursor", "limit")
+	cursor, limit := q.Raw("cursor"), q.Limit()
+	if q.Err() != nil {
+		return q.Err()
+	}
+	page, next, err := h.detection.FindAttacks(c.Context(), cursor, limit)
+	if err != nil {
+		return err
+	}
+	return c.SendJSON(http.StatusOK, routes.CursorPage(page, next, fromAttack))
+}
+
+func fromAttack(a *offences.AttackCourse) wire.AnnouncedAttack {
+	out := wire.AnnouncedAttack{ID: a.ID, BeganAt: wire.At(a.Began), EndedAt: wire.At(a.Ended), Normal: a.Normal, Peak: a.Peak, Refused: a.Refused, Sources: []wire.AnnouncedSource{}}
+	for _, s := range a.Sources {
+		out.Sources = append(out.Sources, wire.AnnouncedSource{At: wire.At(s.At), AttackSource: wire.AttackSource{
+			Pattern: s.Pattern, Ratio: s.Ratio, Keys: s.Keys, Policy: wire.NullString(s.Policy), Rule: wire.NullString(s.Rule), Blocked: s.IsBlocked, Exempt: s.IsExempt,
+		}})
+	}
+	return out
 }
 
 func rates(r offences.Rates) wire.Rates {

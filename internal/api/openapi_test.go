@@ -309,6 +309,8 @@ func TestOpenAPIMatchesEveryOperation(t *testing.T) {
 		d.do("getTraffic", get, "/v1/traffic?last=1h&step=1m", "", 200)
 		d.do("getAttack", get, "/v1/attack", "", 200)
 		d.do("getAttack", get, "/v1/attack?last=1h", "", 422)
+		d.do("listAttacks", get, "/v1/attacks?limit=5", "", 200)
+		d.do("listAttacks", get, "/v1/attacks?cursor=x", "", 422)
 		d.do("ruleTotals", get, "/v1/traffic/rules", "", 200)
 		d.do("listEscalationEvents", get, "/v1/escalations/events?policy=default", "", 200)
 		d.do("listPausedEscalations", get, "/v1/escalations/paused", "", 200)

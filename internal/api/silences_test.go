@@ -23,7 +23,7 @@ func TestOperatorsCannotSilenceEverything(t *testing.T) {
 	n.wantProblem(n.as(operate, post, silences, silence("", "")), http.StatusForbidden, "kind")
 	n.wantProblem(n.as(operate, post, silences, silence("", "desk")), http.StatusForbidden, "kind") // the only channel
 	// The last alarm of an attack and the last of a fault cannot be silenced, in any order.
-	last := map[string]string{"escalation.paused": "an attack that is still sent (block.automatic, proposal, escalation.paused)", "outage": "a fault that is still sent (outage, redis.eviction, job.failed)"}
+	last := map[string]string{"escalation.paused": "an attack that is still sent (attack.began, attack.source, block.automatic, proposal, escalation.paused)", "outage": "a fault that is still sent (outage, redis.eviction, job.failed)"}
 	made := 0
 	for _, kind := range operations.NotificationKinds() {
 		if last[string(kind)] != "" {
@@ -60,7 +60,7 @@ func TestOperatorsCannotExtendSilenceOfAdmin(t *testing.T) {
 		return fmt.Sprintf(`{"kind":%q,"reason":"maintenance","expires_in":%q}`, kind, length)
 	}
 	n.must(n.as(administer, post, wire.PathSilences, silence("", "1h")), http.StatusCreated)
-	for _, kind := range []string{"report", "block.automatic", "proposal"} {
+	for _, kind := range []string{"report", "attack.began", "attack.source", "block.automatic", "proposal"} {
 		n.must(n.as(operate, post, wire.PathSilences, silence(kind, "24h")), http.StatusCreated)
 	}
 	n.wantProblem(n.as(operate, post, wire.PathSilences, silence("escalation.paused", "2h")), http.StatusForbidden, "kind")

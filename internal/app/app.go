@@ -66,6 +66,7 @@ type App struct {
 	recorder  *recorder.Recorder
 	flusher   *recorder.Flusher
 	detection *admin.Detection
+	attacks   *admin.AttackWatch
 	entries   *admin.Entries
 	bouncers  *admin.Bouncers
 	reports   *reports.Builder

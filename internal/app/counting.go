@@ -34,7 +34,8 @@ func (a *App) buildCounting() {
 		Traffic: &admin.SampleEstimator{Store: a.backends.store.Offences, Secret: a.secret}, Now: time.Now}
 	proposals := &admin.Proposals{Store: a.backends.store.Proposals, Offences: a.backends.store.Offences, Entries: a.entries, View: a.catalog,
 		Settings: func() offences.ProposalSettings { return a.settings.Proposals }}
-	a.detection = &admin.Detection{Store: a.backends.store.Offences, Proposals: proposals, View: a.catalog, Secret: a.secret}
+	a.detection = &admin.Detection{Store: a.backends.store.Offences, Attacks: a.backends.store.Attacks, Proposals: proposals, View: a.catalog, Secret: a.secret}
+	a.attacks = &admin.AttackWatch{Detection: a.detection, Holder: a.id, Announce: a.notifier.attack}
 	a.reports = &reports.Builder{Store: a.backends.store.Reports, Counts: a.backends.store.Offences, Detection: a.detection, Proposals: proposals, View: a.catalog, Now: time.Now,
 		Origin: func(ctx context.Context, key string) string {
 			origins := originsOf(a)

@@ -62,6 +62,11 @@ func registerMetrics(a *App) {
 				func() float64 { return float64(c.loaded().tls.Leaf.NotAfter.Unix()) }))
 		}
 	}
+	m.Registry().MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_attack_active", Help: "1 while an announced attack goes on; the same on all nodes."},
+			func() float64 { return one(a.attacks.IsActive()) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "stint_attacks_total", Help: "Attacks whose beginning this node announced; one node announces each."},
+			func() float64 { return float64(a.attacks.Began()) }))
 	m.Registry().MustRegister(memoryMetrics(a.backends.memory)...)
 	m.Registry().MustRegister(connMetrics("checks", a.conns.checks)...)
 	m.Registry().MustRegister(connMetrics("admin", a.conns.admin)...)

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/notify"
@@ -36,6 +38,7 @@ type notifier struct {
 	builder    channels.Builder
 	log        *slog.Logger
 	node       string
+	pages      string // the URL of the admin pages, "" if it is not known
 	// outdated means that the channels changed after they were last read.
 	outdated atomic.Bool
 	wake     chan struct{} // makes run read them now
@@ -54,7 +57,7 @@ func newNotifier(s Settings, store *sqlstore.Store, log *slog.Logger) (*notifier
 	if err != nil {
 		return nil, err
 	}
-	return &notifier{wake: make(chan struct{}, 1), log: log, node: s.NodeName, store: store.Channels, builder: channels.Builder{Client: client}, dispatcher: notify.New(notify.Options{
+	return &notifier{wake: make(chan struct{}, 1), log: log, node: s.NodeName, pages: s.Notify.Pages, store: store.Channels, builder: channels.Builder{Client: client}, dispatcher: notify.New(notify.Options{
 		Store: store.Outbox, Channels: preset, Node: s.NodeName, Pages: s.Notify.Pages, Log: log,
 	})}, nil
 }
@@ -188,6 +191,33 @@ func ofEscalation(kind notify.Kind, subject string, e *offences.EscalationEvent)
 		"key": e.Key, "policy": e.Name, "level": fmt.Sprint(e.Level), "offences": fmt.Sprint(e.Offences),
 		"length": rules.FormatDuration(e.Length), "block": e.BlockID,
 	}}
+}
+
+// attackKinds are the kinds of the notifications about attacks.
+var attackKinds = map[offences.News]notify.Kind{
+	offences.AttackBegan: notify.AttackBegan, offences.SourceChanged: notify.AttackSource, offences.AttackEnded: notify.AttackEnded,
+}
+
+// attack notifies people of what happened to an attack. Unless its newest source is blocked or
+// exempt already, the notification has a link to the form that blocks it, or the command.
+func (n *notifier) attack(ctx context.Context, news admin.AttackNews) {
+	c := news.Attack
+	message := notify.Notification{Kind: attackKinds[news.What], Subject: news.Subject, Text: news.Text, Facts: map[string]string{
+		"attack": c.ID, "began_at": c.Began.UTC().Format(time.RFC3339), "normal": fmt.Sprintf("%.1f", c.Normal), "peak": fmt.Sprintf("%.1f", c.Peak), "refused": fmt.Sprint(c.Refused),
+	}}
+	if news.What != offences.AttackEnded && len(c.Sources) > 0 {
+		s := c.Sources[len(c.Sources)-1]
+		message.Facts["source"], message.Facts["policy"], message.Facts["rule"] = s.Pattern, s.Policy, s.Rule
+		switch {
+		case s.IsBlocked || s.IsExempt:
+		case n.pages != "":
+			message.Facts["block"] = n.pages + "/blocks/new?" + url.Values{"pattern": {s.Pattern}, "reason": {"attack since " + c.Began.UTC().Format("2 Jan, 15:04 UTC")}}.Encode()
+			message.Text += "\nBlock it: " + message.Facts["block"]
+		default:
+			message.Text += "\nBlock it: stint-admin block add '" + s.Pattern + "' --for 24h --reason attack"
+		}
+	}
+	n.notify(ctx, message)
 }
 
 func (n *notifier) proposal(ctx context.Context, p offences.Proposal) {

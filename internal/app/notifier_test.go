@@ -93,6 +93,42 @@ func TestEscalationEventsAreNotified(t *testing.T) {
 	}
 }
 
+// An operator who reads only the message can block the source with one click, or one command.
+func TestAttackNotificationSaysHowToBlockItsSource(t *testing.T) {
+	began := time.Date(2026, time.March, 2, 10, 0, 0, 0, time.UTC)
+	source := offences.CourseSource{Pattern: "ip:203.0.113.0/24", Policy: "website", Rule: "20/1m"}
+	blocked := source
+	blocked.IsBlocked = true
+	const form = "https://stint.example.com/blocks/new?pattern=ip%3A203.0.113.0%2F24&reason=attack+since+2+Mar%2C+10%3A00+UTC"
+	for name, c := range map[string]struct {
+		pages   string
+		what    offences.News
+		sources []offences.CourseSource
+		kind    notify.Kind
+		text    string // after the news
+	}{
+		"it began":            {"https://stint.example.com", offences.AttackBegan, []offences.CourseSource{source}, notify.AttackBegan, "\nBlock it: " + form},
+		"without a URL":       {"", offences.AttackBegan, []offences.CourseSource{source}, notify.AttackBegan, "\nBlock it: stint-admin block add 'ip:203.0.113.0/24' --for 24h --reason attack"},
+		"from many clients":   {"", offences.AttackBegan, nil, notify.AttackBegan, ""},
+		"from another source": {"https://stint.example.com", offences.SourceChanged, []offences.CourseSource{{Pattern: "token:a"}, source}, notify.AttackSource, "\nBlock it: " + form},
+		"it is blocked":       {"https://stint.example.com", offences.SourceChanged, []offences.CourseSource{blocked}, notify.AttackSource, ""},
+		"it ended":            {"https://stint.example.com", offences.AttackEnded, []offences.CourseSource{source}, notify.AttackEnded, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, _ := embeddedNode(t)
+			a.notifier.pages = c.pages
+			a.notifier.attack(t.Context(), admin.AttackNews{What: c.what, Subject: "An attack", Text: "News.", Attack: &offences.AttackCourse{ID: "x", Began: began, Sources: c.sources}})
+			all, err := a.backends.store.Outbox.Deliveries(t.Context(), 10)
+			if err != nil || len(all) != 1 {
+				t.Fatalf("%d notifications, %v", len(all), err)
+			}
+			if got := all[0]; got.Kind != c.kind || !got.Kind.Urgent() || got.Text != "News."+c.text || got.Facts["attack"] != "x" {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
 func blockedSubjects(n int) (all []string) {
 	for i := range n {
 		all = append(all, fmt.Sprintf("k:%02d is blocked for 20m", i))

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/bouncers"
 	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/jobs"
@@ -70,6 +71,14 @@ func (a *App) tasks() []task {
 			memory: a.backends.memory.Memory, writes: a.writes,
 		}).run},
 		{"outage watcher", watchOutages(a.settings.NodeName, a.gate, a.catalog, a.writes, a.notifier)},
+		{"attack watch", func(ctx context.Context) {
+			a.preparer.wait(ctx)
+			every(admin.AttackLookInterval, func(ctx context.Context) {
+				if err := a.attacks.Look(ctx); err != nil && ctx.Err() == nil {
+					a.log.Debug("whether there is an attack is not known", "error", err) // the outage of the database is reported
+				}
+			})(ctx)
+		}},
 		{"first clock check", a.checkClocks},
 		{"start's memory", func(ctx context.Context) {
 			a.preparer.wait(ctx)

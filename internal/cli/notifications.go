@@ -328,7 +328,7 @@ func newSilenceAdd(con *console.Console) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "add",
 		Short:   "Silence all notifications, or one channel or kind",
-		Long:    "Silence notifications for at most 30 days. What happens in between is listed as silenced and\nnever sent. All pages show the silence and its reason. Only an admin silences everything, or\nall alarms of attacks (block.automatic, proposal, escalation.paused) or of faults (outage,\nredis.eviction, job.failed).",
+		Long:    "Silence notifications for at most 30 days. What happens in between is listed as silenced and\nnever sent. All pages show the silence and its reason. Only an admin silences everything, or\nall alarms of attacks (attack.began, attack.source, block.automatic, proposal,\nescalation.paused) or of faults (outage, redis.eviction, job.failed).",
 		Example: "admin notify silence add --for 1h --reason maintenance\nadmin notify silence add --channel phone --kind outage --for 30m --reason \"Redis moves\"",
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -75,24 +76,67 @@ var ruleTotalColumns = []output.Column[wire.RuleTotal]{
 }
 
 func newAttack(con *console.Console) *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use:   "attack",
 		Short: "Show whether there is an attack now, and its source",
 		Long: `Compare the requests refused per second now with the baseline, which is the median of the
 hours of the last day. Three times the baseline, and at least half a request per second
 more, is an attack. The source is the range with at least half of the offences since it
 began, or the key with at least a third of them; of the further keys of policies only
-a network, since others may be what is attacked.`,
-		Example: "admin attack\nadmin attack -o json",
+a network, since others may be what is attacked. 'attack list' lists past attacks.`,
+		Example: "admin attack\nadmin attack -o json\nadmin attack list",
+	}
+	show := online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
+		attack, err := server.Attack(c.Context())
+		if err != nil {
+			return err
+		}
+		return output.One(con.Printer(), *attack, attackColumns)
+	})
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return runGroup(c, args) // an unknown subcommand
+		}
+		return show(c, args)
+	}
+	c.AddCommand(newAttackList(con))
+	return c
+}
+
+func newAttackList(con *console.Console) *cobra.Command {
+	var limit int
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the attacks that were announced: begin, end, peak rate, sources",
+		Long: `List the attacks that were announced, the newest first. An attack is announced when it has
+had 30 checks more than normal refused, and has ended after three minutes without it.`,
+		Example: "admin attack list\nadmin attack list -o json",
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			attack, err := server.Attack(c.Context())
+			found, err := server.Attacks(c.Context(), limit)
 			if err != nil {
 				return err
 			}
-			return output.One(con.Printer(), *attack, attackColumns)
+			return printListing(con, found, announcedColumns)
 		}),
 	}
+	limitFlag(c, &limit)
+	return c
+}
+
+var announcedColumns = []output.Column[wire.AnnouncedAttack]{
+	{Name: "began_at", Head: "Began", Cell: func(a wire.AnnouncedAttack) output.Cell { return output.Time(a.BeganAt.Time) }},
+	{Name: "ended_at", Head: "Ended", Cell: func(a wire.AnnouncedAttack) output.Cell { return output.TimeOr(a.EndedAt.Time, "goes on") }},
+	{Name: "peak", Head: "Peak per second", Right: true, Cell: func(a wire.AnnouncedAttack) output.Cell { return perSecond(&a.Peak) }},
+	{Name: "normal", Head: "Normal", Right: true, Drop: 1, Cell: func(a wire.AnnouncedAttack) output.Cell { return perSecond(&a.Normal) }},
+	{Name: "refused", Head: "Refused", Right: true, Cell: func(a wire.AnnouncedAttack) output.Cell { return output.Number(a.Refused) }},
+	{Name: "sources", Head: "Sources", Cut: true, Cell: func(a wire.AnnouncedAttack) output.Cell {
+		patterns := make([]string, len(a.Sources))
+		for i, s := range a.Sources {
+			patterns[i] = s.Pattern
+		}
+		return output.Text(strings.Join(patterns, ", "))
+	}},
 }
 
 var attackColumns = []output.Column[wire.Attack]{

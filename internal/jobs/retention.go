@@ -24,6 +24,7 @@ type PastDeleter interface {
 	DeleteTokensBefore(ctx context.Context, before time.Time) (int, error)
 	DeleteRuns(ctx context.Context, before time.Time) (int, error)
 	DeleteNotifications(ctx context.Context, before time.Time) (int, error)
+	DeleteAttacks(ctx context.Context, before time.Time) (int, error)
 	// DeleteDecidedProposals deletes the proposals that were decided before an instant.
 	// DeleteIdleProposals deletes the open ones whose range has not offended since.
 	DeleteDecidedProposals(ctx context.Context, before time.Time) (int, error)
@@ -33,7 +34,7 @@ type PastDeleter interface {
 // DeletePast returns the job that deletes what ended longer than keep ago.
 func DeletePast(store PastDeleter, keep time.Duration, now func() time.Time) Job {
 	return Job{
-		Name: "delete-past-retention", Help: "Deletes changes, ended blocks and tokens, runs, notifications and decided proposals older than the retention period, and open proposals of ranges that have been quiet for 7 days.",
+		Name: "delete-past-retention", Help: "Deletes changes, ended blocks and tokens, runs, notifications, past attacks and decided proposals older than the retention period, and open proposals of ranges that have been quiet for 7 days.",
 		Schedule: "40 3 * * *", MakeUp: true,
 		Run: func(ctx context.Context, _ time.Time) (string, error) {
 			at := now()
@@ -48,7 +49,7 @@ func DeletePast(store PastDeleter, keep time.Duration, now func() time.Time) Job
 				delete func(context.Context, time.Time) (int, error)
 			}{
 				{"ended blocks and exemptions", max(keep, minKeepEnded), store.DeleteEndedBefore}, {"tokens", max(keep, minKeepEnded), store.DeleteTokensBefore},
-				{"runs", keep, store.DeleteRuns}, {"notifications", keep, store.DeleteNotifications},
+				{"runs", keep, store.DeleteRuns}, {"notifications", keep, store.DeleteNotifications}, {"attacks", keep, store.DeleteAttacks},
 				{"decided proposals", keep, store.DeleteDecidedProposals}, {"open proposals of quiet ranges", idleProposals, store.DeleteIdleProposals},
 			} {
 				deleted, err := part.delete(ctx, at.Add(-part.keep))

@@ -1,4 +1,4 @@
-// Package notify notifies people of what Stint did or needs: an automatic block, a proposal, a
+// Package notify notifies people of what Stint did or needs: an attack, an automatic block, a proposal, a
 // paused escalation, an outage, a report. Notifications are first written to a durable outbox.
 // A dispatcher groups them, sends them and retries.
 //
@@ -17,6 +17,9 @@ type Kind string
 
 // The kinds of notification.
 const (
+	AttackBegan      Kind = "attack.began"
+	AttackSource     Kind = "attack.source" // an attack has a new main source
+	AttackEnded      Kind = "attack.ended"
 	AutomaticBlock   Kind = "block.automatic"
 	Proposal         Kind = "proposal"
 	EscalationPaused Kind = "escalation.paused"

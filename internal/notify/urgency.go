@@ -8,7 +8,7 @@ import (
 
 // urgency orders the kinds, the most urgent first. The urgent kinds are sent separately from
 // the others.
-var urgency = []Kind{Outage, RedisEviction, EscalationPaused, Recovery, JobFailed, Proposal, AutomaticBlock, Report, Test}
+var urgency = []Kind{Outage, RedisEviction, AttackBegan, AttackSource, EscalationPaused, Recovery, AttackEnded, JobFailed, Proposal, AutomaticBlock, Report, Test}
 
 // Urgent reports whether somebody may have to act immediately.
 func (k Kind) Urgent() bool {
@@ -33,6 +33,8 @@ func (k Kind) groupInterval() time.Duration {
 // page returns the path of the page about a kind.
 func (k Kind) page() string {
 	switch k {
+	case AttackBegan, AttackSource, AttackEnded:
+		return "/attacks"
 	case AutomaticBlock:
 		return "/blocks"
 	case Proposal, EscalationPaused:

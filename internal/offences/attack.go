@@ -48,6 +48,9 @@ type Attack struct {
 	Baseline    Rates
 	HasBaseline bool
 	Since       time.Time // when the attack began; zero: there is none
+	// Excess is how many checks more than normal were refused since then, and Peak the highest
+	// rate of refused checks per second. Both are 0 if there is no attack.
+	Excess, Peak float64
 	// Source is the main source of refused requests. It is nil if there is no attack, or if no
 	// range and no key has a large enough part.
 	Source *AttackSource
@@ -77,6 +80,13 @@ func DetectAttack(minutes, hours []Interval) *Attack {
 	a.Baseline, a.HasBaseline = baseline(hours)
 	if len(minutes) > 0 && a.Now.Refused() >= a.threshold() {
 		a.Since = a.start(minutes)
+		a.Peak = a.Now.Refused()
+		for i := range minutes {
+			if m := &minutes[i]; !m.At.Before(a.Since) {
+				a.Excess += float64(m.Refused()) - a.Baseline.Refused()*m.Seconds
+				a.Peak = max(a.Peak, m.Rates().Refused())
+			}
+		}
 	}
 	return a
 }

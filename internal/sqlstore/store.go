@@ -38,6 +38,7 @@ type Store struct {
 	Factors    *identities.Factors
 	Offences   *sqloffences.Store
 	Proposals  *sqloffences.Proposals
+	Attacks    *operations.Attacks
 	Audit      *operations.Audit
 	Bouncers   *operations.Bouncers
 	Channels   *operations.Channels
@@ -78,7 +79,7 @@ func New(url string, opts Options) (*Store, error) {
 	return &Store{
 		DB: d, Entries: entries.New(d), Policies: policies.New(d), Identities: identities.New(d), Factors: identities.NewFactors(d),
 		Offences: sqloffences.New(d), Proposals: sqloffences.NewProposals(d),
-		Audit: operations.NewAudit(d), Bouncers: operations.NewBouncers(d), Channels: operations.NewChannels(d), Crawlers: operations.NewCrawlers(d), Jobs: operations.NewJobs(d), Nodes: operations.NewNodes(d), Notes: operations.NewNotes(d),
+		Attacks: operations.NewAttacks(d), Audit: operations.NewAudit(d), Bouncers: operations.NewBouncers(d), Channels: operations.NewChannels(d), Crawlers: operations.NewCrawlers(d), Jobs: operations.NewJobs(d), Nodes: operations.NewNodes(d), Notes: operations.NewNotes(d),
 		Outbox: operations.NewOutbox(d), Profiles: sqlprofiles.New(d), Reports: operations.NewReports(d), Retention: operations.NewRetention(d), Views: operations.NewViews(d),
 	}, nil
 }

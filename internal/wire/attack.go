@@ -16,6 +16,25 @@ type Attack struct {
 	Source *AttackSource `json:"source"`
 }
 
+// AnnouncedAttack is one attack from its beginning to its end.
+type AnnouncedAttack struct {
+	ID      string  `json:"id"`       // of the attack
+	BeganAt Time    `json:"began_at"` // its first minute
+	EndedAt Time    `json:"ended_at"` // null while it goes on
+	Normal  float64 `json:"normal"`   // refused checks per second before it
+	Peak    float64 `json:"peak"`     // the highest rate of refused checks per second
+	Refused int64   `json:"refused"`  // checks refused since it began, all sources and the normal ones included
+	// Sources are its main sources in the order in which they were found. It is empty where no
+	// range had half of the offences and no key a third.
+	Sources []AnnouncedSource `json:"sources"`
+}
+
+// AnnouncedSource is a main source of an attack, as it was when it was found.
+type AnnouncedSource struct {
+	At Time `json:"at"` // when it was found
+	AttackSource
+}
+
 // Rates are checks per second.
 type Rates struct {
 	Allowed float64 `json:"allowed"`

@@ -37,6 +37,7 @@ const (
 	PathOffences     = "/v1/offences"
 	PathTraffic      = "/v1/traffic"
 	PathAttack       = "/v1/attack"
+	PathAttacks      = "/v1/attacks"
 	PathEscalations  = "/v1/escalations"
 	PathProposals    = "/v1/proposals"
 	PathReports      = "/v1/reports"

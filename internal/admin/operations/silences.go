@@ -93,7 +93,7 @@ type alarm struct {
 // alarms are the groups that operators cannot silence as a whole. Every kind is in a group,
 // except those that report that all is well or that something has ended.
 var alarms = []alarm{
-	{"an attack", []notify.Kind{notify.AutomaticBlock, notify.Proposal, notify.EscalationPaused}},
+	{"an attack", []notify.Kind{notify.AttackBegan, notify.AttackSource, notify.AutomaticBlock, notify.Proposal, notify.EscalationPaused}},
 	{"a fault", []notify.Kind{notify.Outage, notify.RedisEviction, notify.JobFailed}},
 }
 

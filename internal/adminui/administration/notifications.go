@@ -44,6 +44,7 @@ func (notificationsPage) Lengths() []form.Choice {
 
 var kindNames = map[operations.NotificationKind]string{
 	"outage": "Outages", "redis.eviction": "Keys that Redis evicted", "escalation.paused": "Paused escalations", "recovery": "Ends of outages",
+	"attack.began": "Attacks", "attack.source": "New sources of attacks", "attack.ended": "Ends of attacks",
 	"job.failed": "Failed jobs", "proposal": "Proposals", "block.automatic": "Automatic blocks", "report": "Reports",
 }
 

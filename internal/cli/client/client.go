@@ -86,6 +86,11 @@ func (c *Client) Attack(ctx context.Context) (*wire.Attack, error) {
 	return call[wire.Attack](ctx, c.conn, get(wire.PathAttack))
 }
 
+// Attacks returns the attacks that were announced, newest first, at most limit, every one for 0.
+func (c *Client) Attacks(ctx context.Context, limit int) (Listing[wire.AnnouncedAttack], error) {
+	return list[wire.AnnouncedAttack](ctx, c.conn, wire.PathAttacks, nil, limit)
+}
+
 // Nodes returns the nodes that were active recently.
 func (c *Client) Nodes(ctx context.Context) ([]wire.Node, error) {
 	return items[wire.Node](ctx, c.conn, get(wire.PathNodes))

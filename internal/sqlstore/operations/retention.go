@@ -32,6 +32,7 @@ ON CONFLICT (id) DO NOTHING`
 	deleteIdle     = `DELETE FROM proposals WHERE place = '' AND updated_at < $1`
 	// deleteRuns keeps the last run of each job, from which its next one follows.
 	deleteRuns          = `DELETE FROM job_runs WHERE started_at < $1 AND id NOT IN (SELECT max(id) FROM job_runs GROUP BY job)`
+	deleteAttacks       = `DELETE FROM attacks WHERE ended_at > 0 AND ended_at < $1`
 	deleteNotifications = `DELETE FROM notifications WHERE at < $1`
 	deleteEndedTokens   = `DELETE FROM tokens WHERE (expires_at < $1 OR revoked_at > 0 AND revoked_at < $1) AND author <> $2`
 )
@@ -87,6 +88,11 @@ func (s *Retention) DeleteRuns(ctx context.Context, before time.Time) (int, erro
 // DeleteNotifications deletes the notifications from before an instant, sent or not.
 func (s *Retention) DeleteNotifications(ctx context.Context, before time.Time) (int, error) {
 	return deleteBefore(ctx, s.db, deleteNotifications, before)
+}
+
+// DeleteAttacks deletes the attacks that ended before an instant.
+func (s *Retention) DeleteAttacks(ctx context.Context, before time.Time) (int, error) {
+	return deleteBefore(ctx, s.db, deleteAttacks, before)
 }
 
 // DeleteDecidedProposals deletes the proposals that were decided before an instant.

@@ -1,0 +1,122 @@
+package offences_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/test/storetest"
+)
+
+// An attack is seen by two nodes, and one of them announces each of its news. The other one goes
+// on when the first has died.
+func TestEachNewsOfAnAttackIsAnnouncedByOneNodeWithinAMinute(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		n := newCounting(t, f.Offences, f.Clock, "a", nil)
+		d := service(f, n.policy)
+		d.Attacks = f.Attacks
+		var news []admin.AttackNews
+		announce := func(_ context.Context, one admin.AttackNews) { news = append(news, one) }
+		first := &admin.AttackWatch{Detection: d, Holder: "first", Announce: announce}
+		second := &admin.AttackWatch{Detection: d, Holder: "second", Announce: announce}
+		// pass counts refusals for some time, and the given nodes look every ten seconds.
+		pass := func(length time.Duration, key string, watches ...*admin.AttackWatch) {
+			t.Helper()
+			for end := f.Clock.Now().Add(length); f.Clock.Now().Before(end); f.Clock.Advance(admin.AttackLookInterval) {
+				if key != "" {
+					n.limited(key, 700)
+				}
+				n.flush()
+				for _, w := range watches {
+					if err := w.Look(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		whats := func() (all []offences.News) {
+			for _, one := range news {
+				all = append(all, one.What)
+			}
+			return all
+		}
+		pass(2*time.Minute, "", first, second)
+		if len(news) > 0 {
+			t.Fatalf("without an attack: %v", whats())
+		}
+		began := f.Clock.Now()
+		pass(50*time.Second, "ip:203.0.113.7", first, second)
+		if !slices.Equal(whats(), []offences.News{offences.AttackBegan}) || !first.IsActive() || !second.IsActive() {
+			t.Fatalf("within a minute: %v, active on the first node %t, on the second %t", whats(), first.IsActive(), second.IsActive())
+		}
+		pass(time.Minute, "ip:203.0.113.7", first, second)
+		// The first node dies. The lease ends by the clock of the database, which no test advances.
+		if err := f.Jobs.ReleaseLease(t.Context(), "attacks", "first"); err != nil {
+			t.Fatal(err)
+		}
+		pass(6*time.Minute, "ip:198.51.100.9", second)
+		if !slices.Equal(whats(), []offences.News{offences.AttackBegan, offences.SourceChanged}) {
+			t.Fatalf("with another source: %v", whats())
+		}
+		pass(10*time.Minute, "", second, first)
+		if !slices.Equal(whats(), []offences.News{offences.AttackBegan, offences.SourceChanged, offences.AttackEnded}) || second.IsActive() {
+			t.Fatalf("after its end: %v", whats())
+		}
+
+		page, next, err := d.FindAttacks(t.Context(), "", 10)
+		if err != nil || len(page) != 1 || next != "" {
+			t.Fatalf("%d attacks, %q, %v", len(page), next, err)
+		}
+		a := page[0]
+		if a.Began.Sub(began).Abs() > time.Minute || a.Ended.Before(a.Began.Add(7*time.Minute)) || a.Ended.After(a.Began.Add(11*time.Minute)) ||
+			a.Peak < 60 || a.Refused != 47*700 || len(a.Sources) != 2 || a.Sources[0].Pattern != "ip:203.0.113.7" || a.Sources[1].Pattern != "ip:198.51.100.9" || a.Sources[0].Rule != "20/1m" {
+			t.Errorf("the attack that began at %v is stored as %+v", began, a)
+		}
+		records, err := f.Audit.FindRecords(t.Context(), audit.Filter{Object: "attack", Limit: 10})
+		if err != nil || len(records.Records) != 3 || records.Records[2].Action != "attack.begin" || records.Records[0].Actor.Kind != audit.System {
+			t.Errorf("the audit has %d records of it: %v", len(records.Records), err)
+		}
+	})
+}
+
+// Two nodes may look at the same moment if one was stopped beyond its lease.
+func TestAttackIsStoredOnceWhenTwoNodesAreSure(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		now := f.Clock.Now()
+		save := func(before, course *offences.AttackCourse, news offences.News) bool {
+			t.Helper()
+			saved, err := f.Attacks.SaveAttack(t.Context(), before, course, news, "News.")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return saved
+		}
+		if !save(nil, &offences.AttackCourse{Began: now, Seen: now}, offences.AttackBegan) || save(nil, &offences.AttackCourse{Began: now, Seen: now}, offences.AttackBegan) {
+			t.Fatal("not exactly one of two beginnings was stored")
+		}
+		open, err := f.Attacks.OpenAttack(t.Context())
+		if err != nil || open == nil {
+			t.Fatal(open, err)
+		}
+		on := *open
+		on.Seen = now.Add(10 * time.Second)
+		ended := *open
+		ended.Ended = now
+		if !save(open, &on, offences.NoNews) || save(open, &ended, offences.AttackEnded) {
+			t.Error("not exactly one of two courses was stored")
+		}
+		if !save(&on, &ended, offences.AttackEnded) {
+			t.Error("the end was not stored")
+		}
+		if open, err := f.Attacks.OpenAttack(t.Context()); open != nil || err != nil {
+			t.Errorf("after the end: %+v, %v", open, err)
+		}
+		if deleted, err := f.Retention.DeleteAttacks(t.Context(), now.Add(time.Hour)); deleted != 1 || err != nil {
+			t.Errorf("%d attacks were deleted, %v", deleted, err)
+		}
+	})
+}
