@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/proxies"
 )
 
 const benchLines = 20_000
@@ -22,11 +23,13 @@ func benchLog(line func(client, second int) string) []byte {
 	return log.Bytes()
 }
 
-func benchmarkReader(b *testing.B, log []byte) {
+func benchmarkReader(b *testing.B, log []byte) { benchmarkReaderWith(b, log, accesslog.Options{}) }
+
+func benchmarkReaderWith(b *testing.B, log []byte, o accesslog.Options) {
 	b.SetBytes(int64(len(log)))
 	b.ReportAllocs()
 	for b.Loop() {
-		reader, err := accesslog.NewReader(bytes.NewReader(log), "", accesslog.Options{})
+		reader, err := accesslog.NewReader(bytes.NewReader(log), "", o)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -51,6 +54,26 @@ func BenchmarkReadCombinedGzip(b *testing.B) {
 	benchmarkReader(b, pack(b, string(benchLog(combinedLine))))
 }
 
+func BenchmarkReadDescribed(b *testing.B) {
+	benchmarkReaderWith(b, benchLog(combinedLine), accesslog.Options{LogFormat: `$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent"`})
+}
+
+func BenchmarkReadDocker(b *testing.B) {
+	benchmarkReader(b, benchLog(func(client, second int) string {
+		return fmt.Sprintf("{\"log\":%q,\"stream\":\"stdout\",\"time\":\"2026-01-31T23:05:00Z\"}\n", combinedLine(client, second))
+	}))
+}
+
+func BenchmarkReadBehindProxies(b *testing.B) {
+	trusted, err := proxies.Parse("10.0.0.0/8")
+	if err != nil {
+		b.Fatal(err)
+	}
+	benchmarkReaderWith(b, benchLog(func(client, second int) string {
+		return strings.TrimSuffix(combinedLine(client, second), "\n") + fmt.Sprintf(" \"198.51.100.7, 203.0.%d.%d, 10.0.0.1\"\n", client>>8, client&255)
+	}), accesslog.Options{Proxies: trusted})
+}
+
 func BenchmarkReadJSON(b *testing.B) {
 	benchmarkReader(b, benchLog(func(client, second int) string {
 		return fmt.Sprintf("{\"time\":\"2026-01-31T23:05:%02dZ\",\"remote_addr\":\"10.0.%d.%d\",\"request\":\"GET /search?q=%d HTTP/1.1\",\"status\":200,\"agent\":\"Mozilla/5.0 (X11; Linux x86_64)\"}\n",
@@ -64,25 +87,26 @@ func BenchmarkReadCSV(b *testing.B) {
 	})...))
 }
 
-func benchmarkSort(b *testing.B, memory int64) {
+func benchmarkSort(b *testing.B, isInOrder bool) {
 	records := shuffled(b, benchLines, 1<<30)
+	if isInOrder {
+		records = sortStably(records)
+	}
 	for b.Loop() {
-		sorted, err := accesslog.Sort(context.Background(), accesslog.Slice(records), accesslog.SortOptions{Memory: memory})
+		sorted := accesslog.Sort(context.Background(), accesslog.Slice(records), accesslog.SortOptions{})
+		var err error
 		for err == nil {
 			_, err = sorted.Next()
 		}
 		if !errors.Is(err, io.EOF) {
 			b.Fatal(err)
 		}
-		if err := sorted.Close(); err != nil {
-			b.Fatal(err)
-		}
 	}
 	b.ReportMetric(float64(b.N)*benchLines/b.Elapsed().Seconds(), "records/s")
 }
 
-func BenchmarkSortShuffledInMemory(b *testing.B) { benchmarkSort(b, 0) }
-func BenchmarkSortShuffledSpilling(b *testing.B) { benchmarkSort(b, 200_000) }
+func BenchmarkSortShuffled(b *testing.B) { benchmarkSort(b, false) }
+func BenchmarkSortInOrder(b *testing.B)  { benchmarkSort(b, true) }
 
 func TestReadingKnownClientsAllocatesNothing(t *testing.T) {
 	const lines = 1_000

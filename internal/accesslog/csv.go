@@ -2,6 +2,7 @@ package accesslog
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -21,17 +22,20 @@ var (
 // of a line: access logs have no such values, and it keeps one stray quote
 // from swallowing the rest of the log.
 type csvParser struct {
-	delimiter       rune
-	columns         int
-	time, key, cost int // cost is -1 where there is none
-	keys            *keyCache
-	// request are the columns of requestNames and status that of the status; -1 where there
-	// is none.
-	request [len(requestNames)]int
-	status  int
-	texts   textCache
-	feed    feed
-	in      *csv.Reader
+	delimiter rune
+	width     int
+	time      int
+	// key, forwarded and cost are -1 where there is none.
+	key, forwarded, cost int
+	keys                 *clientKeys
+	// request are the columns of requestNames, status that of the status and line that of the
+	// request line; -1 where there is none.
+	request      [len(requestNames)]int
+	status, line int
+	texts        textCache
+	columns      Columns
+	feed         feed
+	in           *csv.Reader
 }
 
 func newCSVParser(header []byte, o Options) (*csvParser, error) {
@@ -40,11 +44,20 @@ func newCSVParser(header []byte, o Options) (*csvParser, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the line of column names: %w", err)
 	}
-	p.columns = len(names)
+	p.width = len(names)
 	if p.time, err = mustColumn(names, "time", o.Time, timeNames); err != nil {
 		return nil, err
 	}
-	if p.key, err = mustColumn(names, "key", o.Key, keyNames); err != nil {
+	p.key, p.forwarded = column(names, o.Key, addressNames), -1
+	isList := isForwardedList(o.Key)
+	switch {
+	case isList:
+		p.forwarded, p.key = p.key, column(names, "", addressNames)
+	case len(o.Proxies) > 0 && o.Key == "":
+		p.forwarded = column(names, "", forwardedNames)
+	}
+	if isList && p.forwarded < 0 || !isList && p.key < 0 {
+		_, err = mustColumn(names, "key", o.Key, addressNames)
 		return nil, err
 	}
 	p.cost = column(names, o.Cost, costNames)
@@ -60,18 +73,43 @@ func newCSVParser(header []byte, o Options) (*csvParser, error) {
 		}
 		p.request[len(p.request)-1] = account
 	}
-	p.status = column(names, "", statusNames)
+	p.status, p.line = column(names, "", statusNames), column(names, "", lineNames)
 	if o.Cost != "" && p.cost < 0 {
 		_, err = mustColumn(names, "cost", o.Cost, costNames)
 		return nil, err
 	}
-	kind, err := o.kindOf(strings.TrimSpace(names[p.key]))
+	keyColumn, list := p.key, ""
+	if p.forwarded >= 0 {
+		list = strings.TrimSpace(names[p.forwarded])
+	}
+	if isList {
+		keyColumn = p.forwarded
+	}
+	kind, err := o.kindOf(strings.TrimSpace(names[keyColumn]))
 	if err != nil {
 		return nil, err
 	}
-	p.keys = newKeyCache(o.Keys, kind)
+	p.keys = newClientKeys(&o, kind, list, isList)
+	p.columns = p.findColumns(names, keyColumn)
 	p.restart()
 	return p, nil
+}
+
+// findColumns says what the columns hold.
+func (p *csvParser) findColumns(names []string, key int) Columns {
+	name := func(at int) string {
+		if at < 0 {
+			return ""
+		}
+		return strings.TrimSpace(names[at])
+	}
+	c := Columns{Time: name(p.time), Client: name(key), Status: name(p.status)}
+	c.Path, c.Method = cmp.Or(name(p.request[0]), name(p.line)), cmp.Or(name(p.request[1]), name(p.line))
+	c.Agent, c.Host, c.Account = name(p.request[2]), name(p.request[3]), name(p.request[4])
+	if p.forwarded >= 0 && key != p.forwarded {
+		c.Client += ", behind trusted proxies " + name(p.forwarded)
+	}
+	return c
 }
 
 func splitHeader(line []byte, delimiter rune) ([]string, error) {
@@ -88,8 +126,8 @@ func mustColumn(names []string, what, name string, wellKnown []string) (int, err
 	case name != "":
 		return 0, fmt.Errorf("the CSV has no column %q for the %s; its columns are %s", clip(name), what, clip(strconv.Quote(strings.Join(names, ", "))))
 	default:
-		return 0, fmt.Errorf("the CSV has no column for the %s that is called %s; name one; its columns are %s",
-			what, strings.Join(wellKnown[:3], ", "), clip(strconv.Quote(strings.Join(names, ", "))))
+		return 0, fmt.Errorf("the CSV has no column for the %s that is called %s; name one with --%s-column; its columns are %s",
+			what, strings.Join(wellKnown[:3], ", "), what, clip(strconv.Quote(strings.Join(names, ", "))))
 	}
 }
 
@@ -109,8 +147,8 @@ func (p *csvParser) parse(line []byte) (Record, error) {
 		p.restart()
 		return Record{}, csvProblem(err)
 	}
-	if len(values) != p.columns {
-		return Record{}, fmt.Errorf("it has %d values where the header has %d names", len(values), p.columns)
+	if len(values) != p.width {
+		return Record{}, fmt.Errorf("it has %d values where the header has %d names", len(values), p.width)
 	}
 	return p.record(values)
 }
@@ -130,7 +168,13 @@ func (p *csvParser) record(values []string) (Record, error) {
 			return Record{}, err
 		}
 	}
-	key, err := p.keys.key([]byte(strings.TrimSpace(values[p.key])))
+	valueOf := func(at int) []byte {
+		if at < 0 {
+			return nil
+		}
+		return []byte(strings.TrimSpace(values[at]))
+	}
+	key, err := p.keys.key(valueOf(p.key), valueOf(p.forwarded))
 	if err != nil {
 		return Record{}, err
 	}
@@ -138,6 +182,15 @@ func (p *csvParser) record(values []string) (Record, error) {
 	for i, into := range r.texts() {
 		if at := p.request[i]; at >= 0 {
 			*into = p.texts.ofPart(i, []byte(values[at]))
+		}
+	}
+	if p.line >= 0 {
+		method, target := requestLine([]byte(values[p.line]))
+		if r.Method == "" {
+			r.Method = p.texts.of(method)
+		}
+		if r.Path == "" {
+			r.Path = p.texts.ofPath(target)
 		}
 	}
 	if p.status >= 0 {

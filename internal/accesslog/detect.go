@@ -10,7 +10,7 @@ import (
 // linesLookedAt is the number of lines in which detect looks for a format.
 const linesLookedAt = 20
 
-var errFormat = errors.New("the first lines are neither Common or Combined Log Format, nor JSON objects, nor CSV below a line of column names with a time and a client; name the format and the columns if they are")
+var errFormat = errors.New("the first lines are neither Common or Combined Log Format, nor JSON objects, nor CSV below a line of column names with a time and a client; name the format and the columns if they are, or describe the lines with --log-format")
 
 // detect returns the format of the first line that has one, so that a truncated line at
 // the top does not matter.
@@ -24,7 +24,7 @@ func detect(head [][]byte, o Options) (Format, error) {
 		if line[0] == '{' {
 			return JSON, nil
 		}
-		if _, _, err := splitCLF(line, clfHost); err == nil {
+		if _, err := cutCLF(line); err == nil {
 			return CLF, nil
 		}
 		if seen == 0 && isHeader(line, o) {
@@ -45,7 +45,7 @@ func isHeader(line []byte, o Options) bool {
 	if err != nil {
 		return false
 	}
-	hasTime, hasKey := column(names, o.Time, timeNames) >= 0, column(names, o.Key, keyNames) >= 0
+	hasTime, hasKey := column(names, o.Time, timeNames) >= 0, column(names, o.Key, addressNames) >= 0
 	// One column is enough where the other is named: the error says which there are.
 	return hasTime && (hasKey || o.Key != "") || hasKey && o.Time != ""
 }

@@ -1,6 +1,7 @@
 package accesslog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -9,17 +10,27 @@ import (
 	"sync/atomic"
 )
 
-// Files reads several logs one after another, each with its own format. Sort
-// brings their requests into the order of time. Only Progress may be called
-// by another goroutine than the one that reads.
+// Files reads several logs together, each with its own format: the next request is the one with
+// the earliest time among the next ones of all logs. Sort brings those of each log into the order
+// of time too. Only Progress may be called by another goroutine than the one that reads.
 type Files struct {
 	paths   []string
 	options Options
 	size    int64
 	read    atomic.Int64
-	open    io.ReadCloser
-	reader  *Reader
-	counts  Counts // of the files that are finished
+	open    []*logFile // of which a request is at hand
+	waiting []*logFile // that begin later, by the time of their first request
+	counts  Counts     // of the files that are finished
+	// Opened, if not nil, is called with the path and the parser of each log.
+	Opened func(path string, parser *LineParser)
+}
+
+// logFile is one log.
+type logFile struct {
+	path   string
+	from   io.ReadCloser
+	reader *Reader
+	next   Record
 }
 
 // OpenFiles returns the requests of the logs at paths, "-" being the standard
@@ -75,40 +86,104 @@ func sizeOf(path string) (int64, error) {
 	return info.Size(), nil
 }
 
-// Next returns the next request of the file at hand or else of the next one.
+// Next returns the next request.
 func (f *Files) Next() (Record, error) {
-	for {
-		if f.reader == nil {
-			if len(f.paths) == 0 {
-				return Record{}, io.EOF
-			}
-			if err := f.openNext(); err != nil {
+	if len(f.paths) > 0 {
+		paths := f.paths
+		f.paths = nil
+		for _, path := range paths {
+			if err := f.look(path); err != nil {
 				return Record{}, err
 			}
 		}
-		record, err := f.reader.Next()
-		if !errors.Is(err, io.EOF) {
-			return record, err
-		}
-		if err := f.finish(); err != nil {
+		slices.SortStableFunc(f.waiting, func(a, b *logFile) int { return cmp.Compare(a.next.Time, b.next.Time) })
+	}
+	first := f.first()
+	for len(f.waiting) > 0 && (first < 0 || f.waiting[0].next.Time < f.open[first].next.Time) {
+		l := f.waiting[0]
+		f.waiting = f.waiting[1:]
+		if err := f.begin(l, &f.read); err != nil {
 			return Record{}, err
 		}
+		f.open = append(f.open, l)
+		if err := f.advance(len(f.open) - 1); err != nil {
+			return Record{}, err
+		}
+		first = f.first()
 	}
+	if first < 0 {
+		return Record{}, io.EOF
+	}
+	record := f.open[first].next
+	return record, f.advance(first)
 }
 
-func (f *Files) openNext() error {
-	path := f.paths[0]
-	f.paths = f.paths[1:]
-	file, err := f.options.open(path)
+// first returns the place in f.open of the log with the earliest next request, -1 if there is none.
+func (f *Files) first() int {
+	first := -1
+	for i, l := range f.open {
+		if first < 0 || l.next.Time < f.open[first].next.Time {
+			first = i
+		}
+	}
+	return first
+}
+
+// look reads the first request of a log. A log that can be read again is closed until its time
+// comes, so that few are open at a time.
+func (f *Files) look(path string) error {
+	l := &logFile{path: path}
+	info, err := os.Stat(path)
+	isFile := path != "-" && err == nil && info.Mode().IsRegular()
+	into := &f.read
+	if isFile {
+		into = new(atomic.Int64)
+	}
+	if err := f.begin(l, into); err != nil {
+		return err
+	}
+	if f.Opened != nil {
+		f.Opened(path, l.reader.Parser())
+	}
+	if l.next, err = l.reader.Next(); errors.Is(err, io.EOF) || err == nil && !isFile {
+		if isFile {
+			f.read.Add(into.Load())
+		}
+		f.open = append(f.open, l)
+		if err != nil {
+			return f.finish(len(f.open) - 1)
+		}
+		return nil
+	}
+	if err = errors.Join(err, l.from.Close()); err != nil {
+		return err
+	}
+	l.from, l.reader = nil, nil
+	f.waiting = append(f.waiting, l)
+	return nil
+}
+
+// begin opens a log.
+func (f *Files) begin(l *logFile, read *atomic.Int64) error {
+	from, err := f.options.open(l.path)
 	if err != nil {
 		return err
 	}
-	reader, err := NewReader(&counted{file, &f.read}, path, f.options)
+	reader, err := NewReader(&counted{from, read}, l.path, f.options)
 	if err != nil {
-		return errors.Join(err, file.Close())
+		return errors.Join(err, from.Close())
 	}
-	f.open, f.reader = file, reader
+	l.from, l.reader = from, reader
 	return nil
+}
+
+// advance reads the next request of an open log.
+func (f *Files) advance(at int) (err error) {
+	l := f.open[at]
+	if l.next, err = l.reader.Next(); errors.Is(err, io.EOF) {
+		return f.finish(at)
+	}
+	return err
 }
 
 // open opens a log by its path.
@@ -122,40 +197,46 @@ func (o *Options) open(path string) (io.ReadCloser, error) {
 	return os.Open(path)
 }
 
-func (f *Files) finish() error {
-	f.counts = f.Counts()
-	f.reader = nil
-	err := f.open.Close()
-	f.open = nil
-	return err
+func (f *Files) finish(at int) error {
+	l := f.open[at]
+	f.counts = f.counts.plus(l.reader)
+	f.open = slices.Delete(f.open, at, at+1)
+	return l.from.Close()
 }
 
 // Counts returns the counts of all files so far.
 func (f *Files) Counts() Counts {
-	if f.reader == nil {
-		return f.counts
+	sum := f.counts
+	for _, l := range f.open {
+		sum = sum.plus(l.reader)
 	}
-	sum, part := f.counts, f.reader.Counts()
-	sum.Lines += part.Lines
-	sum.Records += part.Records
-	sum.Bad += part.Bad
-	sum.Warnings = slices.Concat(sum.Warnings, part.Warnings)
-	rest := max(f.reader.maxBad-len(sum.First), 0)
-	sum.First = append(sum.First[:len(sum.First):len(sum.First)], part.First[:min(rest, len(part.First))]...)
 	return sum
+}
+
+// plus returns the sum with the counts of r.
+func (t Counts) plus(r *Reader) Counts {
+	part := r.Counts()
+	t.Lines += part.Lines
+	t.Records += part.Records
+	t.Bad += part.Bad
+	t.Warnings = slices.Concat(t.Warnings, part.Warnings)
+	rest := max(r.maxBad-len(t.First), 0)
+	t.First = append(t.First[:len(t.First):len(t.First)], part.First[:min(rest, len(part.First))]...)
+	return t
 }
 
 // Progress returns how many bytes of the files, as they are stored, were read,
 // and how many there are; 0 of those when a file's size is not known.
 func (f *Files) Progress() (read, total int64) { return f.read.Load(), f.size }
 
-// Close closes the file that is being read.
+// Close closes the files that are being read.
 func (f *Files) Close() error {
-	f.paths = nil
-	if f.open == nil {
-		return nil
+	f.paths, f.waiting = nil, nil
+	var err error
+	for len(f.open) > 0 {
+		err = errors.Join(err, f.finish(0))
 	}
-	return f.finish()
+	return err
 }
 
 // counted counts what is read through it.

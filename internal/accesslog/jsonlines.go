@@ -2,10 +2,14 @@ package accesslog
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -29,6 +33,7 @@ var lenient = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDu
 const (
 	forTime = iota
 	forKey
+	forForwarded // the list of forwarded addresses
 	forCost
 	forPath
 	forMethod
@@ -47,17 +52,17 @@ type wanted struct{ use, rank int }
 // jsonParser reads one object a line.
 type jsonParser struct {
 	wanted  map[string]wanted // by path, lower case
-	hosts   map[string]wanted // names of the host that may also make the key
-	parents map[string]bool   // paths of objects that hold wanted fields
+	names   [fieldUses][]string
+	parents map[string]bool // paths of objects that hold wanted fields
 	texts   textCache
-	caches  []*keyCache // of the keys, by rank
+	keys    *clientKeys
 	// takesList says that the key may be the last one of a list, as Caddy writes the lines of
 	// a header: of addresses, where the field is named.
 	takesList bool
-	options   Options
 	bytes     bytes.Reader
 	in        *jsontext.Decoder
 	found     [fieldUses]found
+	columns   Columns
 }
 
 // found is the most preferred field so far.
@@ -66,10 +71,23 @@ type found struct {
 	value []byte
 }
 
-func newJSONParser(o Options) (*jsonParser, error) {
-	p := &jsonParser{wanted: map[string]wanted{}, hosts: map[string]wanted{}, parents: map[string]bool{}, options: o}
+func newJSONParser(head [][]byte, o Options) (*jsonParser, error) {
+	p := &jsonParser{wanted: map[string]wanted{}, parents: map[string]bool{}}
 	p.in = jsontext.NewDecoder(&p.bytes, lenient)
 	p.want(forTime, o.Time, timeNames)
+	list, isList := "", isForwardedList(o.Key)
+	switch {
+	case isList:
+		list = o.Key
+		p.want(forForwarded, o.Key, nil)
+		p.want(forKey, "", addressNames)
+	case len(o.Proxies) > 0 && o.Key == "":
+		list = forwardedNames[0]
+		p.want(forForwarded, "", forwardedNames)
+		p.want(forKey, "", addressNames)
+	default:
+		p.want(forKey, o.Key, addressNames)
+	}
 	p.want(forCost, o.Cost, costNames)
 	for i, names := range requestNames {
 		p.want(forPath+i, "", names)
@@ -78,30 +96,72 @@ func newJSONParser(o Options) (*jsonParser, error) {
 		p.want(forAccount, o.Account, nil)
 	}
 	p.want(forStatus, "", statusNames)
-	p.want(forLine, "", []string{"request", "request_line"})
-	for _, name := range p.want(forKey, o.Key, keyNames) {
-		kind, err := o.kindOf(name)
-		if err != nil {
+	p.want(forLine, "", lineNames)
+	kind := addressKind
+	if o.Key != "" || o.Kind != "" {
+		var err error
+		if kind, err = o.kindOf(cmp.Or(o.Key, addressNames[0])); err != nil {
 			return nil, err
 		}
-		p.caches = append(p.caches, newKeyCache(o.Keys, kind))
 	}
-	p.takesList = o.Key != "" && p.caches[0].kind == addressKind
-	for rank, name := range requestNames[forHost-forPath] {
-		if p.wanted[name].use == forKey {
-			p.hosts[name] = wanted{forHost, rank}
-		}
-	}
-	return p, nil
+	p.keys = newClientKeys(&o, kind, list, isList)
+	p.takesList = o.Key != "" && kind == addressKind
+	return p, p.look(head, o.Key)
 }
 
-func (p *jsonParser) want(use int, name string, wellKnown []string) []string {
+// look finds the fields in the objects at the beginning. It is an error if none of them has a
+// field that makes the key.
+func (p *jsonParser) look(head [][]byte, key string) error {
+	from := [fieldUses]string{}
+	objects := 0
+	var first []string
+	for _, line := range head[:min(len(head), headLines)] {
+		if line = bytes.TrimSpace(line); p.read(line) != nil {
+			continue
+		}
+		if objects++; first == nil {
+			first = fieldNames(line)
+		}
+		for use, f := range p.found {
+			if f.rank >= 0 && from[use] == "" {
+				from[use] = p.names[use][f.rank]
+			}
+		}
+	}
+	c := &p.columns
+	c.Time, c.Client, c.Status, c.Account = from[forTime], from[forKey], from[forStatus], from[forAccount]
+	c.Path, c.Method = cmp.Or(from[forPath], from[forLine]), cmp.Or(from[forPath+1], from[forLine])
+	c.Agent, c.Host = from[forPath+2], from[forHost]
+	switch list := from[forForwarded]; {
+	case list == "":
+	case p.keys.isList:
+		c.Client = list
+	default:
+		c.Client += ", behind trusted proxies " + list
+	}
+	if objects > 0 && c.Client == "" && key == "" {
+		return &InputError{fmt.Errorf("no field is known to hold the client's address; name it with --key-column FIELD --kind ip, a dot going down into an object; the first object has %s", clip(strconv.Quote(strings.Join(first, ", "))))}
+	}
+	return nil
+}
+
+// fieldNames returns the names of the fields of an object.
+func fieldNames(line []byte) []string {
+	var fields map[string]jsontext.Value
+	if json.Unmarshal(line, &fields, lenient) != nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(fields))
+}
+
+func (p *jsonParser) want(use int, name string, wellKnown []string) {
 	if name != "" {
 		wellKnown = []string{name}
 	}
+	p.names[use] = wellKnown
 	for rank, path := range wellKnown {
 		path = strings.ToLower(path)
-		if _, taken := p.wanted[path]; taken && use >= forPath {
+		if _, taken := p.wanted[path]; taken && use > forKey {
 			continue // the key is made of it
 		}
 		p.wanted[path] = wanted{use, rank}
@@ -111,15 +171,6 @@ func (p *jsonParser) want(use int, name string, wellKnown []string) []string {
 			}
 		}
 	}
-	return wellKnown
-}
-
-func (p *jsonParser) parse(line []byte) (Record, error) {
-	r, err := p.parseObject(line)
-	if err != nil && bytes.Contains(line, hexEscape) {
-		return p.parseObject(hexEscapes.ReplaceAll(line, []byte(`\u00$1`)))
-	}
-	return r, err
 }
 
 // hexEscapes are what nginx writes for a quote, a backslash and what is no ASCII unless its
@@ -130,22 +181,38 @@ var (
 	hexEscapes = regexp.MustCompile(`\\x([0-9A-Fa-f]{2})`)
 )
 
-func (p *jsonParser) parseObject(line []byte) (Record, error) {
+func (p *jsonParser) parse(line []byte) (Record, error) {
+	if err := p.read(line); err != nil {
+		return Record{}, err
+	}
+	return p.record()
+}
+
+// read reads the fields of an object into p.found.
+func (p *jsonParser) read(line []byte) error {
+	err := p.readObject(line)
+	if err != nil && bytes.Contains(line, hexEscape) {
+		err = p.readObject(hexEscapes.ReplaceAll(line, []byte(`\u00$1`)))
+	}
+	return err
+}
+
+func (p *jsonParser) readObject(line []byte) error {
 	p.bytes.Reset(line)
 	p.in.Reset(&p.bytes, lenient)
 	for use := range p.found {
 		p.found[use] = found{rank: -1, value: p.found[use].value[:0]}
 	}
 	if p.in.PeekKind() != '{' {
-		return Record{}, errNotObject
+		return errNotObject
 	}
 	if err := p.object(""); err != nil {
-		return Record{}, jsonProblem(err)
+		return jsonProblem(err)
 	}
 	if _, err := p.in.ReadToken(); !errors.Is(err, io.EOF) {
-		return Record{}, errNotObject
+		return errNotObject
 	}
-	return p.record()
+	return nil
 }
 
 // object reads the fields of the object at path.
@@ -176,20 +243,18 @@ func (p *jsonParser) field(path string) error {
 	}
 	want, isWanted := p.wanted[path]
 	kind := p.in.PeekKind()
-	if !isWanted || kind == 'n' || want.use == forKey && (kind == '{' || kind == '[' && !p.takesList) { // null is as good as absent, and so is what can be no key
+	// null is as good as absent, and so is what can be no value.
+	if !isWanted || kind == 'n' || kind == '{' && want.use != forTime || kind == '[' && want.use == forKey && !p.takesList {
 		return p.in.SkipValue()
 	}
 	value, err := p.in.ReadValue()
 	if err != nil {
 		return err
 	}
-	if best := &p.found[want.use]; best.rank == want.rank && want.use < forPath {
+	if best := &p.found[want.use]; best.rank == want.rank && want.use < forPath && want.use != forForwarded {
 		return errTwice
 	}
 	p.found[want.use].prefer(want.rank, value)
-	if host, isHost := p.hosts[path]; isHost {
-		p.found[forHost].prefer(host.rank, value)
-	}
 	return nil
 }
 
@@ -201,11 +266,11 @@ func (f *found) prefer(rank int, value []byte) {
 }
 
 func (p *jsonParser) record() (Record, error) {
-	at, key, cost := p.found[forTime], p.found[forKey], p.found[forCost]
+	at, key, list, cost := p.found[forTime], p.found[forKey], p.found[forForwarded], p.found[forCost]
 	switch {
 	case at.rank < 0:
 		return Record{}, errNoTime
-	case key.rank < 0:
+	case key.rank < 0 && (list.rank < 0 || !p.keys.isList):
 		return Record{}, errNoClient
 	}
 	ms, err := parseTime(textOf(at.value))
@@ -218,31 +283,31 @@ func (p *jsonParser) record() (Record, error) {
 			return Record{}, err
 		}
 	}
-	keys := p.caches[key.rank]
-	if key.value[0] == '[' {
-		key.value = lastOf(key.value)
+	var peer, forwarded []byte
+	if key.rank >= 0 {
+		// Of a list of addresses clients choose the first.
+		if c := key.value[0]; c != '"' && c != '[' || p.keys.cache.kind != addressKind && !utf8.Valid(key.value) {
+			return Record{}, errKeyType
+		}
+		peer = []byte(listOf(key.value))
 	}
-	// Of a list of addresses only the last one makes the key, and clients choose the others.
-	if key.value[0] != '"' || keys.kind != addressKind && !utf8.Valid(key.value) {
-		return Record{}, errKeyType
+	if list.rank >= 0 {
+		forwarded = []byte(listOf(list.value))
 	}
-	client := textOf(key.value)
-	parsed, err := keys.key([]byte(client))
+	parsed, err := p.keys.key(peer, forwarded)
 	if err != nil {
 		return Record{}, err
 	}
 	r := Record{Time: ms, Key: parsed, Cost: units}
-	p.readRequest(&r, client)
+	p.readRequest(&r)
 	return r, nil
 }
 
-// readRequest reads what the line says of the request, whose key is made of client.
-func (p *jsonParser) readRequest(r *Record, client string) {
+// readRequest reads what the line says of the request.
+func (p *jsonParser) readRequest(r *Record) {
 	for i, into := range r.texts() {
 		if f := &p.found[forPath+i]; f.rank >= 0 {
-			if text := textOf(firstOf(f.value)); i != forHost-forPath || text != client {
-				*into = p.texts.ofPart(i, []byte(text))
-			}
+			*into = p.texts.ofPart(i, []byte(textOf(firstOf(f.value))))
 		}
 	}
 	if f := &p.found[forLine]; f.rank >= 0 {
@@ -276,16 +341,21 @@ func firstOf(value []byte) []byte {
 	return first
 }
 
-// lastOf returns the last element of a list, an empty string for an empty list.
-func lastOf(value []byte) []byte {
-	list, last := jsontext.NewDecoder(bytes.NewReader(value), lenient), []byte(`""`)
+// listOf returns the text of a string, or the texts of a list with commas between, as if the
+// lines of a header were one.
+func listOf(value []byte) string {
+	if value[0] != '[' {
+		return textOf(value)
+	}
+	var texts []string
+	list := jsontext.NewDecoder(bytes.NewReader(value), lenient)
 	for _, err := list.ReadToken(); err == nil && list.PeekKind() != ']'; {
 		var element jsontext.Value
 		if element, err = list.ReadValue(); err == nil {
-			last = append(last[:0], element...)
+			texts = append(texts, textOf(element))
 		}
 	}
-	return last
+	return strings.Join(texts, ",")
 }
 
 // textOf returns the text of a string, or any other value as it is written. What is no UTF-8

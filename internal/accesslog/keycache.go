@@ -2,8 +2,6 @@ package accesslog
 
 import (
 	"errors"
-	"net/netip"
-	"strings"
 
 	"github.com/stint-dev/stint/internal/keys"
 )
@@ -37,14 +35,6 @@ func (c *keyCache) key(value []byte) (keys.Key, error) {
 	return c.add(value)
 }
 
-// restored returns the key that FullKey wrote.
-func (c *keyCache) restored(text []byte) (keys.Key, error) {
-	if key, known := c.known[string(text)]; known {
-		return key, nil
-	}
-	return c.add(text)
-}
-
 func (c *keyCache) add(value []byte) (keys.Key, error) {
 	key, err := c.parse(string(value))
 	if err != nil {
@@ -62,12 +52,10 @@ func (c *keyCache) parse(value string) (keys.Key, error) {
 	case wholeKey:
 		return c.parser.Key(value)
 	case addressKind:
-		if comma := strings.LastIndexByte(value, ','); comma >= 0 { // X-Forwarded-For
-			value = strings.TrimSpace(value[comma+1:])
-		}
-		// Some load balancers write the client's port behind its address.
-		if pair, err := netip.ParseAddrPort(value); err == nil {
-			return c.parser.AddressKey(pair.Addr()), nil
+		// A list of addresses is one of hops, of which the nearest proxy has written the last;
+		// some load balancers write the client's port behind its address.
+		if addr, ok := lastAddress(value); ok {
+			return c.parser.AddressKey(addr), nil
 		}
 	}
 	return c.parser.Key(c.kind + ":" + value)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/proxies"
 )
 
 // Options say how to read a log. The zero value reads any of the formats and
@@ -17,10 +18,11 @@ type Options struct {
 	// Time, Key and Cost name the column of a CSV or the field of a JSON
 	// object that holds each, a dot going down into an object
 	// ("request.remote_ip"). "" looks for the well-known names; then a log
-	// without a cost counts 1 for each request. For CLF, Key is one of host
+	// without a cost counts 1 for each request, and a log without a field that is
+	// known to hold the client's address is refused. For CLF, Key is one of remote_addr
 	// (the default), user, referer, user_agent and x_forwarded_for (the third quoted text
 	// after the status), and the others must be "". Of a list of addresses the last one
-	// counts, which the nearest proxy has added.
+	// counts that is not one of Proxies.
 	Time, Key, Cost string
 
 	// Account names the column or the field with the account that the request is about, as
@@ -32,6 +34,13 @@ type Options struct {
 	// kind (the text is the whole key) for a column called "key", and otherwise the
 	// name of the column.
 	Kind string
+
+	// Proxies are trusted to have written who asked them into X-Forwarded-For: where the
+	// client is one of them and the log has that header, the client is found in it.
+	Proxies proxies.Trusted
+
+	// LogFormat describes the lines in the style of nginx's log_format, "" for a known format.
+	LogFormat string
 
 	// Open opens a log of OpenFiles by its path. nil opens the file of that name, or
 	// standard input for "-".
@@ -61,30 +70,37 @@ func (o Options) withDefaults() (Options, error) {
 
 // Well-known names, the preferred first. They are compared without case.
 var (
-	timeNames    = []string{"time", "timestamp", "@timestamp", "ts", "time_iso8601", "time_local", "datetime", "date", "msec"}
+	timeNames = []string{"time", "timestamp", "@timestamp", "ts", "time_iso8601", "time_local", "datetime", "date", "msec", "startutc"}
+	// addressNames are fields that are known to hold the address that connected, or the one that
+	// a server has found behind its own proxies. A name that a program uses for what the client
+	// sends, such as host, must never be added.
 	addressNames = []string{
 		"remote_addr", "client_ip", "clientip", "remote_ip", "ip", "client",
-		"request.client_ip", "request.remote_ip", "client.ip", "source.ip", "httprequest.remoteip", "clienthost",
-		"remote_host", "host", // last: they are often the host that was asked for
+		"request.client_ip", "request.remote_ip", "client.ip", "source.ip", "httprequest.remoteip", "httprequest.clientip", "clienthost",
+		"clientaddr", "client_addr", "remoteaddr", "remote_address", "downstream_remote_address", "source_ip", "client.address", "source.address", "remote_host",
 	}
-	keyNames  = append(append([]string(nil), addressNames...), "key")
 	costNames = []string{"cost"}
 
-	// forwardedNames are never looked for: a client can send the header itself.
-	forwardedNames = []string{"x_forwarded_for", "http_x_forwarded_for", "x-forwarded-for", "forwarded_for", "request.headers.x-forwarded-for"}
-	statusNames    = []string{
+	// forwardedNames are only looked at behind trusted proxies: a client can send the header itself.
+	forwardedNames = []string{
+		"x_forwarded_for", "http_x_forwarded_for", "x-forwarded-for", "forwarded_for", "request.headers.x-forwarded-for", "request_x-forwarded-for",
+		"http.request.headers.x-forwarded-for", "http.request.headers.x_forwarded_for",
+	}
+	statusNames = []string{
 		"status", "status_code", "response_code", "response_status", "http_status", "response.status_code", "httprequest.status", "downstreamstatus",
+		"http.response.status_code",
 	}
 	// requestNames are those of the path, the method, the agent, the host and the account,
 	// which only Options.Account names. Those of Traefik come first: it may write each header
 	// of a client as request_NAME, also one called Uri or Method.
 	requestNames = [...][]string{
-		{"requestpath", "path", "uri", "request_uri", "url", "request.uri", "request.path", "httprequest.requesturl"},
-		{"requestmethod", "method", "request_method", "request.method", "httprequest.requestmethod"},
-		{"agent", "user_agent", "http_user_agent", "useragent", "request.user_agent", "httprequest.useragent", "request.headers.user-agent", "request_user-agent"},
-		{"server_name", "http_host", "vhost", "virtual_host", "authority", "request.host", "requesthost", "host"},
+		{"requestpath", "path", "uri", "request_uri", "url", "request.uri", "request.path", "httprequest.requesturl", "url.original", "url.path"},
+		{"requestmethod", "method", "request_method", "request.method", "httprequest.requestmethod", "http.request.method"},
+		{"agent", "user_agent", "http_user_agent", "useragent", "request.user_agent", "httprequest.useragent", "request.headers.user-agent", "request_user-agent", "user_agent.original"},
+		{"server_name", "http_host", "vhost", "virtual_host", "authority", "request.host", "requesthost", "host", "url.domain"},
 		{},
 	}
+	lineNames = []string{"request", "request_line"}
 )
 
 // Kinds that are not only put before a value: that of addresses, of which a value may be a list,
@@ -102,7 +118,7 @@ func (o Options) kindOf(name string) (string, error) {
 		return o.Kind, nil
 	case lower == "key":
 		return wholeKey, nil
-	case contains(addressNames, lower), contains(forwardedNames, lower):
+	case contains(addressNames, lower), isForwardedList(lower):
 		return addressKind, nil
 	}
 	kind := strings.NewReplacer(".", "_", " ", "_").Replace(lower)

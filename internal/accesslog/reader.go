@@ -23,9 +23,8 @@ func (e *InputError) Unwrap() error { return e.Err }
 type Reader struct {
 	lines  *lines
 	name   string
-	format Format
+	parser *LineParser
 	maxBad int
-	parse  func(line []byte) (Record, error)
 	counts Counts
 }
 
@@ -37,43 +36,21 @@ func NewReader(r io.Reader, name string, o Options) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	reader := &Reader{name: name, format: o.Format, maxBad: o.MaxBad}
+	reader := &Reader{name: name, maxBad: o.MaxBad}
 	if reader.lines, err = newLines(r); err != nil {
 		return nil, reader.wrap(err)
 	}
-	if o.Format == Auto {
-		head, err := reader.lines.head()
-		if err != nil {
-			return nil, reader.wrap(err)
-		}
-		if reader.format, err = detect(head, o); err != nil {
-			return nil, &InputError{reader.wrap(err)}
-		}
-		if len(bytes.TrimSpace(bytes.Join(head, nil))) == 0 && reader.lines.isAllBuffered() {
-			o.Time, o.Key, o.Cost, o.Account = "", "", "", "" // no line has fields that could be missing
-		}
+	head, err := reader.lines.head()
+	if err != nil {
+		return nil, reader.wrap(err)
 	}
-	if reader.parse, err = newParser(reader.format, o, reader.header); err != nil {
+	if o.Format == Auto && len(bytes.TrimSpace(bytes.Join(head, nil))) == 0 && reader.lines.isAllBuffered() {
+		o.Time, o.Key, o.Cost, o.Account = "", "", "", "" // no line has fields that could be missing
+	}
+	if reader.parser, err = newParser(head, o); err != nil {
 		return nil, &InputError{reader.wrap(err)}
 	}
 	return reader, nil
-}
-
-// header reads the column names of a CSV, which blank lines may precede.
-func (r *Reader) header() ([]byte, error) {
-	for {
-		line, long, err := r.lines.next()
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil, errNoHeader
-		case err != nil:
-			return nil, err
-		case long:
-			return nil, fmt.Errorf("the line of column names is longer than %d bytes", MaxLine)
-		case len(line) > 0:
-			return line, nil
-		}
-	}
 }
 
 // Next returns the next request. Lines without one are counted and skipped. The error is
@@ -87,7 +64,7 @@ func (r *Reader) Next() (Record, error) {
 			}
 			return Record{}, r.wrap(err)
 		}
-		if len(line) == 0 {
+		if r.parser.IsBlank(line) {
 			continue
 		}
 		r.counts.Lines++
@@ -95,7 +72,11 @@ func (r *Reader) Next() (Record, error) {
 			r.bad(line, ErrLongLine)
 			continue
 		}
-		record, err := r.parse(line)
+		record, err := r.parser.Parse(line)
+		if errors.Is(err, ErrPart) {
+			r.counts.Lines--
+			continue
+		}
 		if err != nil {
 			r.bad(line, err)
 			continue
@@ -117,7 +98,10 @@ func (r *Reader) wrap(err error) error {
 }
 
 // Format returns the format that is read.
-func (r *Reader) Format() Format { return r.format }
+func (r *Reader) Format() Format { return r.parser.Format() }
+
+// Parser returns the parser of the lines.
+func (r *Reader) Parser() *LineParser { return r.parser }
 
 // Counts returns the counts so far.
 func (r *Reader) Counts() Counts {

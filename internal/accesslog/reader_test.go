@@ -78,7 +78,7 @@ func TestReaderReadsEachFormat(t *testing.T) {
 		{"JSON with microseconds", `{"ts":1769897103007123,"ip":"192.0.2.1"}`, accesslog.Options{}, instant + 7, "ip:192.0.2.1", 1},
 		{"JSON with nanoseconds", `{"ts":1769897103007123456,"ip":"192.0.2.1"}`, accesslog.Options{}, instant + 7, "ip:192.0.2.1", 1},
 		{"JSON with seconds as text", `{"msec":"1769897103.007","ip":"192.0.2.1"}`, accesslog.Options{}, instant + 7, "ip:192.0.2.1", 1},
-		{"JSON whose key is a key", `{"time":"2026-01-31T22:05:03Z","key":"token:abc"}`, accesslog.Options{}, instant, "token:abc", 1},
+		{"JSON whose key is a key", `{"time":"2026-01-31T22:05:03Z","key":"token:abc"}`, accesslog.Options{Key: "key"}, instant, "token:abc", 1},
 		{"JSON with fields named", `{"when":"2026-01-31T22:05:03Z","ip":"192.0.2.1","user":{"token":"abc"},"weight":3}`, accesslog.Options{Time: "when", Key: "user.token", Kind: "token", Cost: "weight"}, instant, "token:abc", 3},
 		{"JSON with a kind from its field", `{"time":"2026-01-31T22:05:03Z","Api-Key":"abc"}`, accesslog.Options{Key: "api-key"}, instant, "api-key:abc", 1},
 		{"JSON with null for the best field", `{"time":"2026-01-31T22:05:03Z","remote_addr":null,"client_ip":"192.0.2.1"}`, accesslog.Options{}, instant, "ip:192.0.2.1", 1},
@@ -88,7 +88,7 @@ func TestReaderReadsEachFormat(t *testing.T) {
 
 		{"CSV", "time,path,client_ip,cost\n2026-01-31T22:05:03Z,\"/a,b\",192.0.2.1,2", accesslog.Options{}, instant, "ip:192.0.2.1", 2},
 		{"CSV without zones", "timestamp,ip\n2026-01-31 22:05:03.5,192.0.2.1", accesslog.Options{}, instant + 500, "ip:192.0.2.1", 1},
-		{"CSV with semicolons", "Time;Key\n2026-01-31T22:05:03Z;token:a,b", accesslog.Options{}, instant, "token:a,b", 1},
+		{"CSV with semicolons", "Time;Key\n2026-01-31T22:05:03Z;token:a,b", accesslog.Options{Key: "key"}, instant, "token:a,b", 1},
 		{"CSV with tabs", "time\tip\n31/Jan/2026:23:05:03 +0100\t192.0.2.1", accesslog.Options{}, instant, "ip:192.0.2.1", 1},
 		{"CSV with quotes in a value", "time,ip,agent\n2026-01-31T22:05:03Z,192.0.2.1,\"a \"\"b\"\"\"", accesslog.Options{}, instant, "ip:192.0.2.1", 1},
 		{"CSV with columns named", "when,who,n\n1769897103,abc,7", accesslog.Options{Time: "when", Key: "who", Kind: "token", Cost: "n"}, instant, "token:abc", 7},
@@ -119,7 +119,6 @@ func TestBadLineIsCountedWithTheReason(t *testing.T) {
 		{"a year before 1970", common, strings.Replace(common, "2026", "1969", 1), "years 1970 to 9999"},
 		{"a truncated line", common, common[:60], "no status"},
 		{"no status", common, strings.Replace(common, " 200", " OK", 1), "no status"},
-		{"a host name", common, strings.Replace(common, "192.0.2.1", "example.com", 1), "bad address"},
 		{"a line without an end", common, "192.0.2.1 " + strings.Repeat("x", 9<<20), "longer than 8388608 bytes"},
 
 		{"no object", jsonLine, `[1]`, "not one JSON object"},
@@ -129,8 +128,6 @@ func TestBadLineIsCountedWithTheReason(t *testing.T) {
 		{"no time in the object", jsonLine, `{"ip":"192.0.2.1"}`, "no field for the time"},
 		{"no key in the object", jsonLine, `{"time":1769897103}`, "no field for the key"},
 		{"a key that is a number", jsonLine, `{"time":1769897103,"ip":7}`, "not a string"},
-		{"a key of invalid UTF-8", jsonLine, "{\"time\":1769897103,\"key\":\"a\xff\"}", "not a string of valid UTF-8"},
-		{"a key with a control character", jsonLine, `{"time":1769897103,"key":"a\u0000"}`, "control character U+0000"},
 		{"an empty key", jsonLine, `{"time":1769897103,"ip":""}`, "is empty"},
 		{"a time twice", jsonLine, `{"time":1,"time":2,"ip":"192.0.2.1"}`, "twice"},
 		{"a time that is no time", jsonLine, `{"time":"noon","ip":"192.0.2.1"}`, "RFC 3339"},
@@ -203,7 +200,7 @@ func TestBadOptionErrorsSayWhatIsAllowed(t *testing.T) {
 		want      string
 	}{
 		{"a bad kind", common, accesslog.Options{Kind: "No"}, "a kind starts with a-z"},
-		{"a field that CLF lacks", common, accesslog.Options{Key: "path"}, "host, user, referer, user_agent or x_forwarded_for"},
+		{"a field that CLF lacks", common, accesslog.Options{Key: "path"}, "remote_addr, user, referer, user_agent or x_forwarded_for"},
 		{"a column that is not there", "time,ip\n", accesslog.Options{Format: accesslog.CSV, Key: "token"}, `no column "token" for the key`},
 		{"a cost column that is not there", "time,ip\n", accesslog.Options{Format: accesslog.CSV, Cost: "n"}, `no column "n" for the cost`},
 		{"no time column", "a,ip\n", accesslog.Options{Format: accesslog.CSV}, "no column for the time"},
@@ -222,12 +219,12 @@ func TestBadOptionErrorsSayWhatIsAllowed(t *testing.T) {
 
 func TestFormatIsDetected(t *testing.T) {
 	for log, want := range map[string]accesslog.Format{
-		common:                                accesslog.CLF,
-		"cut at the top\n" + common:           accesslog.CLF,
-		"\n\n {\"time\":1}":                   accesslog.JSON,
-		"TIME,\"Remote_Addr\"\n":              accesslog.CSV,
-		"":                                    accesslog.CLF,
-		"half an obj\"}\n{\"time\":1}\n" + "": accesslog.JSON,
+		common:                               accesslog.CLF,
+		"cut at the top\n" + common:          accesslog.CLF,
+		"\n\n {\"time\":1,\"ip\":\"::1\"}":   accesslog.JSON,
+		"TIME,\"Remote_Addr\"\n":             accesslog.CSV,
+		"":                                   accesslog.CLF,
+		"half an obj\"}\n{\"ip\":\"::1\"}\n": accesslog.JSON,
 	} {
 		reader, err := accesslog.NewReader(strings.NewReader(log), "", accesslog.Options{})
 		if err != nil {
@@ -317,7 +314,7 @@ func TestTruncatedGzipErrorNamesTheLastLine(t *testing.T) {
 	}
 }
 
-func TestFilesAreReadInOrderEachInItsFormat(t *testing.T) {
+func TestFilesAreReadByTimeEachInItsFormat(t *testing.T) {
 	folder := t.TempDir()
 	write := func(name string, data []byte) string {
 		path := filepath.Join(folder, name)
@@ -336,11 +333,11 @@ func TestFilesAreReadInOrderEachInItsFormat(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer files.Close()
-	if records := drain(t, files); len(records) != 2 || records[1].Key.String() != "ip:192.0.2.2" {
+	if records := drain(t, files); len(records) != 2 || records[0].Key.String() != "ip:192.0.2.2" {
 		t.Errorf("got the records %v", records)
 	}
 	counts := files.Counts()
-	if counts.Lines != 4 || counts.Bad != 2 || len(counts.First) != 1 || counts.First[0].File != paths[0] {
+	if counts.Lines != 4 || counts.Bad != 2 || len(counts.First) != 1 || counts.First[0].File != paths[1] {
 		t.Errorf("got the counts %+v", counts)
 	}
 	if read, total := files.Progress(); read != total || total == 0 {

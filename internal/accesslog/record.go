@@ -1,7 +1,8 @@
 // Package accesslog reads requests from access logs: Common and Combined Log Format, JSON
-// lines and CSV with named columns, plain or gzip. It streams, counts the lines that it
-// cannot read, and sorts requests by time, in a temporary file if the log is larger than
-// its memory.
+// lines, CSV with named columns, and lines that the operator describes, plain, gzip or within the
+// lines of docker, CRI, journald and syslog. It streams, counts the lines that it cannot read, and
+// brings requests into the order of time. A client's address is read only from a field
+// that is known to hold it, or that the operator names: never from what the client writes.
 package accesslog
 
 import (
@@ -70,6 +71,8 @@ const (
 	CLF  Format = "clf"
 	JSON Format = "json" // one object a line
 	CSV  Format = "csv"  // a line of column names first
+
+	described Format = "described" // by Options.LogFormat
 )
 
 // ParseFormat reads the name of a format; "" is Auto, "common" and "combined"

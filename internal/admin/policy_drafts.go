@@ -185,6 +185,7 @@ func (p *Policies) Try(ctx context.Context, draft *rules.Policy, span time.Durat
 // accesslog. name is the name of the log in errors.
 func (p *Policies) Backtest(ctx context.Context, draft *rules.Policy, name string, log io.Reader) (*PolicyTrial, error) {
 	var reader *accesslog.Reader
+	var sorted *accesslog.Sorted
 	trial, err := p.try(ctx, draft, func(ctx context.Context) (accesslog.Source, bool, error) {
 		parser := p.View.Parser()
 		var err error
@@ -192,21 +193,18 @@ func (p *Policies) Backtest(ctx context.Context, draft *rules.Policy, name strin
 		if err != nil {
 			return nil, false, unreadableLog(err)
 		}
-		sorted, err := accesslog.Sort(ctx, &boundedRecords{from: reader}, accesslog.SortOptions{Memory: trialSortMemory, Keys: parser})
-		if err != nil {
-			return nil, false, unreadableLog(err)
-		}
-		if sorted.Len() == 0 {
-			sorted.Close()
-			return nil, false, fault.New(fault.Invalid, "Nothing was tried: none of the %d lines contains a readable request.", reader.Counts().Lines)
-		}
+		sorted = accesslog.Sort(ctx, &boundedRecords{from: reader}, accesslog.SortOptions{Memory: trialSortMemory})
 		return sorted, false, nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	counts := reader.Counts()
-	trial.Log = &TriedLog{Lines: counts.Lines, Invalid: counts.Bad, Warnings: counts.Warnings}
+	if counts.Records == 0 {
+		return nil, fault.New(fault.Invalid, "Nothing was tried: none of the %d lines contains a readable request.", counts.Lines)
+	}
+	warnings := slices.Concat(counts.Warnings, sorted.Warnings(), backtest.PoliciesPlan([]*rules.Policy{draft}).Unseen(reader.Parser().Columns()))
+	trial.Log = &TriedLog{Lines: counts.Lines, Invalid: counts.Bad, Warnings: warnings}
 	return trial, nil
 }
 
@@ -365,5 +363,9 @@ func (b *boundedRecords) Next() (accesslog.Record, error) {
 	if b.read++; b.read > maxTrialRecords {
 		return accesslog.Record{}, fault.New(fault.TooLarge, "Nothing was tried: the log has more than 3,000,000 requests. The command line takes logs of any size: stint-admin backtest.")
 	}
-	return b.from.Next()
+	record, err := b.from.Next()
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = unreadableLog(err)
+	}
+	return record, err
 }

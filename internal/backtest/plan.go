@@ -5,9 +5,13 @@
 package backtest
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/stint-dev/stint/internal/accesslog"
 	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -79,6 +83,19 @@ func (o Options) Warnings() []string {
 	return texts
 }
 
+// Unseen is Plan.Unseen for both plans, each text once.
+func (o Options) Unseen(c accesslog.Columns) []string {
+	texts := o.Plan.Unseen(c)
+	if o.Against != nil {
+		for _, text := range o.Against.Unseen(c) {
+			if !slices.Contains(texts, text) {
+				texts = append(texts, text)
+			}
+		}
+	}
+	return texts
+}
+
 // Titled returns the plan under another title.
 func (p Plan) Titled(title string) Plan {
 	p.title = title
@@ -101,3 +118,33 @@ func newPlan(title string, policies []*rules.Policy) Plan {
 // String returns the title: by default the rules of a StackPlan or the names of
 // the policies.
 func (p Plan) String() string { return p.title }
+
+// Unseen says in lines that are safe to print which policies look at what a log with these columns
+// does not have, and so never count or never see a request of it.
+func (p Plan) Unseen(c accesslog.Columns) []string {
+	var texts []string
+	for _, policy := range p.policies {
+		var missing []string
+		need := func(name string) {
+			if !c.Has(name) && !slices.Contains(missing, name) {
+				missing = append(missing, name)
+			}
+		}
+		for i, name := range conditions.Names() {
+			if len(policy.When[i]) > 0 {
+				need(name)
+			}
+		}
+		if policy.Outcome != "" {
+			need("status")
+		}
+		need(policy.Rules.Distinct())
+		for _, further := range policy.Also {
+			need(further.Name)
+		}
+		if len(missing) > 0 {
+			texts = append(texts, fmt.Sprintf("policy %q has nothing to look at: the log has no %s", policy.Name, strings.Join(missing, ", no ")))
+		}
+	}
+	return texts
+}

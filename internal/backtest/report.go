@@ -122,6 +122,7 @@ type Change struct {
 type Input struct {
 	accesslog.Counts `json:",inline"`
 	OutOfOrder       int64 `json:"out_of_order"` // older than the one before them
+	LeftOut          int64 `json:"left_out"`     // of those, older than could be sorted in memory
 }
 
 // Text returns the rule, behind the further key that it limits, if any.

@@ -46,7 +46,7 @@ func Main(args []string, sys console.System) console.Code {
 const rootLong = `Administer a Stint server: who is counted, limited, blocked and exempt, and why.
 
 The server's admin listener is named by --url or STINT_ADMIN_URL, its check listener
-(for check, follow, report and replay) by --check-url or STINT_CHECK_URL. The token is read from
+(for check, follow and report) by --check-url or STINT_CHECK_URL. The token is read from
 STINT_ADMIN_TOKEN or from the file that --token-file names; STINT_CHECK_TOKEN and
 --check-token-file do the same for a check listener that requires one. Secrets are never
 accepted as arguments, where other users of the machine could read them.
@@ -106,7 +106,7 @@ var groups = []struct {
 }{
 	{"monitor", "Monitor:", []func(*console.Console) *cobra.Command{newCheck, newRun, newKey, newExplain, newOffenders, newView, newTraffic, newAttack, newReport, newEvents}},
 	{"enforce", "Enforce:", []func(*console.Console) *cobra.Command{newPolicy, newApply, newPreset, newExport, newBlock, newExemption, newProposal, newEscalation, local.NewFirewall, local.NewFollow}},
-	{"try", "Test rules on recorded traffic:", []func(*console.Console) *cobra.Command{local.NewBacktest, local.NewReplay}},
+	{"try", "Test rules on recorded traffic:", []func(*console.Console) *cobra.Command{local.NewBacktest}},
 	{"administration", "Administration:", []func(*console.Console) *cobra.Command{newAudit, newNode, newBouncer, newCrawler, newJob, newNotify, newConnect, newToken, newUser, newWhoami, newVersion, local.NewContext, newBackup, newRestore, local.NewMigrate, local.NewRecoverAdmin}},
 	{"more", "More:", nil},
 }

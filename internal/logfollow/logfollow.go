@@ -44,6 +44,10 @@ type Options struct {
 	MaxAge time.Duration
 	// Once ends when the logs are read to their ends.
 	Once bool
+	// Speed, if not nil, sends whole logs, compressed ones too, at the pace of their lines times
+	// Speed, 0 for no pauses. Lines of any age are sent, no position is read or saved, and a server
+	// that never answers ends Run with ErrNoAnswer. Once, FromStart and MaxAge are then ignored.
+	Speed *float64
 	// SummaryEvery is how often a line is logged that says what was done. 0 means a minute.
 	SummaryEvery time.Duration
 	// DryRun, if not nil, receives each request and its outcomes in the place of the server,
@@ -75,6 +79,10 @@ func Run(ctx context.Context, paths []string, o Options) (*Summary, error) {
 	if f.o.SummaryEvery <= 0 {
 		f.o.SummaryEvery = time.Minute
 	}
+	if f.o.Speed != nil {
+		f.o.Once, f.o.FromStart, f.o.MaxAge = true, true, 0
+		f.pace = &pace{speed: *f.o.Speed}
+	}
 	f.summarizedAt = f.started
 	defer f.close()
 	if err := f.open(paths); err != nil {
@@ -96,6 +104,8 @@ type follower struct {
 	// sendingAt is when the checks that are being sent may first have been sent; zero if none
 	// are.
 	sendingAt time.Time
+	// pace holds lines back, nil if they are sent as they come.
+	pace *pace
 	// outcomes are those of the last line.
 	outcomes []string
 	// dryRunErr is that of Options.DryRun, which ends Run.
@@ -108,9 +118,12 @@ type follower struct {
 
 // open reads the state and opens the logs.
 func (f *follower) open(paths []string) (err error) {
-	if f.o.DryRun != nil {
+	switch {
+	case f.pace != nil:
+		f.saved = &state{Version: stateVersion, Logs: map[string]*logState{}}
+	case f.o.DryRun != nil:
 		f.saved, err = readState(f.o.State)
-	} else {
+	default:
 		f.file, f.saved, err = openState(f.o.State)
 	}
 	if err != nil {
@@ -123,7 +136,7 @@ func (f *follower) open(paths []string) (err error) {
 		if err := f.checkPath(path); err != nil {
 			return err
 		}
-		l := &rotatedLog{path: path, read: f.o.Read, isOnce: f.o.Once, logf: f.o.Logf}
+		l := &rotatedLog{path: path, read: f.o.Read, isOnce: f.o.Once, isWhole: f.pace != nil, logf: f.o.Logf}
 		f.logs = append(f.logs, l)
 		from := "the saved position"
 		if saved := f.saved.Logs[path]; saved != nil && len(saved.Files) > 0 {
@@ -138,7 +151,7 @@ func (f *follower) open(paths []string) (err error) {
 		}
 		// A log that is followed already is not judged: who sends most of the requests
 		// could keep it from being followed.
-		if err := l.judge(); err != nil && f.saved.Logs[path] == nil {
+		if err := l.judge(); err != nil && f.saved.Logs[path] == nil && (f.pace == nil || !errors.As(err, new(*ProxyError))) {
 			return err
 		} else if err != nil {
 			f.o.Logf("Warning: %v.", err)
@@ -184,13 +197,18 @@ func (f *follower) oldest() time.Time {
 
 // run reads and sends until ctx ends.
 func (f *follower) run(ctx context.Context) error {
-	ticker := time.NewTicker(pollEvery)
+	every := pollEvery
+	if f.pace != nil {
+		every = paceEvery
+	}
+	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
 		now := time.Now()
 		for _, l := range f.logs {
 			l.err = l.poll(now)
 		}
+		f.pace.beginRound(now)
 		isFull := f.collect(now)
 		if f.dryRunErr != nil {
 			return f.dryRunErr
@@ -244,7 +262,12 @@ func (f *follower) isAtEnd() bool {
 			}
 			isAtEnd = isAtEnd && t.isAtEnd() && t.start == t.end
 		}
-		isAtEnd = isAtEnd && (l.current == nil || l.current.isAtEnd())
+		if l.current != nil {
+			isAtEnd = isAtEnd && l.current.isAtEnd() && (!l.isWhole || l.current.start == l.current.end)
+		}
+		for _, t := range l.tails() {
+			isAtEnd = isAtEnd && t.held == nil
+		}
 	}
 	return isAtEnd
 }
@@ -285,6 +308,16 @@ func (f *follower) collectFrom(l *rotatedLog, t *tail) (n int, err error) {
 		return 0, err
 	}
 	for len(f.pending) < maxRound && f.size < maxRoundSize && f.dryRunErr == nil {
+		if t.held != nil {
+			if !f.pace.isDue(t.held.record.Time) {
+				return n, nil
+			}
+			held := t.held
+			t.held = nil
+			f.take(l, t, &held.record, held.line)
+			n++
+			continue
+		}
 		line, ok, err := t.next()
 		if err != nil || !ok {
 			return n, err
@@ -294,36 +327,49 @@ func (f *follower) collectFrom(l *rotatedLog, t *tail) (n int, err error) {
 			continue
 		}
 		pending, isPending := t.uncertain.lineAt(line.start)
-		if !isPending {
+		if line.isLong {
+			if isPending {
+				f.counts.Lines++
+				f.bad(t.name, line, accesslog.ErrLongLine)
+			}
+			continue
+		}
+		r, err := parser.Parse(line.text) // also of a line that was answered, which may be a part of the next
+		if !isPending || errors.Is(err, accesslog.ErrPart) {
 			continue // an earlier process had its answer
 		}
 		f.counts.Lines++
-		if line.isLong {
-			f.bad(t.name, line, accesslog.ErrLongLine)
-			continue
-		}
-		r, err := parser.Parse(line.text)
 		if err != nil {
 			f.bad(t.name, line, err)
 			continue
 		}
-		if l.sample.lines < minSample && l.read.Key == "" {
-			l.sample.add(&r)
-			if err := l.checkSample(); err != nil {
-				f.o.Logf("Warning: %v.", err)
-			}
-		}
-		if f.o.DryRun != nil {
-			f.outcomes = f.o.Outcomes.Append(f.outcomes[:0], &r)
-			f.dryRunErr = f.o.DryRun(t.name, &r, f.outcomes)
+		if f.pace != nil && !f.pace.isDue(r.Time) {
+			t.held = &heldLine{record: r, line: pending}
+			n--
 			continue
 		}
-		f.add(t, &r, pending)
+		f.take(l, t, &r, pending)
 	}
 	return n, nil
 }
 
-// accept takes over that everything was checked that was read.
+// take takes a request to be checked.
+func (f *follower) take(l *rotatedLog, t *tail, r *accesslog.Record, pending pendingLine) {
+	if l.sample.lines < minSample && l.read.Key == "" {
+		l.sample.add(r)
+		if err := l.checkSample(); err != nil {
+			f.o.Logf("Warning: %v.", err)
+		}
+	}
+	if f.o.DryRun != nil {
+		f.outcomes = f.o.Outcomes.Append(f.outcomes[:0], r)
+		f.dryRunErr = f.o.DryRun(t.name, r, f.outcomes)
+		return
+	}
+	f.add(t, r, pending)
+}
+
+// accept marks everything that was read as checked.
 func (f *follower) accept() {
 	for _, l := range f.logs {
 		for _, t := range l.tails() {

@@ -22,19 +22,21 @@ const drainTime = time.Minute
 // rotatedLog is one named log: the file at its path, and those that it was rotated to and
 // that may still grow or were not read to their ends.
 type rotatedLog struct {
-	path     string // absolute
-	read     accesslog.Options
-	isOnce   bool // the log is read to its end and not followed
-	logf     func(format string, args ...any)
-	current  *tail // at the path; nil while nothing is there
-	old      []*tail
-	lookedAt time.Time             // when the last look at which files there are began
-	parser   *accesslog.LineParser // the last one
-	sample   sample
-	err      error       // that the last round met
-	finished []fileState // the last files that were read to their ends
-	blank    blankFile
-	problem  string // that was logged last, "" after it has ended
+	path      string // absolute
+	read      accesslog.Options
+	isOnce    bool // the log is read to its end and not followed
+	isWhole   bool // the log is complete: its last line may have no end, and it may be compressed
+	logf      func(format string, args ...any)
+	current   *tail // at the path; nil while nothing is there
+	old       []*tail
+	lookedAt  time.Time             // when the last look at which files there are began
+	parser    *accesslog.LineParser // the last one
+	sample    sample
+	described string      // how the lines are read, as was logged
+	err       error       // that the last round met
+	finished  []fileState // the last files that were read to their ends
+	blank     blankFile
+	problem   string // that was logged last, "" after it has ended
 }
 
 func (l *rotatedLog) tails() []*tail {
@@ -51,7 +53,8 @@ func (l *rotatedLog) start(fromStart bool, oldest time.Time) error {
 	if err != nil {
 		return err
 	}
-	if t.unpacked != nil {
+	t.isFinal = l.isWhole
+	if t.unpacked != nil && !l.isWhole {
 		t.close()
 		return &accesslog.InputError{Err: fmt.Errorf("%q is compressed and does not grow; name the log itself, whose compressed rotated files are found", l.path)}
 	}
@@ -326,7 +329,7 @@ func (l *rotatedLog) closeDrained(now time.Time) {
 	kept := l.old[:0]
 	for _, t := range l.old {
 		switch {
-		case t.isFinal && t.start == t.end && t.done == t.offset && t.isAtEnd():
+		case t.isFinal && t.held == nil && t.start == t.end && t.done == t.offset && t.isAtEnd():
 			t.close()
 			l.remember(l.save(t))
 			continue
@@ -363,6 +366,7 @@ func (l *rotatedLog) parserOf(t *tail) (*accesslog.LineParser, error) {
 	switch {
 	case err == nil:
 		l.parser = t.parser
+		l.describe()
 	case l.parser != nil:
 		t.parser = l.parser // a CSV that was truncated has no header
 	case !l.isOnce && bytes.Count(head, []byte{'\n'}) < minFormatLines:
@@ -371,6 +375,19 @@ func (l *rotatedLog) parserOf(t *tail) (*accesslog.LineParser, error) {
 		return nil, &formatError{&accesslog.InputError{Err: fmt.Errorf("%q: %w", t.name, err)}}
 	}
 	return t.parser, nil
+}
+
+// describe logs how the lines are read, once.
+func (l *rotatedLog) describe() {
+	text := l.parser.Describe()
+	if text == l.described {
+		return
+	}
+	l.described = text
+	l.logf("Reading %q as %s.", l.path, text)
+	if missing := l.parser.Columns().Missing(); missing != "" {
+		l.logf("Warning: %q: %s.", l.path, missing)
+	}
 }
 
 // formatError says that the lines of a file have no known format.

@@ -1,6 +1,7 @@
 package logfollow
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/stint-dev/stint/internal/accesslog"
@@ -50,7 +51,7 @@ func (e *ProxyError) Error() string {
 		field = "their field"
 	}
 	return fmt.Sprintf("%d of %d lines of %q come from %s: a proxy in front would be limited in the place of its clients; "+
-		"if there is one, log the client's address and name its field, as in --key-column x_forwarded_for; "+
+		"if there is one, name it with --trusted-proxies where the log has X-Forwarded-For, or log the client's address and name its field, as in --key-column x_forwarded_for; "+
 		"if these are clients, for example one that attacks, name %s with --key-column",
 		e.Lines, e.Of, e.Path, e.Client, field)
 }
@@ -71,7 +72,7 @@ func (s *sample) check(path string, format accesslog.Format) error {
 	}
 	e := &ProxyError{Path: path, Client: what, Lines: count, Of: s.lines}
 	if format == accesslog.CLF {
-		e.Field = "host"
+		e.Field = "remote_addr"
 	}
 	return e
 }
@@ -129,7 +130,9 @@ func (l *rotatedLog) sampleFile(s *sample, path string) error {
 		if line.isLong || parser.IsBlank(line.text) {
 			continue
 		}
-		if r, err := parser.Parse(line.text); err != nil {
+		if r, err := parser.Parse(line.text); errors.Is(err, accesslog.ErrPart) {
+			continue
+		} else if err != nil {
 			s.bad++
 		} else {
 			s.add(&r)

@@ -116,6 +116,9 @@ func (f *follower) deliver(ctx context.Context) error {
 		if refused := fatal(err); refused != nil {
 			return refused
 		}
+		if f.pace != nil && f.counts.Checked+f.counts.Reported == 0 {
+			return fmt.Errorf("%w: %w", ErrNoAnswer, err)
+		}
 		if outage.IsZero() {
 			outage = time.Now()
 			f.o.Logf("%v; trying again. The lines wait in the file.", err)

@@ -54,6 +54,7 @@ type tail struct {
 	done      int64 // where the first line begins that was not checked
 	lastTime  int64 // Unix milliseconds in the last line that was checked
 	uncertain uncertainLines
+	held      *heldLine // the last line that was read, while its time has not come
 
 	isFinal   bool      // it grows no more
 	retiredAt time.Time // since when another file is at its path, or when it grew last

@@ -16,7 +16,6 @@ var excluded = map[string]string{
 	"internal/cli":       "a command: a panic ends it and prints the stack, which the user needs",
 	"internal/firewall":  "runs in the command line only",
 	"internal/logfollow": "runs in the command line only",
-	"internal/replay":    "runs in the command line only",
 }
 
 // TestEveryGoroutineOfTheServiceIsSupervised reads the source. What starts a

@@ -267,11 +267,7 @@ func readLog(ctx context.Context, path string) (*Traffic, error) {
 		return nil, err
 	}
 	defer files.Close()
-	sorted, err := accesslog.Sort(ctx, files, accesslog.SortOptions{})
-	if err != nil {
-		return nil, err
-	}
-	defer sorted.Close()
+	sorted := accesslog.Sort(ctx, files, accesslog.SortOptions{})
 	t := &Traffic{Label: map[netip.Addr]string{}}
 	for {
 		r, err := sorted.Next()

@@ -12,8 +12,9 @@ import (
 	"testing"
 	"time"
 
+	stint "github.com/stint-dev/stint/client"
 	"github.com/stint-dev/stint/internal/accesslog"
-	"github.com/stint-dev/stint/internal/replay"
+	"github.com/stint-dev/stint/internal/logfollow"
 	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/servers"
 )
@@ -78,7 +79,7 @@ func countLines(t *testing.T, path string) map[string]int64 {
 func TestOffenderReportOfRealTrafficIsExact(t *testing.T) {
 	path := realLog(t)
 	if path == "" {
-		t.Log("the real access log does not exist; nothing is replayed")
+		t.Log("the real access log does not exist; nothing is sent")
 		return
 	}
 	const limit = 60 // in a window that outlasts the test
@@ -95,17 +96,14 @@ func TestOffenderReportOfRealTrafficIsExact(t *testing.T) {
 			}
 			return true
 		})
-		files, err := accesslog.OpenFiles([]string{path}, accesslog.Options{})
+		server, err := stint.New(nodes[len(nodes)-1].check)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer files.Close()
-		sorted, err := accesslog.Sort(t.Context(), files, accesslog.SortOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer sorted.Close()
-		report, err := replay.Run(t.Context(), sorted, replay.Options{URL: nodes[len(nodes)-1].check})
+		speed := 0.0
+		report, err := logfollow.Run(t.Context(), []string{path}, logfollow.Options{
+			Server: server, Speed: &speed, Read: accesslog.Options{Key: "remote_addr"}, Logf: t.Logf,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +117,7 @@ func TestOffenderReportOfRealTrafficIsExact(t *testing.T) {
 			}
 		}
 		if report.Limited != refused || report.Allowed != allowed {
-			t.Fatalf("replay: got %d limited and %d allowed, want %d and %d", report.Limited, report.Allowed, refused, allowed)
+			t.Fatalf("follow: got %d limited and %d allowed, want %d and %d", report.Limited, report.Allowed, refused, allowed)
 		}
 		n := nodes[0]
 		var got wire.OffenderReport

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -72,6 +73,8 @@ admin backtest access.log.gz -f policies.yaml --against-rule 20/m
 admin backtest access.log.gz --preset website --preset traps --truth truth.csv --against-preset api --html report.html
 admin backtest access.log.gz --preset website --scope 'POST /login=login'
 admin backtest access.log.gz --rule 20/m --algorithm sorted_set_log --option count_refused --against timestamp_log
+admin backtest access.log --rule 20/m --log-format '$host $remote_addr - $remote_user [$time_local] "$request" $status'
+admin backtest access.log --rule 20/m --trusted-proxies 10.0.0.0/8,198.51.100.0/24
 admin backtest api.csv --key-column token --rule 100/h --out report.json`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -140,9 +143,14 @@ func runBacktest(ctx context.Context, con *console.Console, paths []string, f *b
 		return err
 	}
 	bar := con.Progress()
-	report, err := backtest.RunFiles(ctx, paths, backtest.FileOptions{Read: read, Progress: func(stage backtest.Stage, done, total int64) {
-		bar.Show(string(stage), done, total, stage == backtest.Reading)
-	}}, options)
+	report, err := backtest.RunFiles(ctx, paths, backtest.FileOptions{
+		Read: read,
+		Opened: func(path string, parser *accesslog.LineParser) {
+			con.Notef("Reading %s as %s.", output.Escape(strconv.Quote(path)), parser.Describe())
+			con.Warn(options.Unseen(parser.Columns()))
+		},
+		Progress: func(done, total int64) { bar.Show("reading", done, total, true) },
+	}, options)
 	bar.End()
 	if err != nil {
 		return usageOfLog(err)
@@ -175,9 +183,7 @@ func (f *backtestFlags) writeReports(ctx context.Context, con *console.Console, 
 	if f.out != "" && con.IsStdout(f.out) || f.html != "" && con.IsStdout(f.html) {
 		return nil
 	}
-	return printReport(con.Printer(), report, func(w io.Writer) error {
-		return report.WriteText(w, backtest.TextOptions{Width: con.Width(), Top: allForZero(f.limit)})
-	})
+	return f.printReport(con, report)
 }
 
 func backtestOptions(con *console.Console, f *backtestFlags) (backtest.Options, error) {
@@ -342,14 +348,9 @@ func readPolicyFile(con *console.Console, path string) ([]wire.PolicyRequest, er
 	return policies, nil
 }
 
-// report is the result of backtest and replay.
-type report interface {
-	WriteJSON(w io.Writer) error
-	WriteCSV(w io.Writer) error
-}
-
-// printReport prints a report in the requested format; text writes the table.
-func printReport(p *output.Printer, r report, text func(io.Writer) error) error {
+// printReport prints a report in the requested format.
+func (f *backtestFlags) printReport(con *console.Console, r *backtest.Report) error {
+	p := con.Printer()
 	switch p.Format {
 	case output.JSON:
 		if !p.YAML {
@@ -363,7 +364,7 @@ func printReport(p *output.Printer, r report, text func(io.Writer) error) error 
 	case output.CSV:
 		return r.WriteCSV(p.Out)
 	default:
-		return text(p.Out)
+		return r.WriteText(p.Out, backtest.TextOptions{Width: con.Width(), Top: allForZero(f.limit)})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"os"
 	"os/signal"
@@ -32,6 +33,8 @@ type followFlags struct {
 	fromEnd      bool
 	maxAge       time.Duration
 	once         bool
+	speed        float64
+	hasSpeed     bool
 	dryRun       bool
 	summaryEvery time.Duration
 	metrics      string
@@ -62,15 +65,24 @@ It refuses to start with a log without a saved position if most of its lines com
 address or from private addresses, which happens behind a proxy: name the field with the
 client's address with --key-column, also if these are clients. Other logs only get a warning.
 
-Logs are in Common or Combined Log Format, JSON lines, or CSV with a line of column names.
-Lines without a request are counted, and the first are shown.`,
+With --once and --speed whole logs, also compressed ones, are sent to a server for a trial at
+the pace at which they came or a multiple of it: every line counts, whatever its age, and no
+position is read or saved.
+
+` + logHelp,
 		Example: `admin follow /var/log/nginx/access.log
 admin follow /var/log/nginx/access.log --outcomes-only
 admin follow /var/log/nginx/access.log --key-column x_forwarded_for
 admin follow /var/log/caddy/*.json --policy website --state /var/lib/stint/follow.json
-admin follow access.log --from-start --once --dry-run`,
+admin follow access.log --trusted-proxies 10.0.0.0/8
+admin follow access.log --log-format '$host $remote_addr - $remote_user [$time_local] "$request" $status'
+admin follow access.log --from-start --once --dry-run
+admin follow access.log.gz --once --speed 60`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return runFollow(c.Context(), con, args, &f) },
+		RunE: func(c *cobra.Command, args []string) error {
+			f.hasSpeed = c.Flags().Changed("speed")
+			return runFollow(c.Context(), con, args, &f)
+		},
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.policy, "policy", "", "the policy to check; the most specific match if omitted")
@@ -82,6 +94,7 @@ admin follow access.log --from-start --once --dry-run`,
 	flags.BoolVar(&f.fromEnd, "from-end", false, "read a log without a saved position from its end (the default)")
 	flags.DurationVar(&f.maxAge, "max-age", 10*time.Minute, "how old a line may be to be checked, 0 for any age")
 	flags.BoolVar(&f.once, "once", false, "end when the logs are read to their ends")
+	flags.Float64Var(&f.speed, "speed", 1, "with --once: send whole logs this many times faster than they came, 0 for no pauses")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be checked; nothing is sent or saved")
 	flags.DurationVar(&f.summaryEvery, "summary-every", time.Minute, "how often a line says what was done, at least 1s")
 	metricsFlag(flags, &f.metrics, "127.0.0.1:9119")
@@ -89,6 +102,9 @@ admin follow access.log --from-start --once --dry-run`,
 	c.MarkFlagsMutuallyExclusive("from-start", "from-end")
 	c.MarkFlagsMutuallyExclusive("outcome", "no-outcomes")
 	c.MarkFlagsMutuallyExclusive("outcomes-only", "no-outcomes")
+	for _, other := range []string{"dry-run", "state", "max-age", "from-end"} {
+		c.MarkFlagsMutuallyExclusive("speed", other)
+	}
 	f.logFlags.add(c)
 	return c
 }
@@ -120,7 +136,11 @@ func runFollow(ctx context.Context, con *console.Console, paths []string, f *fol
 	if problem != nil && problem.Field == "policy" {
 		err = console.NotFoundf("--policy: %w", err)
 	}
-	switch {
+	switch is := console.Checks; {
+	case errors.Is(err, logfollow.ErrNoAnswer):
+		err = &console.ExitError{Code: console.Unreachable, Err: fmt.Errorf("%w; start the server, or set another address with %s or %s", err, is.URLFlag, is.EnvURL)}
+	case err == nil && f.once && summary.Bad > 0 && summary.Bad == summary.Lines:
+		err = console.Usagef("none of the %d lines contains a readable request; the first: %s", summary.Lines, summary.FirstBad[0].Why)
 	case errors.As(err, &proxy):
 		err = console.Usagef("%w", err)
 	case errors.As(err, new(*accesslog.InputError)):
@@ -142,12 +162,16 @@ func (f *followFlags) options(con *console.Console) (logfollow.Options, error) {
 		return logfollow.Options{}, err
 	case con.Format == string(output.CSV):
 		return logfollow.Options{}, console.Usagef("--output csv is not available; use json for one object for each request or for the summary")
+	case f.hasSpeed && !f.once:
+		return logfollow.Options{}, console.Usagef("--speed requires --once")
+	case !(f.speed >= 0) || math.IsInf(f.speed, 1): // NaN too
+		return logfollow.Options{}, console.Usagef("--speed is %g; it must be a number from 0 up", f.speed)
 	case f.maxAge < 0:
 		return logfollow.Options{}, console.Usagef("--max-age must not be negative; 0 checks lines of any age")
 	case f.summaryEvery < time.Second:
 		return logfollow.Options{}, console.Usagef("--summary-every must be at least 1s")
 	}
-	if f.state == "" {
+	if f.state == "" && !f.hasSpeed {
 		if f.state, err = logfollow.StatePath(con.Getenv); err != nil {
 			return logfollow.Options{}, console.Usagef("%w", err)
 		}
@@ -160,10 +184,21 @@ func (f *followFlags) options(con *console.Console) (logfollow.Options, error) {
 	} else if f.noOutcomes {
 		outcomes = nil
 	}
+	var speed *float64
+	if f.hasSpeed {
+		speed = &f.speed
+	}
 	return logfollow.Options{
-		Read: read, Policy: f.policy, Outcomes: outcomes, OutcomesOnly: f.outcomesOnly, State: f.state, FromStart: f.fromStart, MaxAge: f.maxAge, Once: f.once, SummaryEvery: f.summaryEvery,
+		Speed: speed, Read: read, Policy: f.policy, Outcomes: outcomes, OutcomesOnly: f.outcomesOnly, State: f.state, FromStart: f.fromStart, MaxAge: f.maxAge, Once: f.once, SummaryEvery: f.summaryEvery,
 		Now: con.Now, Logf: func(format string, args ...any) { con.Notef("%s", output.Escape(fmt.Sprintf(format, args...))) },
 	}, nil
+}
+
+// denied adds its exit code to an error that says that the check listener refuses the token,
+// and where the token is read from.
+func denied(err error) error {
+	is := console.Checks
+	return &console.ExitError{Code: console.Denied, Err: fmt.Errorf("%w (the token is read from %s or %s)", err, is.EnvToken, is.TokenFlag)}
 }
 
 // followTimeout bounds one attempt to send a batch.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/accesslog"
 	"github.com/stint-dev/stint/internal/cli/console"
+	"github.com/stint-dev/stint/internal/proxies"
 )
 
 // logFlags configure how access logs are read.
@@ -18,10 +19,14 @@ type logFlags struct {
 	costColumn string
 	account    string
 	kind       string
+	proxies    string
+	logFormat  string
 }
 
 func (f *logFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.format, "format", "auto", "format of the logs: auto, common, combined, json or csv")
+	c.Flags().StringVar(&f.logFormat, "log-format", "", `the lines of the logs in the style of nginx's log_format, for example '$host $remote_addr - $remote_user [$time_local] "$request" $status'`)
+	c.Flags().StringVar(&f.proxies, "trusted-proxies", "", "addresses and networks of your proxies, with commas between, as for the server: a client behind them is found in X-Forwarded-For, from the right")
 	c.Flags().StringVar(&f.keyColumn, "key-column", "", "the column or field with the key; the client's address if omitted")
 	c.Flags().StringVar(&f.timeColumn, "time-column", "", "the column or field with the time")
 	c.Flags().StringVar(&f.costColumn, "cost-column", "", "the column or field with the cost; 1 per request if omitted")
@@ -34,8 +39,23 @@ func (f *logFlags) options(con *console.Console) (accesslog.Options, error) {
 	if err != nil {
 		return accesslog.Options{}, console.Usagef("--format: %w", err)
 	}
+	trusted, err := proxies.Parse(f.proxies)
+	if err != nil {
+		return accesslog.Options{}, console.Usagef("--trusted-proxies: %w", err)
+	}
+	if f.logFormat != "" {
+		if format != accesslog.Auto || f.timeColumn != "" || f.costColumn != "" {
+			return accesslog.Options{}, console.Usagef("--log-format names the time itself and describes the lines; leave out --format, --time-column and --cost-column")
+		}
+	}
 	open := func(path string) (io.ReadCloser, error) { return con.Open(path) }
-	return accesslog.Options{Open: open, Format: format, Key: f.keyColumn, Time: f.timeColumn, Cost: f.costColumn, Account: f.account, Kind: f.kind}, nil
+	o := accesslog.Options{
+		Open: open, Format: format, Key: f.keyColumn, Time: f.timeColumn, Cost: f.costColumn, Account: f.account, Kind: f.kind, Proxies: trusted, LogFormat: f.logFormat,
+	}
+	if err := o.CheckLogFormat(); err != nil {
+		return o, console.Usagef("--log-format: %w", err)
+	}
+	return o, nil
 }
 
 // usageOfLog returns a usage error if a log cannot be read with the given flags, and any other
@@ -56,6 +76,11 @@ func wantRequests(read accesslog.Counts) error {
 	return console.Usagef("none of the %d lines contains a readable request; the first is line %d of %s: %s", read.Lines, first.Line, first.File, first.Why)
 }
 
-const logHelp = `Logs are in Common or Combined Log Format, JSON lines, or CSV with a line of column names;
-plain or gzip. Lines out of order are sorted; lines without a request are counted and
-shown.`
+const logHelp = `Logs are in Common or Combined Log Format (also with the host in front), JSON lines, or CSV with
+a line of column names, plain or gzip, and may be within the lines of docker, CRI, syslog
+or journald; --log-format describes any other lines. The client's address is read only from a
+field that is known to hold it, never from what a client sends: a log without one is
+refused, and --key-column names it. Behind proxies --trusted-proxies finds the client in
+X-Forwarded-For. What was found is said at the start, and which policies have nothing to look
+at. Lines out of order are sorted as far as they fit into memory; lines without a request
+are counted and shown.`

@@ -44,10 +44,10 @@ func TestRefusedTokenAndNoAnswerHaveTheirExitCodes(t *testing.T) {
 		code    console.Code
 		says    string
 	}{
-		{NewReplay, []string{log}, refusing.URL, console.Denied, "STINT_CHECK_TOKEN or --check-token-file"},
-		{NewReplay, []string{log}, forbidding.URL, console.Denied, "STINT_CHECK_TOKEN or --check-token-file"},
-		{NewReplay, []string{log}, gone.URL, console.Unreachable, "--check-url or STINT_CHECK_URL"},
-		{NewFollow, []string{log, "--from-start", "--once", "--max-age", "0", "--key-column", "host", "--state", filepath.Join(dir, "state")}, refusing.URL, console.Denied, "STINT_CHECK_TOKEN or --check-token-file"},
+		{NewFollow, []string{log, "--once", "--speed", "0"}, refusing.URL, console.Denied, "STINT_CHECK_TOKEN or --check-token-file"},
+		{NewFollow, []string{log, "--once", "--speed", "0"}, forbidding.URL, console.Denied, "STINT_CHECK_TOKEN or --check-token-file"},
+		{NewFollow, []string{log, "--once", "--speed", "0"}, gone.URL, console.Unreachable, "--check-url or STINT_CHECK_URL"},
+		{NewFollow, []string{log, "--from-start", "--once", "--max-age", "0", "--key-column", "remote_addr", "--state", filepath.Join(dir, "state")}, refusing.URL, console.Denied, "STINT_CHECK_TOKEN or --check-token-file"},
 	} {
 		printed, err := os.Create(filepath.Join(dir, "printed"))
 		if err != nil {
