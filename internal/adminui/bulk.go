@@ -15,6 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // bulkHandler adds and ends blocks and exemptions for keys that a monitoring page lists. After
@@ -113,8 +114,10 @@ func (h *bulkHandler) addBulk(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	if page.For == "" {
-		page.For, page.OnConflict = "24h", blocks.Extend
+	if page.For == "" && !values.Has("reason") { // the list sent it, not the form
+		if page.OnConflict = blocks.Extend; !page.Exempt {
+			page.For = wire.DefaultBlock
+		}
 		return h.askBulk(c, http.StatusOK, page, patterns)
 	}
 	s, done := blockTexts, "blocked"

@@ -13,6 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // maxListed bounds the keys that the page lists; it counts the others.
@@ -56,7 +57,7 @@ func (h *bulkHandler) blockMatching(c *httpserver.Call, page *bulkPage, values u
 		page.Keys = append(page.Keys, p.String())
 	}
 	if page.For == "" {
-		page.For, page.OnConflict = "24h", blocks.Keep
+		page.For, page.OnConflict = wire.DefaultBlock, blocks.Keep
 		return h.askBulk(c, http.StatusOK, page, patterns)
 	}
 	request := admin.BlockMatching{Query: q, Reason: page.Reason, OnConflict: page.OnConflict}

@@ -18,6 +18,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // addPage is the form that adds a block or an exemption, with a preview of its impact.
@@ -100,8 +101,8 @@ func (h *entriesHandler) showAdd(c *httpserver.Call, s *kindTexts) error {
 		return err
 	}
 	page := &addPage{Pattern: q.Get("pattern"), Literal: q.Get("literal") == "yes", Reason: q.Get("reason"), For: q.Get("for"), Until: q.Get("until"), Scope: q.Get("scope"), FieldErrors: form.FieldErrors{}}
-	if page.For == "" {
-		page.For = "24h"
+	if page.For == "" && s.Blocks { // how long somebody is exempt must be chosen
+		page.For = wire.DefaultBlock
 	}
 	return h.renderAdd(c, http.StatusOK, s, page)
 }

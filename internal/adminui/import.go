@@ -116,7 +116,7 @@ func (h *importHandler) routes() []httpserver.Route {
 
 func (h *importHandler) newPage(c *httpserver.Call) *importPage {
 	page := &importPage{Frame: h.NewFrame(c, "Import "+h.texts.Noun+"s", h.texts.Path), kindTexts: h.texts}
-	page.Options, page.FieldErrors = importForm{For: "7d", On: blocks.Keep}, form.FieldErrors{}
+	page.Options, page.FieldErrors = importForm{On: blocks.Keep}, form.FieldErrors{}
 	return page
 }
 

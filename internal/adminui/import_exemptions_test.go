@@ -77,6 +77,7 @@ func TestBroadExemptionsAreConfirmedInBrowser(t *testing.T) {
 	b.logIn("olu")
 	b.do(chromedp.Navigate(n.url + "/exemptions/import"))
 	b.write("#list", "10.0.0.0/15\n203.0.113.1\n")
+	b.do(chromedp.Click(chromedp.CSS(`label:has(input[name="for"][value="7d"])`)))
 	b.press("#try", "#confirm-broad")
 	b.inspect("exemptions-import-tried", "")
 	if got := len(n.activeExemptions(t)); got != 0 {

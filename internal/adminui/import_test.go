@@ -278,6 +278,7 @@ func TestBlockImportShowsHostileRowsAsTextInBrowser(t *testing.T) {
 	b.do(
 		chromedp.Navigate(n.url+"/blocks/import"),
 		chromedp.SetUploadFiles(chromedp.CSS("#file"), []string{file}),
+		chromedp.Click(chromedp.CSS(`label:has(input[name="for"][value="7d"])`)),
 	)
 	b.press("#try", "#confirm")
 	b.waitFor(`document.querySelector("#result").innerText.includes("Skip 8 invalid rows and block 8 patterns")`)

@@ -17,6 +17,7 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // proposalsPage lists the open proposals and those that were decided.
@@ -235,7 +236,7 @@ func (h *proposalsHandler) findProposal(c *httpserver.Call) (*proposalPage, erro
 	if err != nil {
 		return nil, err
 	}
-	page := &proposalPage{MonitorPage: w, Proposal: viewProposal(p), For: "24h", FieldErrors: form.FieldErrors{}}
+	page := &proposalPage{MonitorPage: w, Proposal: viewProposal(p), For: wire.DefaultBlock, FieldErrors: form.FieldErrors{}}
 	if p.Decision == offences.Open {
 		i, err := h.entries.Preview(ctx, site.CallerOf(c), blocks.Block, p.Pattern.String(), true)
 		if err != nil {

@@ -41,13 +41,14 @@ type entryCommand struct {
 	readers     string // who reads the reason
 	reason      string // in examples
 	showsImpact bool   // show it before a broad one is confirmed
+	omitted     string // how long one lasts if nothing is said; "" if that must be said
 }
 
 func newBlock(con *console.Console) *cobra.Command {
 	e := &entryCommand{Console: con, noun: "block", head: "Block", article: "a block", arg: "BLOCK",
 		entries: func(server *client.Client) client.Entries { return server.Blocks.Entries },
 		add:     "Block every key that a pattern covers, for a time or permanently.", none: "is not blocked",
-		example: "ip:203.0.113.7", reason: "scraping", readers: "for the other operators and the client that is refused", showsImpact: true}
+		example: "ip:203.0.113.7", reason: "scraping", readers: "for the other operators and the client that is refused", showsImpact: true, omitted: wire.DefaultBlock}
 	c := e.command("Refuse keys until a block expires or is ended")
 	c.AddCommand(newBlockPreview(con), e.newImport(blockImport), e.newExport(blockExport))
 	return c
@@ -73,6 +74,14 @@ func (e *entryCommand) command(short string) *cobra.Command {
 	return c
 }
 
+// chooseEnd applies the default of an entry's expiry, or refuses if there is none.
+func (e *entryCommand) chooseEnd(end *endFlags) error {
+	if e.omitted == "" {
+		return end.requireChoice()
+	}
+	return end.useDefault(e.Console)
+}
+
 // impact returns the function that shows an entry's impact before it is confirmed.
 func (e *entryCommand) impact(ctx context.Context, server *client.Client, literal bool) func(pattern string) error {
 	return func(pattern string) error {
@@ -96,6 +105,9 @@ func (e *entryCommand) newAdd() *cobra.Command {
 			"admin " + e.noun + " add " + e.example + " --reason " + e.reason + " --for 7d --on-conflict extend",
 		Args: cobra.ExactArgs(1),
 		RunE: online(e.Console, func(c *cobra.Command, server *client.Client, args []string) error {
+			if err := e.chooseEnd(&end); err != nil {
+				return err
+			}
 			entry.Pattern, entry.ExpiresIn, entry.ExpiresAt = args[0], end.in.Duration, end.at.Time
 			added, err := confirmEntry(e.Console, yes, e.impact(c.Context(), server, entry.Literal), func(confirm string) (*wire.AddedEntry, error) {
 				entry.Confirm = confirm
@@ -136,7 +148,7 @@ func (e *entryCommand) newAdd() *cobra.Command {
 	}
 	yesFlag(c, &yes)
 	literalFlag(c, &entry.Literal)
-	end.add(c, "it is active")
+	end.addWithPermanent(c, "it is active", e.omitted)
 	requireText(c, "reason")
 	return c
 }

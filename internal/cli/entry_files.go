@@ -41,10 +41,10 @@ networks larger than a /16 or an IPv6 /32, also if several rows add up to one, r
 together refuse more than 1% of the last day's checks or cover as much as a /8 or an IPv6
 /24, and your own address. They are listed with their impact and the exit code is 6;
 --yes imports them.`,
-	example: `admin block import scrapers.csv --dry-run
+	example: `admin block import scrapers.csv --permanent --dry-run
 admin block import addresses.txt --reason "public list" --for 7d --skip-bad
-admin block import bogons.txt --reason "not routed" --yes
-admin block export | admin block import - --format csv --on-conflict extend`,
+admin block import bogons.txt --reason "not routed" --permanent --yes
+admin block export | admin block import - --format csv --permanent --on-conflict extend`,
 	conflict: "blocked",
 }
 
@@ -57,7 +57,7 @@ together cover as much as a /8 or an IPv6 /24. They are listed and the exit code
 --yes imports them.
 
 Rows of blocks are invalid: an export of blocks exempts nobody.`,
-	example: `admin exemption import partners.csv --dry-run
+	example: `admin exemption import partners.csv --permanent --dry-run
 admin exemption import monitoring.txt --reason "our monitoring" --for 30d --skip-bad`,
 	conflict: "exempt",
 }
@@ -71,8 +71,8 @@ func (e *entryCommand) newImport(help importHelp) *cobra.Command {
 valid rows. A file is CSV with named columns or JSON, whose columns or members are
 ` + blocklist.UsualColumns + `;
 a file that CrowdSec imports (value, scope, duration, reason); or a plain list: one pattern per
-line, # before comments. --reason, --for and --until apply to rows that do not set them. Rows
-with an ended_at, as an export of ended ` + e.noun + `s has, are left out.
+line, # before comments. --reason applies to rows without one, and so does --for, --until or
+--permanent, of which one must be given. Rows with an ended_at, as an export of ended ` + e.noun + `s has, are left out.
 
 A pattern is read as by '` + e.noun + ` add', and a row is invalid where that refuses it. literal
 true, or in a plain list double quotes, says that it is meant exactly as written; --literal
@@ -82,6 +82,9 @@ says it of all rows.
 		Example: help.example,
 		Args:    cobra.ExactArgs(1),
 		RunE: online(e.Console, func(c *cobra.Command, server *client.Client, args []string) error {
+			if err := f.end.requireChoice(); err != nil {
+				return err
+			}
 			answer, err := e.importFile(c.Context(), e.entries(server), args[0], &f)
 			if err != nil {
 				return err
@@ -100,7 +103,7 @@ says it of all rows.
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would change without changing it, and exit as the import would")
 	literalFlag(c, &f.literal)
 	flags.BoolVar(&f.confirmBroad, "yes", false, "import broad "+e.noun+"s too; they are still listed")
-	f.end.add(c, "rows without an expiry are active")
+	f.end.addWithPermanent(c, "rows without an expiry are active", "")
 	return c
 }
 

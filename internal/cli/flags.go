@@ -98,14 +98,47 @@ func plainGroupError(err error) error {
 
 // endFlags set when something expires: after a duration, at a time, or never.
 type endFlags struct {
-	in durationFlag
-	at timeFlag
+	in        durationFlag
+	at        timeFlag
+	permanent bool
 }
 
-func (f *endFlags) add(c *cobra.Command, what string) {
-	c.Flags().Var(&f.in, "for", "how long "+what+", for example 24h or 7d; permanent if omitted")
+// add adds the flags of what has a default, which omitted says: "permanent", or "24h".
+func (f *endFlags) add(c *cobra.Command, what, omitted string) {
+	c.Flags().Var(&f.in, "for", "how long "+what+", for example 24h or 7d; "+omitted+" if omitted")
 	c.Flags().Var(&f.at, "until", "until when "+what+", as YYYY-MM-DDThh:mm:ssZ")
 	c.MarkFlagsMutuallyExclusive("for", "until")
+}
+
+// addWithPermanent adds the flags and --permanent. Without a default, which is a duration or "",
+// one of them must be given: nothing that matters lasts for a time that nobody chose.
+func (f *endFlags) addWithPermanent(c *cobra.Command, what, omitted string) {
+	f.add(c, what, omitted)
+	if omitted == "" {
+		c.Flags().Lookup("for").Usage = "how long " + what + ", for example 24h or 7d"
+	}
+	c.Flags().BoolVar(&f.permanent, "permanent", false, "it never expires")
+	c.MarkFlagsMutuallyExclusive("for", "until", "permanent")
+}
+
+// isChosen reports whether one of the flags was given.
+func (f *endFlags) isChosen() bool { return f.in.given || !f.at.IsZero() || f.permanent }
+
+// requireChoice returns the usage error for flags of which none was given.
+func (f *endFlags) requireChoice() error {
+	if f.isChosen() {
+		return nil
+	}
+	return console.Usagef("say how long: give --for, --until or --permanent")
+}
+
+// useDefault sets the default of a block unless one of the flags was given, and says so.
+func (f *endFlags) useDefault(con *console.Console) error {
+	if f.isChosen() {
+		return nil
+	}
+	con.Notef("The block lasts %s, since none of --for, --until and --permanent is given.", wire.DefaultBlock)
+	return f.in.Set(wire.DefaultBlock)
 }
 
 // spanFlags select a time range.

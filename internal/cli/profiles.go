@@ -104,6 +104,9 @@ admin key limit token:abc --end --reason "the launch is over"`,
 			case len(args) == 1:
 				return console.Usagef("name at least one rule, for example 5/s, or --end")
 			}
+			if err := expiry.requireChoice(); err != nil {
+				return err
+			}
 			return printProfile(con)(server.Keys.PutLimit(c.Context(), args[0], wire.OwnLimitRequest{
 				Rules: args[1:], Reason: reason, ExpiresIn: expiry.in.Duration, ExpiresAt: expiry.at.Time,
 			}))
@@ -111,9 +114,10 @@ admin key limit token:abc --end --reason "the launch is over"`,
 	}
 	c.Flags().BoolVar(&end, "end", false, "end the key's own limit")
 	c.Flags().StringVar(&reason, "reason", "", "why; required for a limit")
-	expiry.add(c, "the limit is active")
+	expiry.addWithPermanent(c, "the limit is active", "")
 	c.MarkFlagsMutuallyExclusive("end", "for")
 	c.MarkFlagsMutuallyExclusive("end", "until")
+	c.MarkFlagsMutuallyExclusive("end", "permanent")
 	return c
 }
 

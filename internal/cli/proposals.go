@@ -107,6 +107,9 @@ func newProposalAccept(con *console.Console) *cobra.Command {
 		Example: "admin proposal accept 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933 --for 24h --reason \"a botnet\"",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			if err := end.useDefault(con); err != nil {
+				return err
+			}
 			r.ExpiresIn, r.ExpiresAt = end.in.Duration, end.at.Time
 			impact := func(pattern string) error { return showImpact(c.Context(), con, server, pattern, true) }
 			p, err := confirmEntry(con, yes, impact, func(confirm string) (*wire.Proposal, error) {
@@ -121,7 +124,7 @@ func newProposalAccept(con *console.Console) *cobra.Command {
 	}
 	c.Flags().StringVar(&r.Reason, "reason", "", "the block's reason; the evidence if omitted")
 	yesFlag(c, &yes)
-	end.add(c, "the block is active")
+	end.addWithPermanent(c, "the block is active", wire.DefaultBlock)
 	return c
 }
 

@@ -44,7 +44,7 @@ operate also manages blocks, exemptions and resets, admin does everything except
 		}),
 	}
 	c.Flags().StringSliceVar(&scopes, "scope", nil, "check, bouncer, read, operate or admin; may be repeated")
-	end.add(c, "the token works")
+	end.add(c, "the token works", "permanent")
 	requireFlag(c, "scope")
 	console.CompleteFlag(c, "scope", "check", "bouncer", "read", "operate", "admin")
 	return c

@@ -8,6 +8,10 @@ const (
 	ConflictReplace = "replace" // end the active entry and add the new one
 )
 
+// DefaultBlock is how long a block lasts that a page or a command adds without another choice; for
+// a request without expires_in and expires_at it is permanent.
+const DefaultBlock = "24h"
+
 // Entry is one block or exemption.
 type Entry struct {
 	ID      string `json:"id"`

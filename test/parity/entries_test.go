@@ -85,7 +85,12 @@ func entriesOf(kind string) []change {
 		return []form{{path: page, fields: append([]string{"pattern", pattern, "reason", reason, "for", "until", "until", "2099-01-01 00:00"}, more...)}}
 	}
 	until := []string{"--until", "2099-01-01T00:00:00Z"}
-	command := func(args ...string) command { return command{args: append([]string{kind}, args...)} }
+	command := func(args ...string) command {
+		if args[0] == "add" && !slices.Contains(args, "--for") && !slices.Contains(args, "--until") {
+			args = append(args, "--permanent") // REST's default, where the row does not choose
+		}
+		return command{args: append([]string{kind}, args...)}
+	}
 	existing := func(pattern string) []step { return []step{addStep(kind+"s", pattern, "id=id")} }
 	ended := func(s step) []step { return []step{s, {request: request{"DELETE", one, ""}}} }
 	edit := func(fields ...string) []form {

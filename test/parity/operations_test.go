@@ -69,17 +69,17 @@ var keyChanges = []change{
 	},
 	{
 		name: "own limit: set a bad rule", want: fault{"invalid", "rules"}, rest: request{"PUT", "/v1/keys/limits/key$N:6", `{"rules":["5/x"],"reason":"launch"}`},
-		cli:   command{args: []string{"key", "limit", "key$N:6", "5/x", "--reason", "launch"}},
+		cli:   command{args: []string{"key", "limit", "key$N:6", "5/x", "--reason", "launch", "--permanent"}},
 		pages: []form{{path: "/key/limit", fields: []string{"key", "key$N:6", "rules", "5/x", "for", "good", "reason", "launch"}}},
 	},
 	{
 		name: "own limit: set", rest: request{"PUT", "/v1/keys/limits/key$N:6", `{"rules":["5/s"],"reason":"launch"}`},
-		cli:   command{args: []string{"key", "limit", "key$N:6", "5/s", "--reason", "launch"}},
+		cli:   command{args: []string{"key", "limit", "key$N:6", "5/s", "--reason", "launch", "--permanent"}},
 		pages: []form{{path: "/key/limit", fields: []string{"key", "key$N:6", "rules", "5/s", "for", "good", "reason", "launch"}}}, result: "/v1/keys/key$N:6",
 	},
 	{
 		name: "own limit: set without a reason", want: fault{"invalid", "reason"}, rest: request{"PUT", "/v1/keys/limits/key$N:6", `{"rules":["5/s"],"reason":""}`},
-		cli:   command{args: []string{"key", "limit", "key$N:6", "5/s"}},
+		cli:   command{args: []string{"key", "limit", "key$N:6", "5/s", "--permanent"}},
 		pages: []form{{path: "/key/limit", fields: []string{"key", "key$N:6", "rules", "5/s", "for", "good", "reason", ""}}},
 	},
 	{
