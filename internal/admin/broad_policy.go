@@ -13,38 +13,15 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// broadPolicyReason says why replacing before by after needs a confirmation, "" if it needs
-// none. It does if every request of a broad pattern is newly refused, by after or by the policy
-// that the keys then fall under, or if the keys of a deleted policy then fall under none.
-// before and after may be nil; all are the policies after the change.
-func broadPolicyReason(all []*rules.Policy, before, after *rules.Policy) string {
-	if refusesAll(after) {
-		for _, p := range after.Match {
-			if reason := BroadReason(p); reason != "" && (!refusesAll(before) || !slices.Contains(before.Match, p)) {
-				return fmt.Sprintf("it refuses every request of %s, and %s", p, reason)
-			}
-		}
-	}
-	if before == nil || before.Mode == rules.Shadow || before.IsConditional() {
+// refusesNewly says why replacing before by after needs a confirmation: every request of a broad
+// pattern is newly refused. It is "" if not. Both may be nil.
+func refusesNewly(before, after *rules.Policy) string {
+	if !refusesAll(after) {
 		return ""
 	}
-	if after == nil && before.Mode == rules.Enforce {
-		for _, p := range before.Match {
-			if next, _ := nextBroader(all, p); next == nil {
-				return fmt.Sprintf("without it, %s falls under no policy, and every request of it is allowed", p)
-			}
-		}
-	}
-	if refusesAll(before) {
-		return ""
-	}
-	for _, p := range before.Match {
-		if after != nil && after.Mode != rules.Shadow && !after.IsConditional() && slices.Contains(after.Match, p) {
-			continue
-		}
-		next, pattern := nextBroader(all, p)
-		if reason := BroadReason(pattern); refusesAll(next) && reason != "" {
-			return fmt.Sprintf("without it, %s falls under the policy %s, which refuses every request of %s, and %s", p, next.Name, pattern, reason)
+	for _, p := range after.Match {
+		if reason := BroadReason(p); reason != "" && (!refusesAll(before) || !slices.Contains(before.Match, p)) {
+			return fmt.Sprintf("it refuses every request of %s, and %s", p, reason)
 		}
 	}
 	return ""
@@ -84,16 +61,15 @@ func needConfirmPolicy(names, reason string) error {
 	return e
 }
 
-// restoredPolicy returns the policy that undoing a change puts into effect, and the one that it
-// replaces, with the fields that broadPolicyReason reads; nil for none.
-func restoredPolicy(e *audit.Record) (before, after *rules.Policy, err error) {
+// restoredPolicy returns the policy that undoing a change puts into effect, with the fields that a
+// confirmation depends on, nil for none. isUndone is false for a change that does not change which
+// keys a policy has.
+func restoredPolicy(e *audit.Record) (restored *rules.Policy, isUndone bool, err error) {
 	if e.Action != "policy.create" && e.Action != "policy.replace" && e.Action != "policy.delete" {
-		return nil, nil, nil
+		return nil, false, nil
 	}
-	if after, err = recordedPolicy(e, e.Before); err == nil {
-		before, err = recordedPolicy(e, e.After)
-	}
-	return before, after, err
+	restored, err = recordedPolicy(e, e.Before)
+	return restored, true, err
 }
 
 // recordedPolicy reads a policy from an audit record, nil for none.

@@ -48,7 +48,7 @@ func newFixture(t *testing.T, url string) *fixture {
 	node := storetest.OpenNode(t, url, now)
 	f.node, f.store, f.catalog = node, node.Store, node.Catalog
 	f.Entries = &admin.Entries{Store: f.store.Entries, View: f.catalog, Offences: f.store.Offences, Now: now}
-	f.undo = &admin.Undo{Records: f.store.Audit, Store: f.store, Entries: f.Entries, Policies: f.store.Policies}
+	f.undo = &admin.Undo{Records: f.store.Audit, Store: f.store, Entries: f.Entries, Policies: f.policies()}
 	return f
 }
 

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +16,7 @@ import (
 
 // Policies is the use case of the policies. Every method that puts a policy into effect, or
 // ends one, needs a confirmation if every request of a broad pattern would be newly refused, or
-// if keys would be left without any policy. confirm is then the policy's name.
+// if keys leave an enforcing policy; see handovers. confirm is then the policy's name.
 type Policies struct {
 	PolicyReader
 	store rules.Store
@@ -30,8 +31,12 @@ type PolicyOptions struct {
 	View    KeyView
 	Traffic TrafficSource // nil on a node that records no traffic
 	Paths   PathSource    // nil on a node that records no traffic
+	Sample  SampleSource  // nil on a node that records no traffic
 	Now     func() time.Time
 }
+
+// SampleSource returns the traffic sample of a span.
+type SampleSource func(ctx context.Context, from, to time.Time) (*TrafficSample, error)
 
 // PolicyReader reads policies; see rules.Store.
 type PolicyReader interface {
@@ -68,11 +73,13 @@ func (p *Policies) Rollback(ctx context.Context, c Caller, name string, version 
 			return nil, fault.New(fault.Conflict, "The policy %q has one version; there is no earlier one.", name)
 		}
 	}
-	wanted, err := versionOf(all, version)
+	found, err := versionOf(all, version)
 	if err != nil {
 		return nil, err
 	}
-	return p.Put(ctx, c, wanted, expect, confirm)
+	wanted := *found
+	wanted.Name = name // the version may be older than a change of the name
+	return p.Put(ctx, c, &wanted, expect, confirm)
 }
 
 // versionOf returns one version of a policy.
@@ -148,6 +155,8 @@ type PolicyPlan struct {
 	Changes []PlannedChange
 	// Confirm is the confirmation that Apply needs, and ConfirmReason why; "" for none.
 	Confirm, ConfirmReason string
+	// Problem is why Apply would fail, nil if it would not.
+	Problem error
 }
 
 // Changed returns the changes that Apply makes. It omits policies that are already as wanted.
@@ -161,23 +170,31 @@ func (p *PolicyPlan) Changed() []rules.PolicyChange {
 	return changes
 }
 
-// Plan returns the changes that make the policies equal to wanted, without making them. Other
-// policies stay unless prune is set. expect is the required state of each changed policy,
+// Plan returns the changes that make the policies equal to wanted, without making them. With shadow,
+// they are put in shadow mode as rules.InShadow says. Other policies stay unless prune is set; the
+// draft of a wanted policy always stays. expect is the required state of each changed policy,
 // etag.New for policies that are not in it. A nil map means the present states.
-func (p *Policies) Plan(ctx context.Context, wanted []*rules.Policy, prune bool, expect map[string]etag.Tag) (*PolicyPlan, error) {
+func (p *Policies) Plan(ctx context.Context, wanted []*rules.Policy, prune, shadow bool, expect map[string]etag.Tag) (*PolicyPlan, error) {
 	all, err := p.Policies(ctx)
 	if err != nil {
 		return nil, err
 	}
+	keeps := func(p *rules.Policy) bool {
+		policy, _ := rules.DraftOf(p)
+		return policyNamed(wanted, p.Name) != nil || policyNamed(wanted, policy) != nil
+	}
 	var changes, deletions []PlannedChange
+	for _, before := range all {
+		if prune && !keeps(before) {
+			deletions = append(deletions, PlannedChange{Before: before, Fields: rules.Diff(before, nil)})
+		}
+	}
+	if shadow {
+		wanted = rules.InShadow(all, wanted)
+	}
 	for _, after := range wanted {
 		before := policyNamed(all, after.Name)
 		changes = append(changes, PlannedChange{Before: before, After: after, Fields: rules.Diff(before, after)})
-	}
-	for _, before := range all {
-		if prune && policyNamed(wanted, before.Name) == nil {
-			deletions = append(deletions, PlannedChange{Before: before, Fields: rules.Diff(before, nil)})
-		}
 	}
 	slices.SortFunc(changes, func(a, b PlannedChange) int { return strings.Compare(a.Name(), b.Name()) })
 	changes = append(changes, deletions...) // already sorted by name
@@ -191,8 +208,30 @@ func (p *Policies) Plan(ctx context.Context, wanted []*rules.Policy, prune bool,
 		}
 	}
 	plan := &PolicyPlan{Changes: changes}
-	plan.Confirm, plan.ConfirmReason = broadPoliciesReason(all, plan.Changed())
-	return plan, nil
+	changed := plan.Changed()
+	if plan.Problem, err = p.problem(ctx, changed); err != nil {
+		return nil, err
+	}
+	plan.Confirm, plan.ConfirmReason, err = p.needed(ctx, all, changed...)
+	return plan, err
+}
+
+// problem returns why the store would refuse changes, nil if it would not. It asks the store
+// everything that making the changes asks.
+func (p *Policies) problem(ctx context.Context, changes []rules.PolicyChange) (problem, err error) {
+	if len(changes) == 0 {
+		return nil, nil
+	}
+	err = p.store.CheckPolicies(ctx, changes)
+	var known *fault.Error
+	if errors.As(err, &known) && known.Code != fault.Unavailable {
+		return err, nil
+	}
+	var field *rules.FieldError
+	if errors.As(err, &field) {
+		return err, nil
+	}
+	return nil, err
 }
 
 // Apply makes the changes of a plan, all or nothing. confirm contains the comma-separated names
@@ -206,25 +245,15 @@ func (p *Policies) Apply(ctx context.Context, c Caller, plan *PolicyPlan, confir
 	if err != nil {
 		return err
 	}
-	if names, reason := broadPoliciesReason(all, changes); names != confirm {
-		if err := needConfirmPolicy(names, reason); err != nil {
-			return err
-		}
+	names, reason, err := p.needed(ctx, all, changes...)
+	if err == nil && names != confirm {
+		err = needConfirmPolicy(names, reason)
+	}
+	if err != nil {
+		return err
 	}
 	_, err = p.store.ApplyPolicies(ctx, c.Actor, changes)
 	return err
-}
-
-// broadPoliciesReason returns the confirmation that changes need and its reason, "" for none.
-func broadPoliciesReason(all []*rules.Policy, changes []rules.PolicyChange) (names, reason string) {
-	after := policiesAfter(all, changes...)
-	var broad, reasons []string
-	for _, change := range changes {
-		if r := broadPolicyReason(after, policyNamed(all, change.Name), change.Policy); r != "" {
-			broad, reasons = append(broad, change.Name), append(reasons, change.Name+": "+r)
-		}
-	}
-	return strings.Join(broad, ","), strings.Join(reasons, "; ")
 }
 
 // confirm returns an error if a change of one policy needs a confirmation and has none.
@@ -238,19 +267,41 @@ func (p *Policies) confirm(ctx context.Context, name string, wanted *rules.Polic
 	if err != nil {
 		return etag.New, err
 	}
-	before := policyNamed(all, name)
-	after := policiesAfter(all, rules.PolicyChange{Name: name, Policy: wanted})
-	if err := needConfirmPolicy(name, broadPolicyReason(after, before, wanted)); err != nil {
+	change := rules.PolicyChange{Name: name, Policy: wanted, Expect: expect}
+	if err := p.store.CheckPolicies(ctx, []rules.PolicyChange{change}); err != nil {
+		return etag.New, err // no question about what would fail
+	}
+	reason, err := p.reason(ctx, all, change)
+	if err == nil {
+		err = needConfirmPolicy(name, reason)
+	}
+	if err != nil {
 		return etag.New, err
 	}
+	before := policyNamed(all, name)
 	switch {
-	case expect != etag.Any || !slices.ContainsFunc(after, refusesAll):
+	case expect != etag.Any:
 	case before != nil:
 		expect = rules.TagOf(before)
 	case wanted != nil:
 		expect = etag.New
 	}
 	return expect, nil
+}
+
+// ConfirmReason says why a change of one policy needs a confirmation, nil for its deletion; "" if
+// it needs none.
+func (p *Policies) ConfirmReason(ctx context.Context, name string, wanted *rules.Policy) (string, error) {
+	all, err := p.Policies(ctx)
+	if err != nil {
+		return "", err
+	}
+	return p.reason(ctx, all, rules.PolicyChange{Name: name, Policy: wanted})
+}
+
+func (p *Policies) reason(ctx context.Context, all []*rules.Policy, change rules.PolicyChange) (string, error) {
+	_, reason, err := p.needed(ctx, all, change)
+	return strings.TrimPrefix(reason, change.Name+": "), err
 }
 
 // policiesAfter returns the policies after the changes.

@@ -43,6 +43,8 @@ type PolicyExplanation struct {
 	// ConfirmReason is why saving the policy needs a confirmation, "" if it needs none or if
 	// that was not checked.
 	ConfirmReason string
+	// Problem is why saving the policy would fail, nil if it would not or if that was not checked.
+	Problem error
 }
 
 // ExplainPolicy explains a policy and compares it with the active policy of the same name, nil
@@ -69,8 +71,15 @@ func (p *Policies) Explain(ctx context.Context, draft *rules.Policy) (*PolicyExp
 		return nil, err
 	}
 	x := ExplainPolicy(policyNamed(all, draft.Name), draft)
-	x.ConfirmReason = broadPolicyReason(policiesAfter(all, rules.PolicyChange{Name: draft.Name, Policy: draft}), x.Active, draft)
-	return x, nil
+	change := rules.PolicyChange{Name: draft.Name, Policy: draft}
+	if x.Active != nil {
+		change.Expect = rules.TagOf(x.Active)
+	}
+	if x.Problem, err = p.problem(ctx, []rules.PolicyChange{change}); err != nil {
+		return nil, err
+	}
+	x.ConfirmReason, err = p.reason(ctx, all, change)
+	return x, err
 }
 
 const (

@@ -13,16 +13,14 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
-	"github.com/stint-dev/stint/internal/rules"
 )
 
 // Undo is the use case of undoing recorded changes.
 type Undo struct {
-	Records RecordReader
-	Store   audit.Undoer
-	Entries *Entries
-	// Policies are read to find the policies of keys after a policy is undone.
-	Policies PolicyReader
+	Records  RecordReader
+	Store    audit.Undoer
+	Entries  *Entries
+	Policies *Policies // says which keys change hands when a change of a policy is undone
 }
 
 // RecordReader reads audit records.
@@ -42,8 +40,8 @@ func accessToUndo(r *audit.Record) identity.Access {
 }
 
 // Undo undoes a recorded change, and returns the record of the undo. It needs a confirmation if
-// it makes a broad entry active again or last longer, or if every request of a broad pattern
-// would be newly refused, by the restored policy or by the one that its keys then fall under.
+// it makes a broad entry active again or last longer, or if a change of the policy to its earlier
+// state does; see Policies.
 // confirm repeats the entry's pattern or the policy's name.
 func (u *Undo) Undo(ctx context.Context, c Caller, id int64, confirm string) (*audit.Record, error) {
 	r, err := u.Records.FindRecordByID(ctx, id)
@@ -61,16 +59,15 @@ func (u *Undo) Undo(ctx context.Context, c Caller, id int64, confirm string) (*a
 
 func (u *Undo) confirm(ctx context.Context, r *audit.Record, confirm string) error {
 	if r.Object == "policy" {
-		before, after, err := restoredPolicy(r)
-		if err != nil || confirm == r.ObjectID {
+		after, isUndone, err := restoredPolicy(r)
+		if err != nil || !isUndone || confirm == r.ObjectID {
 			return err
 		}
-		all, err := u.Policies.Policies(ctx)
+		reason, err := u.Policies.ConfirmReason(ctx, r.ObjectID, after)
 		if err != nil {
 			return err
 		}
-		all = policiesAfter(all, rules.PolicyChange{Name: r.ObjectID, Policy: after})
-		return needConfirmPolicy(r.ObjectID, broadPolicyReason(all, before, after))
+		return needConfirmPolicy(r.ObjectID, reason)
 	}
 	var restored []keys.Pattern
 	if p, err := restoredPattern(r); err != nil {

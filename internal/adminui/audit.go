@@ -152,7 +152,7 @@ func (h *auditHandler) exportAudit(c *httpserver.Call) error {
 var undoneChanges = []string{
 	"block.add", "block.extend", "block.update", "block.replace", "block.end", "block.restore", "block.import",
 	"exemption.add", "exemption.extend", "exemption.update", "exemption.replace", "exemption.end", "exemption.restore", "exemption.import",
-	"policy.create", "policy.replace", "policy.delete",
+	"policy.create", "policy.replace", "policy.delete", "policy.rename",
 	"profile.set", "profile.delete", "profile.limit", "profile.end_limit", "profile.restore", "profile.import",
 }
 

@@ -178,7 +178,17 @@ func (w *audited) policies() {
 	w.submit(submission{route: "/policies/:name", path: "/policies/search", form: form("6", w.node.tag(w, "search", 1)), action: "policy.replace", before: true, after: true})
 	w.submit(submission{route: "/policies/:name/return", path: "/policies/search/return", form: url.Values{"version": {"1"}, "expect": {w.node.tag(w, "search", 2)}}, action: "policy.replace", before: true, after: true})
 	w.submit(submission{route: "/presets/:name", path: "/presets/scraper", form: url.Values{"mode": {"enforce"}}, action: "policy.create", after: true})
-	w.submit(submission{route: "/policies/:name/delete", path: "/policies/search/delete", form: url.Values{"confirm": {"search"}, "expect": {w.node.tag(w, "search", 3)}}, action: "policy.delete", before: true})
+	w.submit(submission{route: "/policies/:name/rename", path: "/policies/search/rename", form: url.Values{"to": {"find"}, "expect": {w.node.tag(w, "search", 3)}}, action: "policy.rename", before: true, after: true})
+	w.submit(submission{route: "/policies/:name/rename", path: "/policies/find/rename", form: url.Values{"to": {"search"}, "expect": {w.node.tag(w, "find", 4)}}, action: "policy.rename", before: true, after: true})
+	for _, route := range []string{"/policies/:name/discard", "/policies/:name/promote"} {
+		shadow := form("9", w.node.tag(w, "search", 5))
+		shadow.Set("do", "shadow")
+		w.submit(submission{route: "/policies/:name", path: "/policies/search", form: shadow, action: "policy.create", after: true})
+		draft, err := w.node.store.Policies.FindPolicyByName(w.Context(), "search.draft")
+		must(w, err)
+		w.submit(submission{route: route, path: strings.Replace(route, ":name", "search", 1), form: url.Values{"expect": {string(rules.TagOf(draft))}}, action: "policy.delete", before: true})
+	}
+	w.submit(submission{route: "/policies/:name/delete", path: "/policies/search/delete", form: url.Values{"confirm": {"search"}, "expect": {w.node.tag(w, "search", 6)}}, action: "policy.delete", before: true})
 }
 
 func (w *audited) identities() {

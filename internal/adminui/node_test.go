@@ -162,12 +162,17 @@ func newNodeOn(t testing.TB, database string, change ...func(*adminui.Deps)) *no
 		Users: n.store.Identities, Factors: n.store.Factors, Throttle: throttle, Failed: n.failed, Now: n.clock.Now,
 		Sessions: identities.NewSessions(identities.SessionOptions{Store: n.store.Identities, Pending: n.store.Factors, UsersRevision: n.catalog.UsersRevision, Now: n.clock.Now}),
 	}
-	deps := adminui.Deps{
-		Policies: admin.NewPolicies(n.store.Policies, admin.PolicyOptions{View: n.catalog, Now: n.clock.Now, Paths: func(ctx context.Context, from, to time.Time) (*admin.PathSample, error) {
+	policies := admin.NewPolicies(n.store.Policies, admin.PolicyOptions{View: n.catalog, Now: n.clock.Now,
+		Paths: func(ctx context.Context, from, to time.Time) (*admin.PathSample, error) {
 			return admin.ReadPathSample(ctx, n.store.Offences, secret(), from, to)
-		}}), Logins: logins, TwoFactor: &identities.TwoFactor{Store: n.store.Factors, Throttle: throttle, Failed: n.failed, Now: n.clock.Now},
+		},
+		Sample: func(ctx context.Context, from, to time.Time) (*admin.TrafficSample, error) {
+			return admin.ReadTrafficSample(ctx, n.store.Offences, secret(), from, to)
+		}})
+	deps := adminui.Deps{
+		Policies: policies, Logins: logins, TwoFactor: &identities.TwoFactor{Store: n.store.Factors, Throttle: throttle, Failed: n.failed, Now: n.clock.Now},
 		OwnPassword: &identities.OwnPassword{Store: n.store.Identities, Throttle: throttle, Failed: n.failed, Now: n.clock.Now}, Tokens: tokens, Connect: connect, Users: users, Entries: entries, Audit: &operations.Audit{Store: n.store.Audit}, Catalog: n.catalog,
-		Detection: n.detection, Views: &admin.Views{Store: n.store.Views, Catalog: n.catalog}, Keys: keyUse, Profiles: profileUse, Undo: &admin.Undo{Records: n.store.Audit, Store: n.store, Entries: entries, Policies: n.store.Policies}, Events: n.events,
+		Detection: n.detection, Views: &admin.Views{Store: n.store.Views, Catalog: n.catalog}, Keys: keyUse, Profiles: profileUse, Undo: &admin.Undo{Records: n.store.Audit, Store: n.store, Entries: entries, Policies: policies}, Events: n.events,
 		Bouncers:      &admin.Bouncers{Store: n.store.Bouncers, Now: n.clock.Now},
 		Notifications: someNotifications(n),
 		Jobs:          &operations.Jobs{Runner: runner, Recorder: n.store.Audit}, Reports: &operations.Reports{Builder: &reports.Builder{

@@ -140,7 +140,7 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 		&entriesHandler{Site: s, entries: d.Entries, detection: d.Detection, toasts: toasts},
 		&auditHandler{Site: s, audit: d.Audit, undo: d.Undo},
 	}
-	policies := &policies.Handler{Site: s, Policies: d.Policies, Detection: d.Detection, Profiles: d.Profiles, IsShared: isShared}
+	policies := &policies.Handler{Site: s, Policies: d.Policies, Detection: d.Detection, Profiles: d.Profiles, Audit: d.Audit, CanUndo: d.Undo != nil, IsShared: isShared}
 	all := append(s.StaticRoutes(), policies.Routes()...)
 	all = append(all, (&profiles.Handler{Site: s, Profiles: d.Profiles, Choices: lengthChoices}).Routes()...)
 	all = append(all, administration.Routes(s, administration.Deps{

@@ -10,7 +10,6 @@ import (
 	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
-	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 )
@@ -131,19 +130,10 @@ var profileChanges = map[string]string{"profiled": "set", "unprofiled": "delete"
 // returns "" unless the toast is about that change: it must be of the given action, recent, and
 // made by the user who sees the page.
 func (t *toasts) undoChange(ctx context.Context, page *site.Frame, object, id, action string) (string, []site.Field, error) {
-	if !t.canUndo || page.Principal == nil {
+	if !t.canUndo {
 		return "", nil, nil
 	}
-	found, err := t.audit.Find(ctx, audit.Filter{Object: object, ObjectID: id, Limit: 1})
-	if err != nil || len(found.Records) == 0 {
-		return "", nil, err
-	}
-	latest := found.Records[0]
-	isOwn := latest.Actor.Kind == page.Principal.Kind && latest.Actor.ID == page.Principal.ID
-	if !isOwn || latest.Action != object+"."+action || t.now().Sub(latest.At) > toastTime {
-		return "", nil, nil
-	}
-	return "/audit/undo", site.HiddenFields("id", strconv.FormatInt(latest.ID, 10)), nil
+	return site.UndoOf(ctx, t.audit.Find, page, object, id, object+"."+action)
 }
 
 // endAdded returns the action, with its fields, that ends the entries that were added in one

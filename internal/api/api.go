@@ -84,7 +84,7 @@ func New(d Deps) *API {
 		outcomes.Routes(d.Gate, d.Catalog),
 		(&healthHandler{common: c, ready: d.Ready, nodes: d.Nodes, crawlers: &d.Crawlers, build: d.Build}).routes(),
 		(&bouncerHandler{bouncers: d.Bouncers}).routes(),
-		(&policyHandler{common: c, policies: d.Policies}).routes(),
+		(&policyHandler{common: c, policies: d.Policies, detection: d.Detection}).routes(),
 		entries.routes(),
 		(&keyHandler{common: c, keys: d.Keys, origins: &d.Origins}).routes(),
 		(&noteHandler{keys: d.Keys}).routes(),

@@ -125,6 +125,10 @@ func (d *audited) changePolicies() {
 	d.do(change{operation: "putPolicy", method: put, path: path, body: fmt.Sprintf(body, 2), action: "policy.replace", before: true, after: true, headers: []string{d.ifMatch(path)}})
 	undo := fmt.Sprintf("/v1/audit/%d/undo", d.entries()[0].ID)
 	d.do(change{operation: "undoEntry", method: post, path: undo, action: "policy.replace", before: true, after: true})
+	d.must(d.as(administer, put, path+".draft", `{"match":["host:drafted"],"rules":["7/m"],"mode":"shadow"}`), http.StatusCreated)
+	d.do(change{operation: "promotePolicy", method: post, path: path + "/promote?confirm=" + path[len(wire.PathPolicies)+1:], action: "policy.delete", before: true, headers: []string{d.ifMatch(path + ".draft")}})
+	d.do(change{operation: "renamePolicy", method: post, path: path + "/rename", body: `{"name":"renamed"}`, action: "policy.rename", before: true, after: true, headers: []string{d.ifMatch(path)}})
+	d.do(change{operation: "renamePolicy", method: post, path: wire.PathPolicies + "/renamed/rename", body: `{"name":"` + path[len(wire.PathPolicies)+1:] + `"}`, action: "policy.rename", before: true, after: true, headers: []string{"If-Match: *"}})
 	d.do(change{operation: "rollBackPolicy", method: post, path: path + "/rollback", body: `{"version":2}`, action: "policy.replace", before: true, after: true, headers: []string{d.ifMatch(path)}})
 	d.do(change{operation: "deletePolicy", method: del, path: path, action: "policy.delete", before: true, headers: []string{d.ifMatch(path)}})
 	file := `{"policies":[{"name":"login","match":["token:*"],"rules":["5/m"]}]}`

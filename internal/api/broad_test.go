@@ -129,9 +129,9 @@ func TestPolicyThatRefusesBroadPatternRequiresConfirmation(t *testing.T) {
 			if match == "*" {
 				policy = wire.PathPolicies + "/default"
 			}
-			document := `{"match":["` + match + `"],"rules":["0/s"]%s}`
 			name := policy[len(wire.PathPolicies)+1:]
-			n.must(n.as(administer, put, policy, fmt.Sprintf(document, `,"mode":"shadow"`), anyVersion), map[bool]int{true: http.StatusOK, false: http.StatusCreated}[match == "*"])
+			document := `{"match":["` + match + `"],"rules":["0/s"]%s}`
+			n.must(n.as(administer, put, policy+"?confirm="+name, fmt.Sprintf(document, `,"mode":"shadow"`), anyVersion), map[bool]int{true: http.StatusOK, false: http.StatusCreated}[match == "*"])
 			before := n.as(reader, get, policy, "").body
 			n.wantUnconfirmed(n.as(administer, put, policy, fmt.Sprintf(document, ""), anyVersion), name)
 			n.wantUnconfirmed(n.as(administer, put, policy+"?confirm=other", fmt.Sprintf(document, ""), anyVersion), name)

@@ -135,6 +135,9 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 	counted := &admin.Detection{Store: store.Offences, Attacks: store.Attacks, View: known, Now: n.clock.Now,
 		Proposals: &admin.Proposals{Store: store.Proposals, Offences: store.Offences, Entries: entries, View: known, Now: n.clock.Now}}
 	g := gate.New(gate.Options{View: known, Log: log, Recorder: n.events, Now: n.clock.Now})
+	policies := admin.NewPolicies(store.Policies, admin.PolicyOptions{View: known, Now: n.clock.Now, Sample: func(ctx context.Context, from, to time.Time) (*admin.TrafficSample, error) {
+		return admin.ReadTrafficSample(ctx, store.Offences, known.Settings().Secret, from, to)
+	}})
 	d := nodeParts{
 		Deps: Deps{
 			Gate: g, Catalog: known,
@@ -146,12 +149,12 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 				Tokens: &identities.Tokens{Store: store.Identities, Now: n.clock.Now}, CheckURL: "http://0.0.0.0:8080", TokenHeader: "X-Stint-Token",
 			},
 			Users:    &identities.Users{Store: store.Identities},
-			Policies: admin.NewPolicies(store.Policies, admin.PolicyOptions{View: known, Now: n.clock.Now}), Entries: entries, Audit: &operations.Audit{Store: store.Audit}, Nodes: &operations.Nodes{Store: store.Nodes, Now: n.clock.Now},
+			Policies: policies, Entries: entries, Audit: &operations.Audit{Store: store.Audit}, Nodes: &operations.Nodes{Store: store.Nodes, Now: n.clock.Now},
 			Bouncers:  &admin.Bouncers{Store: store.Bouncers, Entries: store.Entries, View: known, Now: n.clock.Now},
 			Detection: counted, Views: &admin.Views{Store: store.Views, Catalog: known}, Reports: &operations.Reports{
 				Builder: &reports.Builder{Store: store.Reports, Counts: store.Offences, Detection: counted, Proposals: counted.Proposals, View: known, Now: n.clock.Now}, Recorder: store.Audit, Now: n.clock.Now,
 			},
-			Undo: &admin.Undo{Records: store.Audit, Store: store, Entries: entries, Policies: store.Policies}, Events: n.events,
+			Undo: &admin.Undo{Records: store.Audit, Store: store, Entries: entries, Policies: policies}, Events: n.events,
 			Notifications: &operations.Notifications{
 				Notifier: notify.New(notify.Options{Store: store.Outbox, Channels: []notify.Channel{&n.channel}, Now: n.clock.Now}),
 				Outbox:   store.Outbox, Recorder: store.Audit, Channels: store.Channels,

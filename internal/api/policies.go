@@ -22,7 +22,8 @@ import (
 // policyHandler serves the policies and the algorithms that they may name.
 type policyHandler struct {
 	common
-	policies *admin.Policies
+	policies  *admin.Policies
+	detection *admin.Detection
 }
 
 func (h *policyHandler) routes() []route {
@@ -39,6 +40,9 @@ func (h *policyHandler) routes() []route {
 		streamed(post, policy+"/backtest", identity.Admin, h.backtestPolicy, opBacktestPolicy),
 		onAdmin(put, policy, identity.Admin, h.putPolicy, opPutPolicy),
 		onAdmin(del, policy, identity.Admin, h.deletePolicy, opDeletePolicy),
+		onAdmin(get, policy+"/draft", identity.Read, h.compareDraft, opCompareDraft),
+		onAdmin(post, policy+"/promote", identity.Admin, h.promotePolicy, opPromotePolicy),
+		onAdmin(post, policy+"/rename", identity.Admin, h.renamePolicy, opRenamePolicy),
 		onAdmin(post, policy+"/rollback", identity.Admin, h.rollBackPolicy, opRollBackPolicy),
 		onAdmin(get, wire.PathPresets, identity.Read, h.listPresets, opListPresets),
 		onAdmin(get, wire.PathPresets+"/:name/preview", identity.Admin, h.previewPreset, opPreviewPreset),
@@ -87,7 +91,7 @@ var (
 )
 
 var confirmPolicyParam = []openapi.Param{{
-	Name: "confirm", Doc: "The policy's name. It is needed if every request of a broad pattern is newly refused, by this policy or by the one that its keys then fall under, or if a deletion leaves keys without any policy.",
+	Name: "confirm", Doc: "The policy's name. It is needed if every request of a broad pattern is newly refused, or if keys leave an enforcing policy for another one or for none: by a deletion, by a change of mode, patterns or conditions, or by a policy that is off. The answer 409 confirmation_required says to which, and how many keys of the recorded traffic.",
 }}
 
 // listAlgorithms answers with the ways to count that a policy may name.

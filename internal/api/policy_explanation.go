@@ -63,6 +63,9 @@ func fromPolicyExplanation(x *admin.PolicyExplanation) wire.PolicyExplanation {
 		Advice: wire.NullString(x.Advice), UsedUp: []wire.RuleUsedUp{}, Warnings: fromPolicy(x.Policy).Warnings,
 		Changes: fromFieldChanges(x.Changes), ResetsCounts: wire.NullString(x.ResetsCounts), ConfirmReason: wire.NullString(x.ConfirmReason),
 	}
+	if x.Problem != nil {
+		out.Problem = wire.NullString(x.Problem.Error())
+	}
 	if x.Active != nil {
 		out.Version = x.Active.Version
 	}

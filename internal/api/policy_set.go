@@ -33,19 +33,24 @@ var (
 	}
 	opPlanPolicies = &openapi.Operation{
 		ID: "planPolicies", Tag: "policies", Summary: "Show what applying a document would change, and change nothing.",
-		Query: []openapi.Param{pruneParam}, Body: wire.PolicyFileRequest{}, Answers: ok("What would be changed.", wire.PolicyPlan{}),
+		Query: []openapi.Param{pruneParam, shadowParam}, Body: wire.PolicyFileRequest{}, Answers: ok("What would be changed.", wire.PolicyPlan{}),
 	}
 	opApplyPolicies = &openapi.Operation{
 		ID: "applyPolicies", Tag: "policies", ExpectsETags: true, Summary: "Make the policies what a document says, all or nothing.",
 		Query: []openapi.Param{
-			{Name: "confirm", Doc: "The names, with commas between them, of the policies that newly refuse every request of a broad pattern, as the answer 409 confirmation_required gives them."},
-			pruneParam,
+			{Name: "confirm", Doc: "The names, with commas between them, of the policies that newly refuse every request of a broad pattern, or from which keys leave for another policy or for none, as the answer 409 confirmation_required gives them."},
+			pruneParam, shadowParam,
 		},
 		Body: wire.PolicyFileRequest{}, Answers: ok("What was changed.", wire.PolicyPlan{}),
 	}
 )
 
 var pruneParam = openapi.Param{Name: "prune", Doc: "Delete the policies that the document does not name.", Boolean: true}
+
+var shadowParam = openapi.Param{
+	Name: "shadow", Boolean: true,
+	Doc: "Put the policies of the document in shadow mode. In place of a policy that enforces now, its draft is made, which stands beside it; see POST /v1/policies/{name}/promote.",
+}
 
 // listPresets lists the policy files that Stint ships.
 func (h *policyHandler) listPresets(c *httpserver.Call) error {
@@ -90,12 +95,12 @@ func (h *policyHandler) exportPolicies(c *httpserver.Call) error {
 
 // planPolicies answers with the changes that applying a document would make.
 func (h *policyHandler) planPolicies(c *httpserver.Call) error {
-	q := c.ParseQuery("prune")
-	prune := q.Flag("prune")
+	q := c.ParseQuery("prune", "shadow")
+	prune, shadow := q.Flag("prune"), q.Flag("shadow")
 	if q.Err() != nil {
 		return q.Err()
 	}
-	plan, err := h.readPlan(c, prune)
+	plan, err := h.readPlan(c, prune, shadow)
 	if err != nil {
 		return err
 	}
@@ -106,12 +111,12 @@ func (h *policyHandler) planPolicies(c *httpserver.Call) error {
 
 // applyPolicies replaces the policies with those of a document, all or nothing.
 func (h *policyHandler) applyPolicies(c *httpserver.Call) error {
-	q := c.ParseQuery("prune", "confirm")
-	confirm, prune := q.Line("confirm"), q.Flag("prune")
+	q := c.ParseQuery("prune", "shadow", "confirm")
+	confirm, prune, shadow := q.Line("confirm"), q.Flag("prune"), q.Flag("shadow")
 	if q.Err() != nil {
 		return q.Err()
 	}
-	plan, err := h.readPlan(c, prune)
+	plan, err := h.readPlan(c, prune, shadow)
 	if err != nil {
 		return err
 	}
@@ -122,7 +127,7 @@ func (h *policyHandler) applyPolicies(c *httpserver.Call) error {
 }
 
 // readPlan returns the plan of the document that was sent.
-func (h *policyHandler) readPlan(c *httpserver.Call, prune bool) (*admin.PolicyPlan, error) {
+func (h *policyHandler) readPlan(c *httpserver.Call, prune, shadow bool) (*admin.PolicyPlan, error) {
 	var request wire.PolicyFileRequest
 	if err := c.DecodeJSON(&request); err != nil {
 		return nil, err
@@ -140,7 +145,11 @@ func (h *policyHandler) readPlan(c *httpserver.Call, prune bool) (*admin.PolicyP
 			return nil, err
 		}
 	}
-	return h.policies.Plan(c.Context(), wanted, prune, expect)
+	plan, err := h.policies.Plan(c.Context(), wanted, prune, shadow, expect)
+	if err == nil {
+		err = plan.Problem
+	}
+	return plan, err
 }
 
 // fromPlan returns a plan as the API shows it.

@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"context"
 	"net"
 	"time"
 
@@ -207,10 +208,14 @@ type useCases struct {
 func (a *App) useCases() useCases {
 	store := a.backends.store
 	recorded := &traffic{store, a.detection, a.catalog}
+	policies := admin.NewPolicies(store.Policies, admin.PolicyOptions{View: a.catalog, Traffic: recorded.sample, Paths: recorded.paths, Now: time.Now,
+		Sample: func(ctx context.Context, from, to time.Time) (*admin.TrafficSample, error) {
+			return admin.ReadTrafficSample(ctx, store.Offences, a.secret(), from, to)
+		}})
 	use := useCases{
 		recorded: recorded,
-		policies: admin.NewPolicies(store.Policies, admin.PolicyOptions{View: a.catalog, Traffic: recorded.sample, Paths: recorded.paths, Now: time.Now}),
-		undo:     &admin.Undo{Records: store.Audit, Store: store, Entries: a.entries, Policies: store.Policies},
+		policies: policies,
+		undo:     &admin.Undo{Records: store.Audit, Store: store, Entries: a.entries, Policies: policies},
 		keys: &admin.Keys{
 			View: a.catalog, Gate: a.gate, Escalations: a.detection, Logs: a.logs(), Notes: store.Notes, Recorder: store.Audit,
 		},

@@ -118,7 +118,7 @@ func yesFlag(c *cobra.Command, yes *bool) {
 
 // broadFlag adds the flag that answers confirmPolicy with yes.
 func broadFlag(c *cobra.Command, yes *bool) {
-	c.Flags().BoolVar(yes, "yes", false, "apply it without asking, also where it newly refuses every request of a broad pattern or leaves keys without a policy")
+	c.Flags().BoolVar(yes, "yes", false, "apply it without asking, also where it newly refuses every request of a broad pattern or keys leave a policy for another or none")
 }
 
 // completionTimeout bounds how long a shell waits for names from the server.

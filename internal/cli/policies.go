@@ -12,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -24,7 +25,7 @@ count/window as in 20/1m, and the patterns of the keys that it applies to. To ke
 policies in a file under version control, see 'apply' and 'export'.`,
 		Example: "admin policy list\nadmin policy set default --rule 1/s --rule 20/m",
 	}
-	c.AddCommand(newPolicyList(con), newPolicyShow(con), newPolicyExplain(con), newPolicyTry(con), newPolicySet(con), newPolicyDelete(con),
+	c.AddCommand(newPolicyList(con), newPolicyShow(con), newPolicyExplain(con), newPolicyTry(con), newPolicySet(con), newPolicyDraft(con), newPolicyPromote(con), newPolicyDiscard(con), newPolicyRename(con), newPolicyDelete(con),
 		newPolicyVersions(con), newPolicyUsage(con), newPolicyDiff(con), newPolicyRollback(con), newPolicyAlgorithms(con))
 	return c
 }
@@ -133,13 +134,14 @@ func escalationCell(p wire.Policy) output.Cell {
 
 func newPolicySet(con *console.Console) *cobra.Command {
 	var change policyChange
-	var yes bool
+	var yes, draft bool
 	c := &cobra.Command{
 		Use:   "set NAME",
 		Short: "Create a policy, or change the fields that the flags name",
 		Long: `Create a policy, or change the fields that the flags name. The rules and patterns given
 replace all earlier ones. The difference is printed. A concurrent change by somebody else
-is never overwritten.`,
+is never overwritten. With --draft, the result is saved as the draft of the policy, which
+stands beside it in shadow mode; see 'policy draft'.`,
 		Example: `admin policy set default --rule 1/s --rule 20/m --rule 200/h --rule 800/d
 admin policy set search --match 'token:*' --rule 5/10s --mode shadow
 admin policy set partners --match 'token:partner-*' --rule 10000/h --algorithm sorted_set_log --option count_refused
@@ -148,26 +150,28 @@ admin policy set guessing --match 'ip:*' --outcome login_failed --rule 20/d --al
 admin policy set default --escalate 100/10m --block-for 1h --block-factor 2 --block-cap 1d --decay-after 7d`,
 		Args: cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			return setPolicy(c, con, server, args[0], &change, yes)
+			return setPolicy(c, con, server, args[0], &change, draft, yes)
 		}),
 	}
 	change.add(c)
+	c.Flags().BoolVar(&draft, "draft", false, "save it as a draft in shadow mode, which stands beside the policy and refuses nobody")
 	broadFlag(c, &yes)
 	return c
 }
 
-func setPolicy(c *cobra.Command, con *console.Console, server *client.Client, name string, change *policyChange, yes bool) error {
+func setPolicy(c *cobra.Command, con *console.Console, server *client.Client, name string, change *policyChange, draft, yes bool) error {
 	policies, err := server.Policies.List(c.Context(), "")
 	if err != nil {
 		return err
 	}
 	next := wire.PolicyRequest{Name: name}
 	var before *wire.Policy
+	byName := map[string]*wire.Policy{}
 	for i := range policies {
-		if policies[i].Name == name {
-			before = &policies[i]
-			next = before.Request()
-		}
+		byName[policies[i].Name] = &policies[i]
+	}
+	if before = byName[name]; before != nil {
+		next = before.Request()
 	}
 	if before == nil && len(change.match) == 0 {
 		return console.Usagef("there is no policy %q; to create it, give its patterns, for example --match 'ip:*'", name)
@@ -177,6 +181,10 @@ func setPolicy(c *cobra.Command, con *console.Console, server *client.Client, na
 	}
 	if err := change.apply(c, &next); err != nil {
 		return err
+	}
+	if draft {
+		next.Name, next.Mode = rules.DraftName(name), string(rules.Shadow)
+		before = byName[next.Name]
 	}
 	var version int64
 	var seen string

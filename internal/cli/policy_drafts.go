@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -22,7 +23,7 @@ func newPolicyExplain(con *console.Console) *cobra.Command {
 		Long: `Say in words what a policy does, how soon its limits are used up by a client that always
 asks as early as allowed, and what is probably not meant. With -f the policies of a file are
 explained before they are applied: also what they change, and whether that needs a
-confirmation. Nothing is changed.`,
+confirmation. It fails where applying the file would. Nothing is changed.`,
 		Example: "admin policy explain default\nadmin policy explain -f policies.yaml",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
@@ -48,7 +49,14 @@ confirmation. Nothing is changed.`,
 				}
 				all[i] = *x
 			}
-			return printEach(con, all, policyExplanationColumns, printPolicyExplanation)
+			if err := printEach(con, all, policyExplanationColumns, printPolicyExplanation); err != nil {
+				return err
+			}
+			// Policies that fit one by one may not fit together.
+			if _, err := server.Policies.Plan(c.Context(), wire.PolicyFileRequest{Policies: drafts}, false, false); err != nil {
+				return fmt.Errorf("the server would refuse it: %w", err)
+			}
+			return nil
 		}),
 	}
 	draftFlag(c, &paths)
@@ -100,6 +108,9 @@ func printPolicyExplanation(con *console.Console, p *output.Printer, x wire.Poli
 	if x.ResetsCounts != "" {
 		p.Sayf("  It resets the counts. %s", string(x.ResetsCounts))
 	}
+	if x.Problem != "" {
+		p.Sayf("  It cannot be saved: %s", output.Escape(string(x.Problem)))
+	}
 	if x.ConfirmReason != "" {
 		p.Sayf("  It needs a confirmation: %s.", output.Escape(string(x.ConfirmReason)))
 	}
@@ -117,6 +128,7 @@ var policyExplanationColumns = []output.Column[wire.PolicyExplanation]{
 	{Name: "warnings", Cell: func(x wire.PolicyExplanation) output.Cell { return output.Texts(x.Warnings) }},
 	{Name: "resets_counts", Cell: func(x wire.PolicyExplanation) output.Cell { return output.Text(string(x.ResetsCounts)) }},
 	{Name: "confirm_reason", Cell: func(x wire.PolicyExplanation) output.Cell { return output.Text(string(x.ConfirmReason)) }},
+	{Name: "problem", Cell: func(x wire.PolicyExplanation) output.Cell { return output.Text(string(x.Problem)) }},
 }
 
 func newPolicyTry(con *console.Console) *cobra.Command {

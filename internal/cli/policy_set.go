@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -16,13 +17,11 @@ import (
 	"github.com/stint-dev/stint/internal/cli/output"
 	"github.com/stint-dev/stint/internal/policyfile"
 	"github.com/stint-dev/stint/internal/presets"
-	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
 func newApply(con *console.Console) *cobra.Command {
 	var paths, names []string
-	var shadow bool
 	var f applyFlags
 	c := &cobra.Command{
 		Use:   "apply {-f FILE | --preset NAME}...",
@@ -51,11 +50,13 @@ gets its default:
         max_duration: 1d
         decay_after: 7d
 
-With --preset it applies a preset, see 'preset list'; with --shadow its policies only count
-what they would refuse. Several files or presets are applied as one.
+With --preset it applies a preset, see 'preset list'. With --shadow the policies only count
+what they would refuse. A policy that enforces now stays as it is: its draft is made beside
+it, see 'policy draft'. Several files or presets are applied as one.
 
 The exit code is 0 if the policies equal the file, whether or not anything was changed. With
---dry-run it is 5 if there are changes to apply, for use in CI.`,
+--dry-run it is 5 if there are changes to apply, for use in CI. Otherwise a dry run exits as
+the run would: it fails where the server would refuse the file, and where it would ask.`,
 		Example: "admin apply -f policies.yaml --dry-run\nadmin apply -f policies.yaml --prune\nadmin export | admin apply -f -\n" +
 			"admin apply --preset website --preset traps --shadow",
 		Args: cobra.NoArgs,
@@ -71,17 +72,12 @@ The exit code is 0 if the policies equal the file, whether or not anything was c
 				}
 				wanted = append(wanted, policies...)
 			}
-			for i := range wanted {
-				if shadow {
-					wanted[i].Mode = string(rules.Shadow)
-				}
-			}
 			return applyPolicies(c, con, server, wanted, f)
 		}),
 	}
 	c.Flags().StringArrayVarP(&paths, "file", "f", nil, "a policy file, - for standard input; may be repeated")
 	c.Flags().StringSliceVar(&names, "preset", nil, "a preset, may be repeated: "+strings.Join(presets.Names(), ", "))
-	c.Flags().BoolVar(&shadow, "shadow", false, "apply all policies in shadow mode: they refuse nobody")
+	c.Flags().BoolVar(&f.shadow, "shadow", false, "apply all policies in shadow mode: they refuse nobody; in place of a policy that enforces now, its draft is made")
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the changes without applying them")
 	c.Flags().BoolVar(&f.prune, "prune", false, "delete policies that are in none of the files")
 	broadFlag(c, &f.yes)
@@ -292,13 +288,14 @@ reads as well.`,
 type applyFlags struct {
 	dryRun bool // only show the changes
 	prune  bool // delete policies that are not in the file
+	shadow bool // in shadow mode, as drafts of policies that enforce now
 	yes    bool // confirm what needs it
 }
 
 // applyPolicies shows the changes that make the policies equal to wanted, and makes them.
 func applyPolicies(c *cobra.Command, con *console.Console, server *client.Client, wanted []wire.PolicyRequest, f applyFlags) error {
 	request := wire.PolicyFileRequest{Policies: wanted}
-	plan, err := server.Policies.Plan(c.Context(), request, f.prune)
+	plan, err := server.Policies.Plan(c.Context(), request, f.prune, f.shadow)
 	if err != nil {
 		return err
 	}
@@ -321,14 +318,18 @@ func applyPolicies(c *cobra.Command, con *console.Console, server *client.Client
 		return nil
 	case f.dryRun:
 		con.Warn(plan.Warnings)
-		if plan.Confirm != "" {
-			con.Notef("Applying it needs --yes: %s.", output.Escape(string(plan.ConfirmReason)))
-		}
 		con.Notef("%d to change. Dry run: nothing was changed.", changes)
+		if plan.Confirm != "" && !f.yes {
+			needs := fmt.Sprintf("Applying it needs a confirmation (--yes): %s.", output.Escape(string(plan.ConfirmReason)))
+			if !con.Interactive() { // as without --dry-run
+				return &console.ExitError{Code: console.Unconfirmed, Err: errors.New(needs)}
+			}
+			con.Notef("%s", needs)
+		}
 		return &console.ExitError{Code: console.Different}
 	}
 	done, err := confirmPolicy(con, f.yes, func(confirm string) (*wire.PolicyPlan, error) {
-		return server.Policies.Apply(c.Context(), request, f.prune, confirm)
+		return server.Policies.Apply(c.Context(), request, f.prune, f.shadow, confirm)
 	})
 	if err != nil {
 		return fmt.Errorf("nothing was changed: %w", err)

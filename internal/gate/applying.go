@@ -70,6 +70,9 @@ func policiesOf(c *Check, selector *rules.Selector, who rules.Subject) (enforcin
 	case named.Mode == rules.Shadow:
 		return enforcing, named, nil
 	default:
+		if draft := selector.DraftOf(c.Policy); draft != nil {
+			shadow = draft
+		}
 		return named, shadow, nil
 	}
 }

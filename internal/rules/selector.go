@@ -13,6 +13,7 @@ import (
 type Selector struct {
 	byName    map[string]*Policy
 	byID      map[int64]*Policy
+	drafts    map[string]*Policy // by the name of their policy
 	enforcing role
 	shadow    role
 	// plans reports whether any policy selects by plan.
@@ -48,6 +49,12 @@ func NewSelector(policies []*Policy) *Selector {
 	for _, p := range policies {
 		s.byName[p.Name] = p
 		s.byID[p.ID] = p
+		if policy, is := DraftOf(p); is && !p.IsConditional() {
+			if s.drafts == nil {
+				s.drafts = map[string]*Policy{}
+			}
+			s.drafts[policy] = p
+		}
 		s.plans = s.plans || SelectsByPlan(p)
 		if p.Mode != Off && len(p.Rules) > 0 {
 			s.addDerived(p)
@@ -241,6 +248,10 @@ func (s *Selector) Matched(who Subject) (enforcing, shadow keys.Pattern) {
 	shadow, _ = s.shadow.best(who)
 	return enforcing, shadow
 }
+
+// DraftOf returns the draft that decides about the checks that name a policy, nil for none. A
+// draft with conditions applies by them.
+func (s *Selector) DraftOf(policy string) *Policy { return s.drafts[policy] }
 
 // ByName returns the policy of that name.
 func (s *Selector) ByName(name string) (*Policy, bool) {

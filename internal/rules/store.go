@@ -30,6 +30,12 @@ type Store interface {
 	PutPolicy(ctx context.Context, by audit.Actor, p *Policy, expect etag.Tag) (*Policy, error)
 	// DeletePolicy removes a policy; its id is never used again.
 	DeletePolicy(ctx context.Context, by audit.Actor, name string, expect etag.Tag) error
+	// RenamePolicy gives a policy another name, and its draft the name of that policy's draft. They
+	// keep their ids and get a new version. Errors are those of PutPolicy, and Conflict if the
+	// name is taken.
+	RenamePolicy(ctx context.Context, by audit.Actor, name, to string, expect etag.Tag) (*Policy, error)
+	// CheckPolicies returns the error of ApplyPolicies, and changes nothing.
+	CheckPolicies(ctx context.Context, changes []PolicyChange) error
 	// ApplyPolicies makes several changes at once, all or nothing. Pattern conflicts are checked
 	// only after all changes, so that two policies may swap patterns. It returns the policy after
 	// each change, nil after a deletion.

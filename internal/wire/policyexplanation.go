@@ -26,6 +26,8 @@ type PolicyExplanation struct {
 	ResetsCounts NullString `json:"resets_counts"`
 	// ConfirmReason is why saving it needs a confirmation; null if it needs none.
 	ConfirmReason NullString `json:"confirm_reason"`
+	// Problem is why saving it would fail, for example a pattern of another policy; null if it would not.
+	Problem NullString `json:"problem"`
 }
 
 // RuleUsedUp says how soon a rule's limit is used up at full speed.

@@ -57,6 +57,27 @@ type PolicyChange struct {
 	Fields []FieldChange  `json:"fields"`
 }
 
+// PolicyRename renames a policy.
+type PolicyRename struct {
+	Name string `json:"name"` // the new name
+}
+
+// DraftComparison compares a policy with its draft, a shadow policy that stands beside it.
+type DraftComparison struct {
+	Version int64         `json:"version"` // of the policy, 0 if there is only the draft
+	Draft   Policy        `json:"draft"`   // the shadow policy NAME.draft
+	Changes []FieldChange `json:"changes"` // what promoting the draft would change
+	From    Time          `json:"from"`    // when the draft was saved, at most a day ago
+	To      Time          `json:"to"`      // exclusive
+	// Allowed and Limited are the checks that the policy decided. Of a policy with conditions, an
+	// outcome or distinct values, what it allowed is counted under the policy of the key.
+	Allowed int64 `json:"allowed"`
+	Limited int64 `json:"limited"` // checks that the policy refused
+	// DraftAllowed are the checks that the draft would have allowed.
+	DraftAllowed int64 `json:"draft_allowed"`
+	DraftLimited int64 `json:"draft_limited"` // checks that the draft would have refused
+}
+
 // PolicyRollback restores an earlier version of a policy.
 type PolicyRollback struct {
 	// Version is the version to restore; the one before the newest if omitted.

@@ -34,6 +34,7 @@ type draft struct {
 	Algorithm   algorithmFields
 	OnFailure   string
 	Escalation  escalationFields
+	AsDraft     bool             // save it as the draft of the policy, which goes on
 	Ask         string           // name to type for confirmation, "" for none
 	FieldErrors form.FieldErrors // by field, except for errors of rows
 }
@@ -154,20 +155,22 @@ func readDraft(values url.Values, before *rules.Policy) (*draft, error) {
 	if d.When, err = whenFieldsFrom(values); err != nil {
 		return nil, err
 	}
-	d.act(values.Get("do"))
+	d.act(values.Get("do"), before)
 	return d, nil
 }
 
 // act applies a button of the form: "add-rule", "drop-rule-2", "add-match", "drop-match-0",
-// "shadow".
-func (d *draft) act(do string) {
+// "shadow". In shadow, a policy that enforces gets a draft beside it.
+func (d *draft) act(do string, before *rules.Policy) {
 	switch do {
 	case "add-rule":
 		d.Rows = append(d.Rows, ruleRow{Window: "1h"})
 	case "add-match":
 		d.Match = append(d.Match, matchRow{})
 	case "shadow":
-		d.Mode = string(rules.Shadow)
+		if d.AsDraft = before != nil && before.Mode == rules.Enforce; !d.AsDraft {
+			d.Mode = string(rules.Shadow)
+		}
 	}
 	if at, err := strconv.Atoi(strings.TrimPrefix(do, "drop-rule-")); err == nil && at >= 0 && at < len(d.Rows) {
 		d.Rows = slices.Delete(d.Rows, at, at+1)

@@ -38,6 +38,11 @@ type policyPage struct {
 	// number of keys with a plan that selects them for it.
 	Use     *admin.PolicyUse
 	Planned int
+	// Leaves says to which policy the keys fall if the policy is deleted, "" for no keys.
+	Leaves string
+	Beside *beside // the draft in shadow mode, nil for none
+	// DraftOf is the policy of which the shown policy is the draft, "" for none.
+	DraftOf string
 }
 
 type versionRow struct {
@@ -57,6 +62,9 @@ func (p *policyPage) Next() int64 {
 
 // Tag identifies the shown state, for the forms that change it.
 func (p *policyPage) Tag() etag.Tag { return rules.TagOf(p.Policy) }
+
+// Enforces reports whether the policy is in force, so that a draft of it stands beside it.
+func (p *policyPage) Enforces() bool { return p.Policy != nil && p.Policy.Mode == rules.Enforce }
 
 // Changed reports whether the draft differs from the active version.
 func (p *policyPage) Changed() bool { return p.Policy == nil || len(p.Changes) > 0 || p.Meaning == nil }
@@ -113,6 +121,7 @@ func (h *Handler) renderPolicy(c *httpserver.Call, status int, p *rules.Policy, 
 	}
 	if p != nil {
 		page.Title, page.Base = p.Name, policyPath(p.Name)
+		page.DraftOf, _ = rules.DraftOf(p)
 	}
 	wanted := d.policy(h.Catalog.Parser(), p)
 	if site.IsRead(c) { // an empty name is no error before anything was typed
@@ -135,6 +144,9 @@ func (h *Handler) renderPolicy(c *httpserver.Call, status int, p *rules.Policy, 
 			if err = h.Tolerate(&page.Frame, addUse(ctx, h, page)); err != nil {
 				return err
 			}
+			if err = h.Tolerate(&page.Frame, h.addBeside(ctx, page)); err != nil {
+				return err
+			}
 		}
 	}
 	all, err := h.allPolicies(ctx, &page.Frame)
@@ -145,7 +157,9 @@ func (h *Handler) renderPolicy(c *httpserver.Call, status int, p *rules.Policy, 
 	if page.Policies, err = h.policyRows(ctx, &page.Frame, around(all, name), name); err != nil {
 		return err
 	}
-	page.Toast = policyToast(c, p)
+	if err := h.Tolerate(&page.Frame, h.policyToast(ctx, c, page)); err != nil {
+		return err
+	}
 	return h.Render(c, status, "policy", page)
 }
 
@@ -190,17 +204,6 @@ func (d *draft) readable() *rules.Policy {
 	return p
 }
 
-func policyToast(c *httpserver.Call, p *rules.Policy) *site.Toast {
-	if p == nil {
-		return nil
-	}
-	version := format.Number(p.Version)
-	return site.DoneToast(c, map[string]string{
-		"saved": "Version " + version + " of " + p.Name + " is active on every node.",
-		"same":  "Nothing differs from version " + version + ", so no new version was saved.",
-	})
-}
-
 // versionsMax bounds the versions that the editor lists.
 const versionsMax = 20
 
@@ -225,8 +228,12 @@ func (h *Handler) addVersions(ctx context.Context, c *httpserver.Call, page *pol
 
 // addUse shows what deleting the policy would end, to users who may delete it.
 func addUse(ctx context.Context, h *Handler, page *policyPage) error {
-	if h.Detection == nil || !page.May("admin") {
+	if !page.May("admin") {
 		return nil
+	}
+	reason, err := h.Policies.ConfirmReason(ctx, page.Policy.Name, nil)
+	if page.Leaves = format.Capital(reason); err != nil || h.Detection == nil {
+		return err
 	}
 	now := h.Now()
 	use, err := admin.ReadPolicyUse(ctx, h.Detection, page.Policy.ID, now.Add(-admin.LastDay), now)

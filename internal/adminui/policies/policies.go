@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/admin/profiles"
 	"github.com/stint-dev/stint/internal/adminui/chart"
 	"github.com/stint-dev/stint/internal/adminui/form"
@@ -34,6 +35,8 @@ type Handler struct {
 	Policies  *admin.Policies
 	Detection *admin.Detection // nil if offences are not counted
 	Profiles  *profiles.Profiles
+	Audit     *operations.Audit
+	CanUndo   bool // changes can be undone
 	IsShared  bool // several nodes share the logs
 }
 
@@ -54,6 +57,9 @@ func (h *Handler) Routes() []httpserver.Route {
 		h.Post("/policies/:name/draft", identity.Admin, h.showDraft),
 		h.Post(form.TryPolicyPath, identity.Admin, h.tryDraft),
 		h.Post("/policies/:name/return", identity.Admin, h.returnToVersion),
+		h.Post("/policies/:name/promote", identity.Admin, h.promote),
+		h.Post("/policies/:name/discard", identity.Admin, h.discard),
+		h.Post("/policies/:name/rename", identity.Admin, h.rename),
 		h.Post("/policies/:name/delete", identity.Admin, h.deletePolicy),
 	}
 }

@@ -41,6 +41,8 @@ type presetsPage struct {
 	// Confirm is the text to type and ConfirmReason is why; Error is the problem with what was
 	// typed.
 	Confirm, ConfirmReason, Error string
+	// Problem is why applying it would fail, "" if it would not.
+	Problem string
 }
 
 // presetChange is the change that a preset makes to one policy.
@@ -71,7 +73,7 @@ func (h *presetHandler) showPlan(c *httpserver.Call, name string) error {
 		return err
 	}
 	shadow := c.Query("mode") == string(rules.Shadow)
-	plan, err := h.Policies.Plan(c.Context(), wantedOf(preset, shadow), false, nil)
+	plan, err := h.Policies.Plan(c.Context(), wantedOf(preset), false, shadow, nil)
 	if err != nil {
 		return err
 	}
@@ -97,7 +99,7 @@ func (h *presetHandler) applyPreset(c *httpserver.Call) error {
 		return err
 	}
 	shadow := values.Get("mode") == string(rules.Shadow)
-	plan, err := h.Policies.Plan(c.Context(), wantedOf(preset, shadow), false, expect)
+	plan, err := h.Policies.Plan(c.Context(), wantedOf(preset), false, shadow, expect)
 	if err != nil {
 		return err
 	}
@@ -120,13 +122,10 @@ func findPreset(name string) (presets.Preset, error) {
 }
 
 // wantedOf returns copies of the policies of a preset.
-func wantedOf(preset presets.Preset, shadow bool) []*rules.Policy {
+func wantedOf(preset presets.Preset) []*rules.Policy {
 	wanted := make([]*rules.Policy, len(preset.Policies))
 	for i, p := range preset.Policies {
 		policy := *p
-		if shadow {
-			policy.Mode = rules.Shadow
-		}
 		wanted[i] = &policy
 	}
 	return wanted
@@ -150,6 +149,9 @@ func (h *presetHandler) renderPreset(c *httpserver.Call, status int, preset pres
 	page := presetsPage{
 		Frame: h.NewFrame(c, "Presets", "/policies"), Presets: presets.All(), Preset: preset, Changed: len(plan.Changed()), Shadow: shadow,
 		Confirm: plan.Confirm, ConfirmReason: plan.ConfirmReason, Error: wrong,
+	}
+	if plan.Problem != nil {
+		page.Problem = plan.Problem.Error()
 	}
 	if err := h.previewTraps(c, &page, preset); err != nil {
 		return err

@@ -28,7 +28,12 @@ func (h *Handler) save(c *httpserver.Call, p *rules.Policy, d *draft) error {
 	if err != nil {
 		return err
 	}
-	saved, err := h.Policies.Put(c.Context(), site.CallerOf(c), wanted, d.Expect, strings.TrimSpace(values.Get("confirm")))
+	saved, err := wanted, error(nil)
+	if d.AsDraft {
+		_, err = h.Policies.PutDraft(c.Context(), site.CallerOf(c), wanted)
+	} else {
+		saved, err = h.Policies.Put(c.Context(), site.CallerOf(c), wanted, d.Expect, strings.TrimSpace(values.Get("confirm")))
+	}
 	switch {
 	case d.askConfirm(wanted.Name, err):
 		return h.renderPolicy(c, site.StatusInvalidForm, p, d, nil)
@@ -44,7 +49,9 @@ func (h *Handler) save(c *httpserver.Call, p *rules.Policy, d *draft) error {
 		return err
 	}
 	done := "saved"
-	if p != nil && saved.Version == p.Version {
+	if d.AsDraft {
+		done = "drafted"
+	} else if p != nil && saved.Version == p.Version {
 		done = "same"
 	}
 	return h.Redirect(c, policyPath(saved.Name)+"?done="+done)

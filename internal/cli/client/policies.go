@@ -79,6 +79,26 @@ func (p Policies) Rollback(ctx context.Context, name string, version int64, expe
 	})
 }
 
+// CompareDraft compares a policy with its draft.
+func (p Policies) CompareDraft(ctx context.Context, name string) (*wire.DraftComparison, error) {
+	return call[wire.DraftComparison](ctx, p.conn, get(policyPath(name)+"/draft"))
+}
+
+// Promote puts the draft of a policy, whose ETag is expect, in force. confirm is as in Put.
+func (p Policies) Promote(ctx context.Context, name, expect, confirm string) (*wire.Policy, error) {
+	return call[wire.Policy](ctx, p.conn, request{method: http.MethodPost, path: policyPath(name) + "/promote", query: param("confirm", confirm), header: ifMatch(expect)})
+}
+
+// Rename renames a policy whose ETag is expect.
+func (p Policies) Rename(ctx context.Context, name, to, expect string) (*wire.Policy, error) {
+	return call[wire.Policy](ctx, p.conn, request{method: http.MethodPost, path: policyPath(name) + "/rename", header: ifMatch(expect), body: wire.PolicyRename{Name: to}})
+}
+
+// applyQuery returns the parameters of a plan and of its application.
+func applyQuery(prune, shadow bool) url.Values {
+	return url.Values{"prune": {strconv.FormatBool(prune)}, "shadow": {strconv.FormatBool(shadow)}}
+}
+
 // Diff compares two versions of a policy. from is 0 for no policy, before the first version.
 func (p Policies) Diff(ctx context.Context, name string, from, to int64) (*wire.PolicyDiff, error) {
 	query := url.Values{"from": {strconv.FormatInt(from, 10)}, "to": {strconv.FormatInt(to, 10)}}
@@ -139,14 +159,14 @@ func (p Policies) Export(ctx context.Context, format string) (io.ReadCloser, err
 }
 
 // Plan returns what Apply would change. It changes nothing.
-func (p Policies) Plan(ctx context.Context, file wire.PolicyFileRequest, prune bool) (*wire.PolicyPlan, error) {
-	return call[wire.PolicyPlan](ctx, p.conn, ask(wire.PathPolicySet+"/plan", file).with(url.Values{"prune": {strconv.FormatBool(prune)}}))
+func (p Policies) Plan(ctx context.Context, file wire.PolicyFileRequest, prune, shadow bool) (*wire.PolicyPlan, error) {
+	return call[wire.PolicyPlan](ctx, p.conn, ask(wire.PathPolicySet+"/plan", file).with(applyQuery(prune, shadow)))
 }
 
 // Apply makes the policies equal to a file, all or nothing. Policies that newly refuse
 // every request of a broad pattern need confirm.
-func (p Policies) Apply(ctx context.Context, file wire.PolicyFileRequest, prune bool, confirm string) (*wire.PolicyPlan, error) {
-	query := url.Values{"prune": {strconv.FormatBool(prune)}}
+func (p Policies) Apply(ctx context.Context, file wire.PolicyFileRequest, prune, shadow bool, confirm string) (*wire.PolicyPlan, error) {
+	query := applyQuery(prune, shadow)
 	if confirm != "" {
 		query.Set("confirm", confirm)
 	}

@@ -26,6 +26,17 @@ func (s *Store) ApplyPolicies(ctx context.Context, by audit.Actor, changes []rul
 	return after, nil
 }
 
+// CheckPolicies implements rules.Store.
+func (s *Store) CheckPolicies(ctx context.Context, changes []rules.PolicyChange) error {
+	if err := checkChanges(changes); err != nil {
+		return err
+	}
+	return s.db.View(ctx, func(t *db.Tx) error {
+		_, err := In(t).check(changes)
+		return err
+	})
+}
+
 func checkChanges(changes []rules.PolicyChange) error {
 	named := map[string]bool{}
 	for i, c := range changes {
@@ -46,9 +57,8 @@ func checkChanges(changes []rules.PolicyChange) error {
 	return nil
 }
 
-// applyPolicies makes the changes, or returns errUnchanged if all policies are already as
-// wanted.
-func (t Tx) applyPolicies(changes []rules.PolicyChange) ([]*rules.Policy, error) {
+// check returns the present policies by name, or why the changes cannot be made.
+func (t Tx) check(changes []rules.PolicyChange) (map[string]*Stored, error) {
 	all, err := t.Policies()
 	if err != nil {
 		return nil, err
@@ -65,7 +75,14 @@ func (t Tx) applyPolicies(changes []rules.PolicyChange) ([]*rules.Policy, error)
 			return nil, err
 		}
 	}
-	if err := checkEnd(all, changes); err != nil {
+	return current, checkEnd(all, changes)
+}
+
+// applyPolicies makes the changes, or returns errUnchanged if all policies are already as
+// wanted.
+func (t Tx) applyPolicies(changes []rules.PolicyChange) ([]*rules.Policy, error) {
+	current, err := t.check(changes)
+	if err != nil {
 		return nil, err
 	}
 	after := make([]*rules.Policy, len(changes))

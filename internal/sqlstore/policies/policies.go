@@ -278,6 +278,12 @@ func (t Tx) replacePolicy(current *Stored, p *rules.Policy) (*rules.Policy, erro
 	if text == current.document {
 		return current.Policy, db.ErrUnchanged
 	}
+	return t.nextVersion(current, p, "policy.replace", "")
+}
+
+// nextVersion makes p the next version of a policy and records it as an action. The summary "" says
+// what the version changes.
+func (t Tx) nextVersion(current *Stored, p *rules.Policy, action, summary string) (*rules.Policy, error) {
 	made := *p
 	made.ID, made.Version, made.Generation = current.ID, current.Version+1, current.Generation
 	if current.MovesGeneration(p) {
@@ -296,8 +302,10 @@ func (t Tx) replacePolicy(current *Stored, p *rules.Policy) (*rules.Policy, erro
 	if _, err := t.Exec(movePolicy, made.ID, made.Version, t.Revision); err != nil {
 		return nil, err
 	}
-	summary := fmt.Sprintf("Changed the policy %q to version %d: %s.", p.Name, made.Version, whatChanged(current.Policy, &made))
-	return &made, t.Record("policy.replace", "policy", p.Name, summary, documentOf(current.Policy), documentOf(&made))
+	if summary == "" {
+		summary = fmt.Sprintf("Changed the policy %q to version %d: %s.", p.Name, made.Version, whatChanged(current.Policy, &made))
+	}
+	return &made, t.Record(action, "policy", p.Name, summary, documentOf(current.Policy), documentOf(&made))
 }
 
 // maxChangesNamed bounds the changed fields in a summary.

@@ -178,6 +178,35 @@ func TestDeletePolicyKeepsVersionsAndNeverReusesID(t *testing.T) {
 	})
 }
 
+func TestRenamedPolicyKeepsItsIDAndVersions(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		ctx := t.Context()
+		first := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "800/d"), etag.New)
+		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "2/s"), etag.Any)
+		draft := storetest.NewPolicy(t, "api.draft", "token:*", "3/s")
+		draft.Mode = rules.Shadow
+		drafted := storetest.PutPolicy(t, f.Policies, draft, etag.New)
+		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "taken", "host:*", "1/s"), etag.New)
+		_, err := f.Policies.RenamePolicy(ctx, storetest.Operator, "api", "taken", etag.Any)
+		storetest.WantFault(t, err, fault.Conflict)
+		_, err = f.Policies.RenamePolicy(ctx, storetest.Operator, "api", "gateway", rules.TagOf(first))
+		storetest.WantFault(t, err, fault.Outdated)
+		renamed, err := f.Policies.RenamePolicy(ctx, storetest.Operator, "api", "gateway", storetest.TagOf(t, f.Policies, "api"))
+		if err != nil || renamed.ID != first.ID || renamed.Name != "gateway" || renamed.Version != 3 || renamed.Generation != first.Generation || renamed.Retention != first.Retention {
+			t.Fatalf("the renamed policy is %+v, %v; want the id %d, its logs and their retention", renamed, err, first.ID)
+		}
+		_, err = f.Policies.FindPolicyByName(ctx, "api")
+		storetest.WantFault(t, err, fault.NotFound)
+		if d, err := f.Policies.FindPolicyByName(ctx, "gateway.draft"); err != nil || d.ID != drafted.ID {
+			t.Errorf("the draft is %+v, %v; want it renamed too", d, err)
+		}
+		if all, err := f.Policies.PolicyVersions(ctx, "gateway"); err != nil || len(all) != 3 {
+			t.Errorf("the versions are %v, %v", all, err)
+		}
+		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "k:*", "1/s"), etag.New) // the old name is free
+	})
+}
+
 func TestPutPolicyByTwoNodesConcurrentlyLetsOneWin(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		seen := rules.TagOf(storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "1/s"), etag.New))

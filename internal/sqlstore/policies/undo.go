@@ -37,12 +37,16 @@ func (t Tx) Undo(e *audit.Record, action string) error {
 	if action == "create" {
 		return t.deletePolicy(current)
 	}
-	if action != "replace" && action != "delete" {
+	if action != "replace" && action != "delete" && action != "rename" {
 		return db.NotUndoable(e)
 	}
 	before := &Stored{Policy: &rules.Policy{}}
 	if err := before.parse(string(e.Before)); err != nil {
 		return fmt.Errorf("audit entry %d: %w", e.ID, err)
+	}
+	if action == "rename" {
+		_, err := t.rename(all, current, before.Name)
+		return err
 	}
 	if err := checkPatterns(before.Policy, all); err != nil {
 		return err
