@@ -49,7 +49,7 @@ func TestUnreachableReportsChangesThatMayBeSaved(t *testing.T) {
 	imports, profileImports, restores := imported(nil), profiles(nil), restore(false)
 	wouldImport, wouldImportProfiles, wouldRestore := imported(dryRun), profiles(dryRun), restore(true)
 	_, applies := c.Policies.Apply(t.Context(), wire.PolicyFileRequest{}, false, false, "")
-	_, plan := c.Policies.Plan(t.Context(), wire.PolicyFileRequest{}, false)
+	_, plan := c.Policies.Plan(t.Context(), wire.PolicyFileRequest{}, false, false)
 	_, explain := c.Policies.ExplainDraft(t.Context(), wire.PolicyRequest{Name: "a"})
 	_, try := c.Policies.Try(t.Context(), wire.PolicyRequest{Name: "a"}, "")
 	_, backtest := c.Policies.Backtest(t.Context(), wire.PolicyRequest{Name: "a"}, "log", file())
