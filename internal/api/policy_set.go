@@ -49,7 +49,7 @@ var pruneParam = openapi.Param{Name: "prune", Doc: "Delete the policies that the
 
 var shadowParam = openapi.Param{
 	Name: "shadow", Boolean: true,
-	Doc: "Put the policies of the document in shadow mode. In place of a policy that enforces now, its draft is made, which stands beside it; see POST /v1/policies/{name}/promote.",
+	Doc: "Put the policies of the document in shadow mode. In place of a policy that enforces now, its draft is made, which runs beside it; see POST /v1/policies/{name}/promote.",
 }
 
 // listPresets lists the policy files that Stint ships.

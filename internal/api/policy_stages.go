@@ -11,7 +11,7 @@ import (
 
 var (
 	opCompareDraft = &openapi.Operation{
-		ID: "compareDraft", Tag: "policies", Summary: "Compare a policy with its draft: the shadow policy NAME.draft, which stands beside it and decides about the same checks. To make a draft, put a policy of that name.",
+		ID: "compareDraft", Tag: "policies", Summary: "Compare a policy with its draft: the shadow policy NAME.draft, which runs beside it and decides about the same checks. To make a draft, put a policy of that name.",
 		Answers: ok("What differs, and what both decided since the draft was saved, at most in the last day.", wire.DraftComparison{}),
 	}
 	opPromotePolicy = &openapi.Operation{

@@ -141,7 +141,7 @@ func newPolicySet(con *console.Console) *cobra.Command {
 		Long: `Create a policy, or change the fields that the flags name. The rules and patterns given
 replace all earlier ones. The difference is printed. A concurrent change by somebody else
 is never overwritten. With --draft, the result is saved as the draft of the policy, which
-stands beside it in shadow mode; see 'policy draft'.`,
+runs beside it in shadow mode; see 'policy draft'.`,
 		Example: `admin policy set default --rule 1/s --rule 20/m --rule 200/h --rule 800/d
 admin policy set search --match 'token:*' --rule 5/10s --mode shadow
 admin policy set partners --match 'token:partner-*' --rule 10000/h --algorithm sorted_set_log --option count_refused
@@ -154,7 +154,7 @@ admin policy set default --escalate 100/10m --block-for 1h --block-factor 2 --bl
 		}),
 	}
 	change.add(c)
-	c.Flags().BoolVar(&draft, "draft", false, "save it as a draft in shadow mode, which stands beside the policy and refuses nobody")
+	c.Flags().BoolVar(&draft, "draft", false, "save it as a draft in shadow mode, which runs beside the policy and refuses nobody")
 	broadFlag(c, &yes)
 	return c
 }

@@ -15,7 +15,7 @@ func newPolicyDraft(con *console.Console) *cobra.Command {
 		Short: "Compare a policy with its draft in shadow mode",
 		Long: `Show what the draft of a policy changes, and what both decided about the same checks since
 the draft was saved, at most in the last day. The draft is the shadow policy NAME.draft, as
-'policy set NAME --draft' and 'apply --shadow' make it: it stands beside the policy, which
+'policy set NAME --draft' and 'apply --shadow' make it: it runs beside the policy, which
 goes on. 'policy promote' puts it in force, and 'policy discard' deletes it.`,
 		Example: "admin policy set website --rule 10/1s --draft\nadmin policy draft website",
 		Args:    cobra.ExactArgs(1),

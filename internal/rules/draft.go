@@ -5,7 +5,7 @@ import "strings"
 // draftSuffix ends the names of drafts.
 const draftSuffix = ".draft"
 
-// DraftName returns the name of the draft of a policy. A draft is a shadow policy that stands beside
+// DraftName returns the name of the draft of a policy. A draft is a shadow policy that runs beside
 // the policy that it may replace: it decides about the same checks, in a log of its own, and refuses
 // none.
 func DraftName(policy string) string { return policy + draftSuffix }

@@ -62,7 +62,7 @@ type PolicyRename struct {
 	Name string `json:"name"` // the new name
 }
 
-// DraftComparison compares a policy with its draft, a shadow policy that stands beside it.
+// DraftComparison compares a policy with its draft, a shadow policy that runs beside it.
 type DraftComparison struct {
 	Version int64         `json:"version"` // of the policy, 0 if there is only the draft
 	Draft   Policy        `json:"draft"`   // the shadow policy NAME.draft

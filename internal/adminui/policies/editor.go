@@ -63,7 +63,7 @@ func (p *policyPage) Next() int64 {
 // Tag identifies the shown state, for the forms that change it.
 func (p *policyPage) Tag() etag.Tag { return rules.TagOf(p.Policy) }
 
-// Enforces reports whether the policy is in force, so that a draft of it stands beside it.
+// Enforces reports whether the policy is in force, so that a draft of it runs beside it.
 func (p *policyPage) Enforces() bool { return p.Policy != nil && p.Policy.Mode == rules.Enforce }
 
 // Changed reports whether the draft differs from the active version.
