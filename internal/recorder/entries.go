@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -20,6 +21,8 @@ type offenceKey struct {
 
 // sourceSeed keeps callers, who choose their sources, from choosing sources with equal hashes.
 var sourceSeed = maphash.MakeSeed()
+
+var unitSeed = maphash.MakeSeed()
 
 // mix returns the hash of k; hash is that of its key.
 func (k *offenceKey) mix(hash uint64) uint64 {
@@ -47,9 +50,28 @@ func (k *offenceKey) refusedBy() string {
 	return k.rule.String()
 }
 
-type offenceValue struct{ first, last refusalSample }
+type offenceValue struct {
+	first, last refusalSample
+	unit        uint64 // the hash of the network that the key belongs to, or of the key
+	before      uint32 // how often it was refused until it was evicted before, roughly
+	crowd       uint32 // how many keys of the unit have had entries, roughly; set where entries are ranked
+}
 
-func (v *offenceValue) reset() { v.first.reset(); v.last.reset() }
+func (v *offenceValue) reset() { v.first.reset(); v.last.reset(); v.unit, v.before, v.crowd = 0, 0, 0 }
+
+// seen returns how often the key of e was refused in its minute, as far as that is known. Entries
+// are ranked by it.
+func seen(e *offenceEntry) uint32 { return e.certain + e.value.before }
+
+// unitOf returns the hash of the safety unit of a key; hash is that of the key.
+func unitOf(k keys.Key, hash uint64) uint64 {
+	network, is := offences.SafetyNetwork(k)
+	if !is {
+		return hash
+	}
+	var room [48]byte // for the longest network
+	return maphash.Bytes(unitSeed, network.AppendTo(room[:0]))
+}
 
 type trafficKey struct {
 	in  *policyMinute

@@ -49,6 +49,49 @@ func TestFloodOfOneNetworkHidesNoKeyOfAnother(t *testing.T) {
 	}
 }
 
+// 150,000 keys are refused once each within three seconds, of one network, of many, or of as many
+// networks as keys. 150 other clients are refused once a second in that time. Each has a row, by which
+// its refusals are explained and an escalation counts: with all three if the flood comes from
+// one network, and with the last at least if it comes from many.
+func TestFloodHidesNeitherExplanationsNorOffencesOfOthers(t *testing.T) {
+	const quiet = 150
+	for name, c := range map[string]struct {
+		flooding func(i int) string
+		least    int64
+	}{
+		"one network":        {func(i int) string { return fmt.Sprintf("ip:2001:db8:1:%x::1", i%65536) }, 3},
+		"1,000 networks":     {func(i int) string { return fmt.Sprintf("ip:2001:db8:%x:%x::1", i%1000, i/1000) }, 1},
+		"a network for each": {func(i int) string { return fmt.Sprintf("ip:2001:%x:%x:1::1", 0xe00+i/65536, i%65536) }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := testRecorder(Options{})
+			g := newPendingBatch(1 << 30)
+			for flood := range 150_000 {
+				r.Record(limited(key(t, c.flooding(flood)), noon, 1))
+				if i := flood%50_000 - 20_000; i >= 0 && i < quiet {
+					r.Record(limited(key(t, fmt.Sprintf("ip:192.0.%d.1", i)), noon, 1))
+				}
+				if flood%50_000 == 49_999 {
+					r.drain(g, noon.UnixMilli())
+				}
+			}
+			counted := map[string]int64{}
+			for _, o := range drainedInto(g, r).Offences {
+				counted[o.Key] += o.Count
+			}
+			hidden := 0
+			for i := range quiet {
+				if counted[fmt.Sprintf("ip:192.0.%d.1", i)] < c.least {
+					hidden++
+				}
+			}
+			if hidden > 0 || counted[""] == 0 || len(counted) > 20_000 {
+				t.Errorf("%d of %d clients have less than %d of their 3 offences; %d are counted without a key, in %d rows", hidden, quiet, c.least, counted[""], len(counted))
+			}
+		})
+	}
+}
+
 // drainedInto returns g, with everything that r still holds, as a batch.
 func drainedInto(g *pendingBatch, r *Recorder) *offences.Batch {
 	r.drain(g, 1<<62)

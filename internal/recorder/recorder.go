@@ -27,7 +27,7 @@ type Options struct {
 	// is at most 40 MB if every key and meta is as long as possible.
 	MaxKeys int
 	// MaxRows bounds the offence rows that a minute of this node may add whatever their counts.
-	// Beyond it, each drain still admits its 256 heaviest rows, and 128 more of the networks with
+	// Beyond it, each drain still admits its 256 heaviest rows, and 256 more of the networks with
 	// the fewest keys. Zero means 16,384.
 	MaxRows int
 	// TrafficKeys is the number of keys in a minute whose traffic is kept: offending keys first,
@@ -88,13 +88,17 @@ func NewRecorder(o Options) *Recorder {
 	}
 	limits := shardLimits{
 		keys: max(2, o.MaxKeys/shardCount), rows: max(1, o.MaxRows/shardCount),
-		late: 256 / shardCount, rare: 128 / shardCount, kept: max(1, o.TrafficKeys/shardCount),
+		late: 256 / shardCount, rare: 256 / shardCount, kept: max(1, o.TrafficKeys/shardCount),
 	}
 	for i := range r.shards {
 		r.shards[i] = shard{
 			limits: limits, omitPaths: o.OmitPaths, minutes: map[int64]*minute{},
 			offences: newTopk[offenceKey, offenceValue](limits.keys),
 			traffic:  newTopk[trafficKey, trafficValue](limits.keys),
+		}
+		r.shards[i].offences.order = func(entries []*offenceEntry) {
+			r.shards[i].measureCrowds()
+			evictionOrder(entries)
 		}
 	}
 	return r
@@ -272,7 +276,7 @@ func (s *shard) countDecision(in *policyMinute, hash uint64, key string, at int6
 		counts.Blocked++
 		k.kind, k.block = offences.Blocked, d.Block
 	}
-	s.countOffence(hash, k, d.Check.Source, at, unixMilli(d.Boundary), unixMilli(d.RetryAt), d.Check.Meta)
+	s.countOffence(hash, k, d.CountedKey(), d.Check.Source, at, unixMilli(d.Boundary), unixMilli(d.RetryAt), d.Check.Meta)
 }
 
 // countAdditional counts the refusals of a policy with conditions or an outcome that is not the
@@ -302,7 +306,11 @@ func (s *shard) countShadow(hash uint64, key string, d *gate.Decision) {
 	}
 	k := offenceKey{in: in, key: key, kind: offences.Shadow}
 	k.rule, _ = d.Shadow.DecidingRule()
-	s.countOffence(hash, k, d.Check.Source, at, unixMilli(d.Shadow.Boundary), unixMilli(d.Shadow.RetryAt), d.Check.Meta)
+	counted := d.Check.Key
+	if d.Shadow.Derived != nil {
+		counted = *d.Shadow.Derived
+	}
+	s.countOffence(hash, k, counted, d.Check.Source, at, unixMilli(d.Shadow.Boundary), unixMilli(d.Shadow.RetryAt), d.Check.Meta)
 }
 
 func unixMilli(t time.Time) int64 {

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 )
 
@@ -41,7 +42,11 @@ type minute struct {
 	trafficFloor    int64 // the largest count of checks that was evicted
 	aggregatedFloor int64 // the largest count of a key that was aggregated instead of admitted
 	rows            int   // offence rows in the database
-	sources         map[string]*string
+	// evicted has how often the keys were refused that were evicted, nil until there are any.
+	evicted *roughCounts
+	// units has how many keys of each safety unit were refused, nil until entries are ranked by it.
+	units   *roughCounts
+	sources map[string]*string
 }
 
 // bound returns the largest number of offences that any one key may have beyond those in its
@@ -156,15 +161,24 @@ func (m *minute) source(text string) *string {
 }
 
 // countOffence counts one refusal of a check from source. It may keep k.key.
-func (s *shard) countOffence(hash uint64, k offenceKey, source string, at, boundary, retryAt int64, meta map[string]string) {
+func (s *shard) countOffence(hash uint64, k offenceKey, counted keys.Key, source string, at, boundary, retryAt int64, meta map[string]string) {
 	k.source = k.in.minute.source(source[:min(len(source), maxSource)])
 	if s.omitPaths {
 		meta = withoutPath(meta)
 	}
+	ofKey := hash
 	hash = k.mix(hash)
 	e := s.offences.find(hash, &k)
 	if e == nil {
 		e = s.offences.insert(hash, k, s.evictOffence, (*offenceValue).reset)
+		e.value.unit = unitOf(counted, ofKey)
+		m := k.in.minute
+		if m.evicted != nil {
+			e.value.before = m.evicted.of(hash)
+		}
+		if m.units != nil {
+			m.units.add(e.value.unit, 1)
+		}
 		e.over = uint32(k.in.minute.offenceFloor)
 	}
 	// first starts again after each drain, because an escalation must know the age of the oldest
@@ -182,6 +196,10 @@ func (s *shard) countOffence(hash uint64, k offenceKey, source string, at, bound
 func (s *shard) evictOffence(e *offenceEntry) {
 	m := e.key.in.minute
 	m.offenceFloor = max(m.offenceFloor, e.upper())
+	if m.evicted == nil {
+		m.evicted = new(roughCounts)
+	}
+	m.evicted.add(e.hash, e.certain)
 	if e.row && e.pending > 0 {
 		s.carried = append(s.carried, takeOffence(e))
 	}
@@ -256,14 +274,15 @@ func (s *shard) drainOffences(g *pendingBatch, closed int64) {
 			}
 		}
 	}
-	s.admit(g, queue)
+	s.admit(g, queue, closed)
 	s.offences.drop(func(e *offenceEntry) bool { return e.key.in.minute.start < closed })
 }
 
-// admit gives rows to entries that have none, the heaviest first, as long as their minute has
-// room. The others are moved to `other` at once, so that nothing is delayed.
-func (s *shard) admit(g *pendingBatch, queue []*offenceEntry) {
-	slices.SortFunc(queue, func(a, c *offenceEntry) int { return cmp.Compare(c.upper(), a.upper()) })
+// admit gives rows to entries that have none, those that were refused most often first, as long as
+// their minute has room. The others wait for the next drain, so that a key that goes on offending
+// gets a row with all that was counted, and are moved to `other` when their minute closes.
+func (s *shard) admit(g *pendingBatch, queue []*offenceEntry, closed int64) {
+	slices.SortFunc(queue, func(a, c *offenceEntry) int { return cmp.Compare(seen(c), seen(a)) })
 	late := s.limits.late
 	left := queue[:0]
 	for _, e := range queue {
@@ -277,14 +296,19 @@ func (s *shard) admit(g *pendingBatch, queue []*offenceEntry) {
 		}
 		giveRow(g, e)
 	}
-	for i, e := range rarestFirst(left) {
+	if len(left) > s.limits.rare {
+		s.measureCrowds()
+		rarestFirst(left)
+	}
+	for i, e := range left {
 		if i < s.limits.rare {
 			giveRow(g, e)
 			continue
 		}
-		m := e.key.in.minute
-		m.aggregatedFloor = max(m.aggregatedFloor, e.upper())
-		aggregate(e)
+		if m := e.key.in.minute; m.start < closed {
+			m.aggregatedFloor = max(m.aggregatedFloor, e.upper())
+			aggregate(e)
+		}
 	}
 }
 

@@ -29,6 +29,8 @@ type topk[K comparable, V any] struct {
 	// slots are empty.
 	slots  []slot[K, V]
 	uppers []int64 // working memory of trim
+	// order sorts entries, those to be evicted first; nil means by upper, the lighter ones first.
+	order func([]*entry[K, V])
 }
 
 // slot stores the hash of its entry, so that a look-up reads only the entry that it looks for.
@@ -139,8 +141,19 @@ func (t *topk[K, V]) forget() {
 	}
 }
 
-// trim evicts the lighter half.
+// trim evicts the lighter half, or the half that order puts first.
 func (t *topk[K, V]) trim(evict func(*entry[K, V])) {
+	if t.order != nil {
+		t.order(t.entries)
+		leaving := t.entries[:max(1, len(t.entries)/2)]
+		for _, e := range leaving {
+			evict(e)
+		}
+		t.free = append(t.free, leaving[:min(len(leaving), t.maxEntries/2-len(t.free))]...)
+		t.entries = slices.Delete(t.entries, 0, len(leaving))
+		t.rebuild()
+		return
+	}
 	t.uppers = t.uppers[:0]
 	for _, e := range t.entries {
 		t.uppers = append(t.uppers, e.upper())
