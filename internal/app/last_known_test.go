@@ -79,7 +79,7 @@ func (n *testNode) check(t *testing.T, key string) int {
 
 func (n *testNode) block(t *testing.T, pattern string) (int, string) {
 	t.Helper()
-	return n.ask(t, true, "POST", "/v1/blocks", `{"pattern":"`+pattern+`","reason":"test"}`, testToken)
+	return n.ask(t, true, "POST", "/v1/blocks", `{"literal":true,"pattern":"`+pattern+`","reason":"test"}`, testToken)
 }
 
 // metrics returns the metrics as text.
@@ -145,7 +145,7 @@ func TestNodeStartsWithoutDatabaseFromLastKnownState(t *testing.T) {
 	if status, body := first.block(t, "ip:192.0.2.1"); status != http.StatusCreated {
 		t.Fatalf("%d %s", status, body)
 	}
-	if status, body := first.ask(t, true, "POST", "/v1/exemptions", `{"pattern":"ip:192.0.2.7","reason":"test"}`, testToken); status != http.StatusCreated {
+	if status, body := first.ask(t, true, "POST", "/v1/exemptions", `{"literal":true,"pattern":"ip:192.0.2.7","reason":"test"}`, testToken); status != http.StatusCreated {
 		t.Fatalf("%d %s", status, body)
 	}
 	if status, body := first.block(t, "ip:192.0.2.7"); status != http.StatusCreated {

@@ -57,7 +57,7 @@ func importSome(b *testing.B, n node, name string) (last string) {
 	rows := make([]string, perImport)
 	for i := range rows {
 		last = fmt.Sprintf("%s-%d", name, i)
-		rows[i] = fmt.Sprintf(`{"pattern":%q,"reason":"bench"}`, last)
+		rows[i] = fmt.Sprintf(`{"literal":true,"pattern":%q,"reason":"bench"}`, last)
 	}
 	n.admit(b, http.MethodPost, "/v1/blocks/import", "["+strings.Join(rows, ",")+"]")
 	return last

@@ -184,7 +184,7 @@ func (n node) furnish(b *testing.B) {
 	n.policy(b, "allow", `"10/s","100/m","400/h","800/d"`)
 	n.policy(b, "limited", `"1/s","1/m","1/h","1/d"`)
 	n.policy(b, "exact", `"500/h","1000/d"`)
-	n.admit(b, http.MethodPost, "/v1/blocks", `{"pattern":"blocked:*","confirm":"blocked:*","reason":"bench"}`)
+	n.admit(b, http.MethodPost, "/v1/blocks", `{"literal":true,"pattern":"blocked:*","confirm":"blocked:*","reason":"bench"}`)
 }
 
 func (n node) policy(b *testing.B, name, stack string) {

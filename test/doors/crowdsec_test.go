@@ -100,9 +100,9 @@ func (b *banned) newToken(scope string) string {
 // add adds an entry for a duration, "" for a permanent one, and returns its id.
 func (b *banned) add(kind, pattern, duration string) string {
 	b.Helper()
-	body := fmt.Sprintf(`{"pattern":%q,"reason":"by hand"}`, pattern)
+	body := fmt.Sprintf(`{"literal":true,"pattern":%q,"reason":"by hand"}`, pattern)
 	if duration != "" {
-		body = fmt.Sprintf(`{"pattern":%q,"reason":"by hand","expires_in":%q}`, pattern, duration)
+		body = fmt.Sprintf(`{"literal":true,"pattern":%q,"reason":"by hand","expires_in":%q}`, pattern, duration)
 	}
 	return b.node.AddEntry(b.T, kind, body)
 }

@@ -103,11 +103,11 @@ func checkChanges(t *testing.T, nodes []*node, name string, disturb func()) {
 
 	var block wire.AddedEntry
 	step("a block", func(n *node) {
-		block = read[wire.AddedEntry](t, n.must(http.StatusCreated, post, wire.PathBlocks, `{"pattern":"`+key+`","reason":"scraping"}`))
+		block = read[wire.AddedEntry](t, n.must(http.StatusCreated, post, wire.PathBlocks, `{"literal":true,"pattern":"`+key+`","reason":"scraping"}`))
 	}, func(n *node) bool { return peek(n).Decision == wire.Blocked })
 	var exemption wire.AddedEntry
 	step("an exemption, which hides the block", func(n *node) {
-		exemption = read[wire.AddedEntry](t, n.must(http.StatusCreated, post, wire.PathExemptions, `{"pattern":"`+key+`"}`))
+		exemption = read[wire.AddedEntry](t, n.must(http.StatusCreated, post, wire.PathExemptions, `{"literal":true,"pattern":"`+key+`"}`))
 	}, func(n *node) bool { return peek(n).Allowed })
 	step("an exemption removed", func(n *node) {
 		n.must(http.StatusOK, del, wire.PathExemptions+"/"+exemption.ID, "")

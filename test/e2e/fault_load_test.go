@@ -66,7 +66,7 @@ func startFaultLoad(w *world, row fault) *faultLoad {
 		w.nodes[0].put(name, fmt.Sprintf(`{"match":["%s:*"],"rules":["%d/h"],"on_failure":"%s"}`, name, keyLimit, name))
 	}
 	w.nodes[0].put("slide", fmt.Sprintf(`{"match":["slide:*"],"rules":["%d/1s"],"on_failure":"deny"}`, slideMax))
-	w.nodes[0].must(http.StatusCreated, post, wire.PathBlocks, `{"pattern":"local:bad"}`)
+	w.nodes[0].must(http.StatusCreated, post, wire.PathBlocks, `{"literal":true,"pattern":"local:bad"}`)
 	for i, n := range w.nodes {
 		l.at[i].Store(&n.check)
 		l.counts, l.last = append(l.counts, map[string]int{}), append(l.last, time.Time{})

@@ -77,7 +77,7 @@ func (w *world) delayPostgres(d time.Duration) {
 func (w *world) awaitWritesRefused(i int, says string) {
 	w.Helper()
 	servers.Await(w, "a change is refused", func() bool {
-		a := w.nodes[i].as(post, wire.PathBlocks, `{"pattern":"token:during","on_conflict":"replace"}`)
+		a := w.nodes[i].as(post, wire.PathBlocks, `{"literal":true,"pattern":"token:during","on_conflict":"replace"}`)
 		if a.status == http.StatusCreated || a.status == http.StatusOK {
 			return false
 		}
@@ -93,7 +93,7 @@ func (w *world) writes(i int) {
 	w.Helper()
 	pattern := fmt.Sprintf("token:written-%d-%d", i, time.Now().UnixNano())
 	servers.Await(w, fmt.Sprintf("node %d accepts a block", i), func() bool {
-		return w.nodes[i].as(post, wire.PathBlocks, `{"pattern":"`+pattern+`","on_conflict":"replace"}`).status/100 == 2
+		return w.nodes[i].as(post, wire.PathBlocks, `{"literal":true,"pattern":"`+pattern+`","on_conflict":"replace"}`).status/100 == 2
 	})
 	for at, n := range w.nodes {
 		servers.Await(w, fmt.Sprintf("the block applies on node %d", at), func() bool { return n.about(pattern).Decision == wire.Blocked })

@@ -41,7 +41,7 @@ func startLoad(t *testing.T, n *node) *load {
 	for name := range onFailures {
 		n.put(name, `{"match":["`+name+`:*"],"rules":["5/h"],"on_failure":"`+name+`"}`)
 	}
-	n.must(http.StatusCreated, post, wire.PathBlocks, `{"pattern":"local:bad"}`)
+	n.must(http.StatusCreated, post, wire.PathBlocks, `{"literal":true,"pattern":"local:bad"}`)
 	l := &load{t: t, node: n, stop: make(chan struct{}), asked: map[string]wire.Decision{}, degraded: map[string]int{}, normal: map[string]int{}}
 	for caller := range 4 {
 		l.asking.Go(func() { l.ask(caller) })

@@ -120,7 +120,7 @@ func TestChecksContinueWhilePostgresIsStopped(t *testing.T) {
 	l.awaitMore(false, phaseAnswers)
 	s.postgres.Stop()
 	l.awaitMore(false, phaseAnswers)
-	refused := problem(t, n.as(post, wire.PathBlocks, `{"pattern":"local:late","reason":"while it was away"}`), http.StatusServiceUnavailable)
+	refused := problem(t, n.as(post, wire.PathBlocks, `{"literal":true,"pattern":"local:late","reason":"while it was away"}`), http.StatusServiceUnavailable)
 	if refused.Code != "unavailable" {
 		t.Errorf("a write in the outage: got the problem %+v", refused)
 	}
@@ -132,7 +132,7 @@ func TestChecksContinueWhilePostgresIsStopped(t *testing.T) {
 	s.postgres.Continue()
 	servers.Await(t, "the database is back", func() bool { return n.part("database").OK })
 	servers.Await(t, "writes are accepted again", func() bool {
-		return n.as(post, wire.PathBlocks, `{"pattern":"local:after","on_conflict":"replace"}`).status == http.StatusCreated
+		return n.as(post, wire.PathBlocks, `{"literal":true,"pattern":"local:after","on_conflict":"replace"}`).status == http.StatusCreated
 	})
 	if d := n.about("local:after"); d.Decision != wire.Blocked {
 		t.Errorf("a block after the outage does not apply: %+v", d)
@@ -187,7 +187,7 @@ func TestKilledPostgresLosesNoAcknowledgedWrite(t *testing.T) {
 	var killing sync.WaitGroup
 	for i, writes := 0, true; writes; i++ {
 		key := fmt.Sprintf("token:%d", i)
-		switch a := n.as(post, wire.PathBlocks, `{"pattern":"`+key+`"}`); a.status {
+		switch a := n.as(post, wire.PathBlocks, `{"literal":true,"pattern":"`+key+`"}`); a.status {
 		case http.StatusCreated:
 			kept = append(kept, key)
 		case http.StatusInternalServerError:

@@ -185,7 +185,7 @@ func (s *site) await(elements string) {
 // add adds a block or an exemption and returns its id.
 func (s *site) add(kind, pattern, more string) (id string) {
 	s.Helper()
-	body := fmt.Sprintf(`{"pattern":%q,"reason":"test","confirm":%q%s}`, pattern, pattern, more)
+	body := fmt.Sprintf(`{"literal":true,"pattern":%q,"reason":"test","confirm":%q%s}`, pattern, pattern, more)
 	return s.node.AddEntry(s.T, kind, body)
 }
 
