@@ -76,6 +76,8 @@ type App struct {
 	failed    identities.FailedLogins
 
 	writes   *writeHealth
+	backup   save             // the nightly backup; unused without --backup-dir
+	saves    saves            // set by build
 	openID   *openid.Provider // nil without OpenID
 	gate     *gate.Gate
 	crawlers *crawlers.Verifier // nil without operators
@@ -165,13 +167,39 @@ func (a *App) build(ctx context.Context) (err error) {
 		return err
 	}
 	a.writes = &writeHealth{log: a.log}
+	a.listSaves()
 	a.status = &status{
 		node: a.settings.NodeName, backends: a.backends, watch: a.watch, catalog: a.catalog, gate: a.gate,
-		flusher: a.flusher, jobs: a.jobs, redisTimeout: a.settings.ReadyRedisTimeout, draining: &a.draining, geo: a.geo, writes: a.writes,
+		flusher: a.flusher, jobs: a.jobs, redisTimeout: a.settings.ReadyRedisTimeout, draining: &a.draining, geo: a.geo, writes: a.writes, saves: a.saves,
 	}
 	a.openID = openid.New(openid.Options{Settings: a.settings.OpenID, Secret: a.secret, Log: a.log, Now: time.Now})
 	a.server, err = a.newServer()
 	return err
+}
+
+// listSaves lists what this node saves periodically.
+func (a *App) listSaves() {
+	if a.snapshots != nil {
+		a.saves.add(&a.snapshots.result)
+	}
+	if a.lastKnown != nil {
+		a.saves.add(&a.lastKnown.result)
+	}
+	if disabledJobs(a.settings)[jobs.BackUpJob] == "" {
+		a.backup.name, a.backup.what = "backup", "The nightly backup"
+		if last := jobs.LastBackup(a.settings.BackupDir, a.settings.NodeName); !last.IsZero() {
+			a.backup.done(last, nil)
+		}
+		a.saves.add(&a.backup)
+	}
+	a.saves = append(a.saves, saveReader{"offences", "What was counted", func() saveState {
+		s := a.flusher.Stats()
+		if s.Failing != nil && time.Since(s.Since) < maxCountDelay {
+			s.Failing, s.Since = nil, time.Time{} // the database is slow for a moment
+		}
+		return saveState{good: s.LastSuccess, err: s.Failing, since: s.Since}
+	}})
+	a.metrics.Registry().MustRegister(a.saves)
 }
 
 // bindHTTP reads the certificates and binds the listeners of HTTP.
@@ -226,7 +254,7 @@ func (a *App) buildWatch(ctx context.Context) error {
 // buildPreparer prepares the database and the files that the node saves in its directory.
 func (a *App) buildPreparer(ctx context.Context) error {
 	if dir := a.backends.dir; dir != nil {
-		a.snapshots = &snapshots{memory: a.backends.memory, path: dir.snapshot(), log: a.log}
+		a.snapshots = &snapshots{result: save{name: "snapshot", what: "The snapshot of the logs"}, memory: a.backends.memory, path: dir.snapshot(), log: a.log}
 	} else {
 		a.lastKnown = newLastKnown(a.settings.DataDir, a.backends.store.Place(), a.log)
 		a.catalog.OnChange(func(catalog.Changed) { a.lastKnown.changed() })
@@ -245,7 +273,7 @@ func (a *App) CheckAddr() net.Addr { return a.checks.Addr() }
 func (a *App) AdminAddr() net.Addr { return a.admin.Addr() }
 
 // Run answers until ctx ends, then drains, flushes and returns nil. It returns an
-// error if the node stopped for another reason.
+// error if the node stopped for another reason, or if something could not be saved.
 func (a *App) Run(ctx context.Context) error {
 	defer a.close()
 	working, stop := context.WithCancelCause(ctx)
@@ -276,11 +304,11 @@ func (a *App) Run(ctx context.Context) error {
 	serving.Wait()
 	stop(nil)
 	tasks.Wait()
-	a.flush()
+	lost := a.flush()
 	if cause := context.Cause(working); !errors.Is(cause, context.Canceled) && ctx.Err() == nil {
-		return cause
+		return errors.Join(cause, lost)
 	}
-	return nil
+	return lost
 }
 
 // announce prints the addresses of the node and where its data is, in one write, so that a
@@ -338,24 +366,35 @@ func (a *App) closeListeners() {
 	}
 }
 
-// flush writes what is only in memory.
-func (a *App) flush() {
+// flush writes what is only in memory. Its error says what is lost.
+func (a *App) flush() error {
+	var lost []error
 	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
 	if err := a.flusher.Close(ctx); err != nil {
 		a.log.Error("the last offences could not be written and are lost", "error", err)
+		lost = append(lost, fmt.Errorf("the last offences are lost: %s", oneLine(err)))
 	}
 	if err := a.failed.Flush(ctx, a.backends.store.Audit); err != nil {
 		a.log.Error("the last failed logins could not be recorded in the audit", "error", err)
+		lost = append(lost, fmt.Errorf("the audit lacks the last failed logins: %s", oneLine(err)))
 	}
 	_ = a.backends.store.Nodes.DeleteNode(ctx, a.id) // otherwise it disappears when its heartbeat stops
 	if a.snapshots != nil {
-		a.snapshots.saveLast()
+		if err := a.snapshots.saveLast(); err != nil {
+			lost = append(lost, fmt.Errorf("the logs could not be saved, so that the next start forgets what was counted since the last snapshot: %s", oneLine(err)))
+		}
+	}
+	if a.lastKnown != nil {
+		if err := a.lastKnown.result.read().err; err != nil {
+			lost = append(lost, fmt.Errorf("the last known policies and blocks are not saved: %s", oneLine(err)))
+		}
 	}
 	if err := a.tracer.Close(ctx); err != nil {
 		a.log.Warn("the last spans could not be sent", "error", err)
 	}
 	a.log.Info("stopped")
+	return errors.Join(lost...)
 }
 
 // close releases the listeners and the backends. It is safe on a partly built node.

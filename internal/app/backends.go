@@ -2,9 +2,13 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/internal/catalog"
@@ -26,8 +30,10 @@ import (
 // backends store the data of a node: memory and SQLite when it is embedded, Redis
 // and Postgres when it is distributed.
 type backends struct {
-	store *sqlstore.Store
-	log   timestamplog.Log
+	// lostLogs says what the start could not load of the logs, "" for nothing.
+	lostLogs string
+	store    *sqlstore.Store
+	log      timestamplog.Log
 	// memory is the log in memory: log itself when embedded, else local.
 	memory *memlog.Log
 	// local replaces log during an outage; nil when embedded.
@@ -129,6 +135,8 @@ func openEmbedded(s Settings, options sqlstore.Options, o backendOptions) (*back
 	if err != nil {
 		return nil, err
 	}
+	_, err = os.Stat(dir.database())
+	isUsed := err == nil
 	checking, cancel := context.WithTimeout(context.Background(), prepareTimeout)
 	defer cancel()
 	if err := dir.checkDatabase(checking); err != nil {
@@ -143,12 +151,29 @@ func openEmbedded(s Settings, options sqlstore.Options, o backendOptions) (*back
 	memory := newMemoryLog(s, o)
 	b := &backends{store: store, log: memory, memory: memory, dir: dir}
 	b.close = closeAll(memory, store, dir.lock)
-	if err := memory.LoadFile(dir.snapshot()); err != nil {
-		// Without its log a key may use its whole limit once more. A node that does not start
-		// would refuse every request.
-		o.log.Warn("the snapshot of the logs cannot be read and is ignored; all counts start from zero", "file", dir.snapshot(), "error", err)
-	}
+	b.lostLogs = loadSnapshot(memory, dir, isUsed, o.log)
 	return b, nil
+}
+
+// loadSnapshot loads the logs. Without its log a key may use its whole limit once more; a node
+// that did not start would refuse every request. isUsed says that the node has run before. It returns what is lost, "" for nothing.
+func loadSnapshot(memory *memlog.Log, dir *dataDir, isUsed bool, log *slog.Logger) (lost string) {
+	path := dir.snapshot()
+	if _, err := os.Stat(path); isUsed && errors.Is(err, fs.ErrNotExist) {
+		log.Error("the snapshot of the logs is missing beside a database that was used; all counts start from zero", "file", path)
+		return "The snapshot of the logs is missing beside a database that was used: all counts started from zero."
+	}
+	err := memory.LoadFile(path)
+	var damaged *memlog.DamagedSnapshot
+	switch {
+	case errors.As(err, &damaged):
+		log.Error("the snapshot of the logs is damaged; the keys whose logs are lost start from zero", "file", path, "loaded", damaged.Loaded, "lost", damaged.Lost, "error", damaged.Err)
+		return "The snapshot of the logs was damaged: " + strings.TrimPrefix(damaged.Error(), memlog.ErrSnapshot.Error()+": ") + ". Their keys started from zero."
+	case err != nil:
+		log.Error("the snapshot of the logs cannot be read and is ignored; all counts start from zero", "file", path, "error", err)
+		return "The snapshot of the logs could not be read: all counts started from zero. The log of the node says why."
+	}
+	return ""
 }
 
 func openDistributed(s Settings, options sqlstore.Options, o backendOptions) (*backends, error) {

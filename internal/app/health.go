@@ -24,6 +24,9 @@ func (s *status) health(ctx context.Context) []adminui.Part {
 	if p := s.memoryHealth(); p.Trouble != "" {
 		parts = append(parts, p)
 	}
+	if p := s.saves.health(); p.Trouble != "" {
+		parts = append(parts, p)
+	}
 	return append(parts, s.jobsHealth(ctx))
 }
 

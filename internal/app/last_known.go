@@ -38,6 +38,7 @@ type lastKnown struct {
 	log    *slog.Logger
 	dirty  chan struct{} // holds a value if something has changed
 	broken bool          // the last write failed, which was logged
+	result save
 }
 
 func newLastKnown(folder, source string, log *slog.Logger) *lastKnown {
@@ -46,7 +47,7 @@ func newLastKnown(folder, source string, log *slog.Logger) *lastKnown {
 	if full, err := filepath.Abs(path); err == nil {
 		path = full
 	}
-	return &lastKnown{path: path, source: source, log: log, dirty: make(chan struct{}, 1)}
+	return &lastKnown{result: save{name: "last-known", what: "The file of the last known policies and blocks"}, path: path, source: source, log: log, dirty: make(chan struct{}, 1)}
 }
 
 // changed requests a write. It never blocks.
@@ -121,6 +122,7 @@ func (k *lastKnown) save(c *catalog.Catalog) {
 		k.log.Info("the last known policies and blocks are written again", "file", k.path)
 	}
 	k.broken = err != nil
+	k.result.done(time.Now(), err)
 }
 
 func (k *lastKnown) write(saved *catalog.Saved) error {
@@ -143,7 +145,10 @@ func (k *lastKnown) confirm(c *catalog.Catalog) {
 		return
 	}
 	now := time.Now()
-	if err := os.Chtimes(k.path, now, now); errors.Is(err, fs.ErrNotExist) {
+	switch err := os.Chtimes(k.path, now, now); {
+	case err == nil:
+		k.result.done(now, nil)
+	case errors.Is(err, fs.ErrNotExist):
 		k.changed() // it was deleted
 	}
 }

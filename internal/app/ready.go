@@ -28,6 +28,7 @@ func (s *status) ready(context.Context) wire.Readiness {
 	if p := s.memoryHealth(); p.Trouble != "" {
 		r.Parts = append(r.Parts, wire.Part{Name: "memory", Detail: p.Text})
 	}
+	r.Parts = append(r.Parts, s.saves.part())
 	if part, has := s.geoPart(); has {
 		r.Parts = append(r.Parts, part)
 	}

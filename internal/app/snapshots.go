@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
@@ -15,6 +16,7 @@ type snapshots struct {
 	path   string
 	log    *slog.Logger
 	mu     sync.Mutex // held while a snapshot is written
+	result save
 	// failing reports whether the last snapshot could not be written.
 	failing bool
 }
@@ -25,25 +27,27 @@ func (s *snapshots) save() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	failed := s.failing
-	if s.write(); failed && !s.failing {
+	if err := s.write(); failed && err == nil {
 		s.log.Info("the logs are saved again")
 	}
 }
 
 // saveLast writes the snapshot that the next start loads. It logs every failure.
-func (s *snapshots) saveLast() {
+func (s *snapshots) saveLast() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failing = false
-	s.write()
+	return s.write()
 }
 
-func (s *snapshots) write() {
+func (s *snapshots) write() error {
 	err := s.memory.SaveFile(s.path)
 	if err != nil && !s.failing {
 		s.log.Error("the logs could not be saved; a restart now would forget them", "error", err)
 	}
 	s.failing = err != nil
+	s.result.done(time.Now(), err)
+	return err
 }
 
 // savedLog saves a snapshot after every reset, so that a crash does not undo a

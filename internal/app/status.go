@@ -28,6 +28,7 @@ type status struct {
 	draining     *atomic.Bool
 	geo          *geoip.Follower
 	writes       *writeHealth
+	saves        saves
 }
 
 // degraded reports whether this node decides without the shared log.

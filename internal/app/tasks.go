@@ -13,6 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/machine"
 	"github.com/stint-dev/stint/internal/nodes"
+	"github.com/stint-dev/stint/internal/notify"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
@@ -79,6 +80,14 @@ func (a *App) tasks() []task {
 				}
 			})(ctx)
 		}},
+		{"lost logs", func(ctx context.Context) {
+			a.preparer.wait(ctx)
+			if a.backends.lostLogs != "" && ctx.Err() == nil {
+				a.notifier.notify(ctx, notify.Notification{Kind: notify.Outage, Subject: "Node " + a.settings.NodeName + " started without its logs",
+					Text: a.backends.lostLogs + " Limits may have been exceeded.", Facts: map[string]string{"node": a.settings.NodeName}})
+			}
+		}},
+		{"watch of the saves", a.saves.watch(a.notifier)},
 		{"first clock check", a.checkClocks},
 		{"start's memory", func(ctx context.Context) {
 			a.preparer.wait(ctx)
@@ -175,6 +184,9 @@ func (a *App) newJobs() (*jobs.Runner, error) {
 			did, err := run(db.AllowLong(ctx), due)
 			span.End(err)
 			a.metrics.JobRun(name, time.Now(), err == nil)
+			if name == jobs.BackUpJob {
+				a.backup.done(time.Now(), err)
+			}
 			return did, err
 		}
 	}

@@ -43,9 +43,24 @@ func newBackupNames(node string) backupNames {
 	return backupNames{node: node, whole: regexp.MustCompile(`^` + whole + `$`), leftover: atomicfile.Leftovers(whole)}
 }
 
+// LastBackup returns when the newest backup of a node in a folder was due, zero if there is none
+// or the folder cannot be read.
+func LastBackup(folder, node string) (due time.Time) {
+	names := newBackupNames(node)
+	files, _ := names.in(folder, names.whole)
+	if len(files) > 0 {
+		name := strings.TrimSuffix(files[len(files)-1].Name(), ".backup")
+		due, _ = time.Parse(backupTime, name[strings.LastIndexByte(name, '-')+1:]) // as names.whole has it
+	}
+	return due
+}
+
+// backupTime is the form of the time in the names of backups.
+const backupTime = "20060102T150405Z"
+
 // at returns the name of a backup.
 func (n backupNames) at(due time.Time) string {
-	return "stint-" + n.node + "-" + due.UTC().Format("20060102T150405Z") + ".backup"
+	return "stint-" + n.node + "-" + due.UTC().Format(backupTime) + ".backup"
 }
 
 // in returns the files in a folder that match a pattern, by name.

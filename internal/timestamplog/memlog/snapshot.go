@@ -2,6 +2,7 @@ package memlog
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -191,18 +192,39 @@ func writeChunk(w io.Writer, content []byte) error {
 	return nil
 }
 
+// DamagedSnapshot is the error of a snapshot of which only a part could be loaded.
+type DamagedSnapshot struct {
+	Loaded int   // records
+	Lost   int   // records, -1 if it is not known
+	Err    error // the first damage; it matches ErrSnapshot
+}
+
+// Error implements error.
+func (d *DamagedSnapshot) Error() string {
+	lost := fmt.Sprint(d.Lost)
+	if d.Lost < 0 {
+		lost = "an unknown number"
+	}
+	return fmt.Sprintf("%v; %d logs, counters and IDs were loaded, %s are lost", d.Err, d.Loaded, lost)
+}
+
+// Unwrap returns Err.
+func (d *DamagedSnapshot) Unwrap() error { return d.Err }
+
 // Load adds the content of a snapshot, except what has expired since and the logs and counters
 // that the Log already has. It may exceed Options.MaxBytes, since Describe does not know yet
-// which logs must be kept; checks and Sweep forget and count the excess later. An incomplete or
-// damaged snapshot loads nothing; the error then matches ErrSnapshot and says what is wrong.
+// which logs must be kept; checks and Sweep forget and count the excess later. Of a damaged or
+// incomplete snapshot it loads every chunk whose checksum is right; the error is then a
+// *DamagedSnapshot. Any other error means that nothing was loaded; it matches ErrSnapshot if r
+// is no snapshot that this program reads.
 func (l *Log) Load(r io.Reader) error {
-	loaded, err := readSnapshot(bufio.NewReader(r))
-	if err != nil {
+	s := snapshotReader{r: bufio.NewReader(r)}
+	if err := s.read(); err != nil {
 		return err
 	}
 	// A log that was reset and written to again during the save may be in the snapshot
 	// twice; the later record is valid.
-	for _, record := range slices.Backward(loaded) {
+	for _, record := range slices.Backward(s.loaded) {
 		hash := hashOf(l.seed, record.id())
 		s := l.shard(hash)
 		s.mu.Lock()
@@ -210,38 +232,100 @@ func (l *Log) Load(r io.Reader) error {
 		s.publish()
 		s.mu.Unlock()
 	}
-	return nil
+	if s.damage == nil {
+		return nil
+	}
+	return &DamagedSnapshot{Loaded: len(s.loaded), Lost: s.lost, Err: s.damage}
 }
 
-func readSnapshot(r *bufio.Reader) ([]record, error) {
+// snapshotReader reads the records of a snapshot, and goes on after damage.
+type snapshotReader struct {
+	r      *bufio.Reader
+	loaded []record
+	damage error // the first
+	lost   int   // records, -1 if it is not known
+}
+
+// read returns an error only if nothing can be read.
+func (s *snapshotReader) read() error {
 	header := make([]byte, len(snapshotMagic)+4)
-	if _, err := io.ReadFull(r, header); err != nil {
-		return nil, cut(err, "in its first line")
+	if _, err := io.ReadFull(s.r, header); err != nil {
+		return cut(err, "in its first line")
 	}
 	if string(header[:len(snapshotMagic)]) != snapshotMagic {
-		return nil, badSnapshot("it does not begin with %q; it is not a snapshot", snapshotMagic)
+		return badSnapshot("it does not begin with %q; it is not a snapshot", snapshotMagic)
 	}
 	version := binary.LittleEndian.Uint32(header[len(snapshotMagic):])
 	if version < oldestVersion || version > snapshotVersion {
-		return nil, badSnapshot("it has the format %d; this program reads %d to %d", version, oldestVersion, snapshotVersion)
+		return badSnapshot("it has the format %d; this program reads %d to %d", version, oldestVersion, snapshotVersion)
 	}
-	var loaded []record
 	for chunk := 1; ; chunk++ {
-		content, err := readChunk(r, chunk)
+		content, taken, err := readChunk(s.r, chunk)
+		if err != nil && !errors.Is(err, ErrSnapshot) {
+			return err
+		}
 		if err != nil {
-			return nil, err
+			s.note(err)
+			isFound, err := s.resync(taken)
+			if err != nil {
+				return err
+			}
+			if !isFound {
+				s.lost = -1
+				return nil
+			}
+			continue
 		}
 		if len(content) == 0 {
-			return loaded, checkEnd(r, len(loaded))
+			return s.readEnd()
 		}
-		for d := (decoder{rest: content}); len(d.rest) > 0; {
-			record := d.record()
-			if d.problem != "" {
-				return nil, badSnapshot("chunk %d has %s", chunk, d.problem)
-			}
-			loaded = append(loaded, record)
+		s.decode(content, chunk)
+	}
+}
+
+// note keeps the first damage.
+func (s *snapshotReader) note(damage error) {
+	if s.damage == nil {
+		s.damage = damage
+	}
+}
+
+// decode adds the records of a chunk, all or none.
+func (s *snapshotReader) decode(content []byte, chunk int) {
+	before := len(s.loaded)
+	for d := (decoder{rest: content}); len(d.rest) > 0; {
+		record := d.record()
+		if d.problem != "" {
+			s.note(badSnapshot("chunk %d has %s", chunk, d.problem))
+			s.loaded = s.loaded[:before]
+			return
+		}
+		s.loaded = append(s.loaded, record)
+	}
+}
+
+// resync looks for the next whole chunk, whose length cannot be told from the damaged one before
+// it. taken are the bytes of that one. It reports whether there is a whole chunk, with which s
+// goes on. Damage is rare, so that what follows may be in memory as a whole.
+func (s *snapshotReader) resync(taken []byte) (bool, error) {
+	after, err := io.ReadAll(s.r)
+	if err != nil {
+		return false, fmt.Errorf("read the snapshot: %w", err)
+	}
+	all := append(taken, after...)
+	for at := 1; at+8 <= len(all); at++ {
+		if size := binary.LittleEndian.Uint32(all[at:]); size <= maxChunk && at+8+int(size) <= len(all) && chunkIsWhole(all[at:at+8+int(size)]) {
+			s.r = bufio.NewReader(bytes.NewReader(all[at:]))
+			return true, nil
 		}
 	}
+	return false, nil
+}
+
+// chunkIsWhole reports whether a chunk, with its length and its checksum, has the right checksum.
+func chunkIsWhole(chunk []byte) bool {
+	content := len(chunk) - 4
+	return crc32.Checksum(chunk[:content], castagnoli) == binary.LittleEndian.Uint32(chunk[content:])
 }
 
 // cut returns the error for a read that ended too early.
@@ -252,38 +336,52 @@ func cut(err error, where string) error {
 	return fmt.Errorf("read the snapshot: %w", err)
 }
 
-func readChunk(r io.Reader, number int) ([]byte, error) {
+// readChunk returns the content of the next chunk. taken are all bytes that it read.
+func readChunk(r io.Reader, number int) (content, taken []byte, err error) {
 	where := fmt.Sprintf("in chunk %d", number)
 	length := make([]byte, 4)
-	if _, err := io.ReadFull(r, length); err != nil {
-		return nil, cut(err, where)
+	if n, err := io.ReadFull(r, length); err != nil {
+		return nil, length[:n], cut(err, where)
 	}
 	size := binary.LittleEndian.Uint32(length)
 	if size > maxChunk {
-		return nil, badSnapshot("it is damaged %s: a length of %d bytes", where, size)
+		return nil, length, badSnapshot("it is damaged %s: a length of %d bytes", where, size)
 	}
-	content := make([]byte, size+4)
-	if _, err := io.ReadFull(r, content); err != nil {
-		return nil, cut(err, where)
+	taken = make([]byte, 4+size+4)
+	copy(taken, length)
+	if n, err := io.ReadFull(r, taken[4:]); err != nil {
+		return nil, taken[:4+n], cut(err, where)
 	}
-	content, sum := content[:size], binary.LittleEndian.Uint32(content[size:])
-	if crc32.Update(crc32.Checksum(length, castagnoli), castagnoli, content) != sum {
-		return nil, badSnapshot("it is damaged %s: the checksum differs", where)
+	if !chunkIsWhole(taken) {
+		return nil, taken, badSnapshot("it is damaged %s: the checksum differs", where)
 	}
-	return content, nil
+	return taken[4 : 4+size], taken, nil
 }
 
-// checkEnd reads what follows the last chunk.
-func checkEnd(r *bufio.Reader, records int) error {
+// readEnd reads what follows the last chunk, and finds out how many records are lost.
+func (s *snapshotReader) readEnd() error {
 	number := make([]byte, 8)
-	if _, err := io.ReadFull(r, number); err != nil {
-		return cut(err, "at its end")
+	if _, err := io.ReadFull(s.r, number); err != nil {
+		err = cut(err, "at its end")
+		if errors.Is(err, ErrSnapshot) {
+			s.note(err)
+			s.lost = -1
+			return nil
+		}
+		return err
 	}
-	if n := binary.LittleEndian.Uint64(number); n != uint64(records) {
-		return badSnapshot("it is damaged: it says that it holds %d records and holds %d", n, records)
+	n := binary.LittleEndian.Uint64(number)
+	switch loaded := uint64(len(s.loaded)); {
+	case n == loaded:
+	case s.damage != nil && n > loaded && n-loaded < 1<<40:
+		s.lost = int(n - loaded)
+	default:
+		s.note(badSnapshot("it is damaged: it says that it holds %d records and holds %d", n, loaded))
+		s.lost = -1
 	}
-	if _, err := r.ReadByte(); err == nil {
-		return badSnapshot("something follows its end")
+	if _, err := s.r.ReadByte(); err == nil {
+		s.note(badSnapshot("something follows its end"))
+		s.lost = -1
 	} else if !errors.Is(err, io.EOF) {
 		return fmt.Errorf("read the snapshot: %w", err)
 	}
