@@ -2,12 +2,10 @@ package app
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -146,31 +144,12 @@ func isOutage(err error) bool {
 	return fault.Is(err, fault.Unavailable) || fault.Is(err, fault.MaybeSaved) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// databaseMistake returns a description of a mistake in the URL or in the server's certificate,
-// nil if the database may only be unreachable for now. Waiting does not help against a mistake,
-// and a node that treated it as an outage would start from the last known state.
+// databaseMistake is db.Mistake with the name of the setting.
 func databaseMistake(err error) error {
-	var (
-		authority x509.UnknownAuthorityError
-		name      x509.HostnameError
-		invalid   x509.CertificateInvalidError
-		cause     error
-	)
-	switch { // with sslmode=verify-ca they are not a tls.CertificateVerificationError
-	case err == nil:
-		return nil
-	case errors.As(err, &authority):
-		cause = authority
-	case errors.As(err, &name):
-		cause = name
-	case errors.As(err, &invalid):
-		cause = invalid
-	case strings.Contains(causeOf(err).Error(), "server refused TLS connection"):
-		return errors.New("--database-url: it speaks no TLS, which sslmode requires; enable it there, or write sslmode=disable")
-	default:
-		return nil
+	if wrong := db.Mistake(err); wrong != nil {
+		return fmt.Errorf("--database-url: %w", wrong)
 	}
-	return fmt.Errorf("--database-url: its certificate cannot be verified (%s)", oneLine(cause))
+	return nil
 }
 
 // causeOf returns the cause of a fault, whose own text is for callers.

@@ -8,7 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgproto3"
+
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/storetest"
 )
@@ -31,7 +34,28 @@ func secureDatabase(t *testing.T, config *tls.Config) string {
 	})
 }
 
-func TestDatabaseMistakeReportsWrongCertificates(t *testing.T) {
+// refusingDatabase answers as Postgres without TLS does, and refuses every session with a code.
+func refusingDatabase(t *testing.T, code string) string {
+	return servers.Listen(t, func(c net.Conn) {
+		defer c.Close()
+		backend := pgproto3.NewBackend(c, c)
+		for {
+			message, err := backend.ReceiveStartupMessage()
+			if err != nil {
+				return
+			}
+			if _, isTLS := message.(*pgproto3.SSLRequest); isTLS {
+				_, _ = io.WriteString(c, "N")
+				continue
+			}
+			backend.Send(&pgproto3.ErrorResponse{Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: code, Message: "refused for\n\ta reason"})
+			_ = backend.Flush()
+			return
+		}
+	})
+}
+
+func TestDatabaseMistakeReportsWhatIsWrongWithTheURL(t *testing.T) {
 	dir := t.TempDir()
 	files := TLSFiles{filepath.Join(dir, "a.crt"), filepath.Join(dir, "a.key")}
 	other := TLSFiles{filepath.Join(dir, "b.crt"), filepath.Join(dir, "b.key")}
@@ -42,6 +66,7 @@ func TestDatabaseMistakeReportsWrongCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	secured, plain := secureDatabase(t, c.config()), secureDatabase(t, nil)
+	wrongPassword, missing, starting := refusingDatabase(t, "28P01"), refusingDatabase(t, "3D000"), refusingDatabase(t, "57P03")
 	for _, test := range []struct{ address, options, want string }{
 		{secured, "sslmode=verify-full", "certificate cannot be verified"},
 		{secured, "sslmode=verify-full&sslrootcert=" + other.Cert, "certificate cannot be verified"},
@@ -49,6 +74,11 @@ func TestDatabaseMistakeReportsWrongCertificates(t *testing.T) {
 		{secured, "sslmode=verify-full&sslrootcert=" + files.Cert, "certificate cannot be verified"}, // the certificate has no host name
 		{plain, "sslmode=require", "speaks no TLS"},
 		{"127.0.0.1:1", "sslmode=verify-full", ""},
+		// These servers have no TLS, which sslmode=prefer tries first.
+		{wrongPassword, "sslmode=prefer", "refuses the user or the password"},
+		{wrongPassword, "sslmode=disable", "refuses the user or the password"},
+		{missing, "sslmode=prefer", "no such database"},
+		{starting, "sslmode=prefer", ""},
 	} {
 		store, err := sqlstore.New("postgres://stint:hunter2@"+test.address+"/stint?"+test.options, sqlstore.Options{})
 		if err != nil {
@@ -64,6 +94,11 @@ func TestDatabaseMistakeReportsWrongCertificates(t *testing.T) {
 		case test.want == "":
 		case wrong == nil || !strings.Contains(wrong.Error(), test.want) || strings.ContainsAny(wrong.Error(), "\n") || strings.Contains(wrong.Error(), "hunter2"):
 			t.Errorf("%s: got %v for %v, want one line with %q", test.options, wrong, err, test.want)
+		}
+		// Commands that use the database without a server say the same.
+		_, err = db.MigrationStatus(t.Context(), "postgres://stint:hunter2@"+test.address+"/stint?"+test.options)
+		if err = db.ExplainOffline(err); err == nil || !strings.Contains(err.Error(), test.want) || strings.ContainsAny(err.Error(), "\n\t") {
+			t.Errorf("%s: the status of the migrations is %v, want one line with %q", test.options, err, test.want)
 		}
 		store.Close()
 	}

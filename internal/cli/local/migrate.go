@@ -57,7 +57,7 @@ same wait for each other. Servers of the version before keep working.`,
 				return err
 			}
 			if err := db.Migrate(c.Context(), location); err != nil {
-				return err
+				return db.ExplainOffline(err)
 			}
 			return printMigration(c.Context(), con, location)
 		},
@@ -87,7 +87,7 @@ docs/UPGRADING.md says which release has which version.`,
 			}
 			before, err := db.MigrationStatus(c.Context(), location)
 			if err != nil {
-				return err
+				return db.ExplainOffline(err)
 			}
 			if to < 1 || to >= before.Version {
 				return console.Usagef("--to must be from 1 to %d; the database has version %d", before.Version-1, before.Version)
@@ -99,7 +99,7 @@ docs/UPGRADING.md says which release has which version.`,
 				}
 			}
 			if err := db.MigrateDown(c.Context(), location, to); err != nil {
-				return err
+				return db.ExplainOffline(err)
 			}
 			return printMigration(c.Context(), con, location)
 		},
@@ -123,7 +123,7 @@ type migrationStatus struct {
 func printMigration(ctx context.Context, con *console.Console, location string) error {
 	state, err := db.MigrationStatus(ctx, location)
 	if err != nil {
-		return err
+		return db.ExplainOffline(err)
 	}
 	status := migrationStatus{Version: state.Version, Latest: state.Latest, State: "up to date"}
 	switch {

@@ -173,7 +173,7 @@ func classifyPostgres(err error) trouble {
 	var larger *pgproto3.ExceededMaxBodyLenErr // the server is not Postgres
 	if errors.As(err, &connecting) || errors.As(err, &larger) || errors.As(err, &network) || errors.Is(err, io.EOF) ||
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, net.ErrClosed) ||
-		pgconn.SafeToRetry(err) || strings.Contains(err.Error(), "conn closed") {
+		pgconn.SafeToRetry(err) || errors.Is(err, pgconn.ErrConnClosed) {
 		return away
 	}
 	return breakage
