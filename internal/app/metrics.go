@@ -63,6 +63,10 @@ func registerMetrics(a *App) {
 		}
 	}
 	m.Registry().MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_notifications_waiting", Help: "Messages in the outbox that are neither sent nor given up; the same on all nodes."},
+			func() float64 { n, _ := a.notifier.readBacklog(); return float64(n) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_notifications_oldest_age_seconds", Help: "Age of the oldest message that waits in the outbox, 0 for none."},
+			func() float64 { _, age := a.notifier.readBacklog(); return age.Seconds() }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_attack_active", Help: "1 while an announced attack goes on; the same on all nodes."},
 			func() float64 { return one(a.attacks.IsActive()) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "stint_attacks_total", Help: "Attacks whose beginning this node announced; one node announces each."},

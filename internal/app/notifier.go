@@ -43,6 +43,32 @@ type notifier struct {
 	outdated atomic.Bool
 	wake     chan struct{} // makes run read them now
 	loading  sync.Mutex    // so that an older result does not replace a newer one
+	backlog  atomic.Pointer[backlog]
+}
+
+// backlog is what waits in the outbox.
+type backlog struct {
+	messages int
+	oldest   time.Time // zero for none
+}
+
+// measure reads the backlog for the metrics. On an error it keeps the last one, since the outage
+// has an alert of its own.
+func (n *notifier) measure(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, outboxTimeout)
+	defer cancel()
+	if messages, oldest, err := n.dispatcher.Backlog(ctx); err == nil {
+		n.backlog.Store(&backlog{messages, oldest})
+	}
+}
+
+// readBacklog returns the last backlog.
+func (n *notifier) readBacklog() (messages int, age time.Duration) {
+	b := n.backlog.Load()
+	if b == nil || b.oldest.IsZero() {
+		return 0, 0
+	}
+	return b.messages, max(0, time.Since(b.oldest))
 }
 
 // channelLoader reads the channels that operators created, with their secrets.

@@ -52,6 +52,31 @@ func TestPrometheusRulesPassTheirTests(t *testing.T) {
 	}
 }
 
+// Somebody who is woken by an alert opens its page: each has a section that says what to do.
+func TestEveryAlertHasItsSectionOfTheRunbook(t *testing.T) {
+	rules, err := os.ReadFile(filepath.Join(rulesFolder, "stint.rules.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	book, err := os.ReadFile("../../docs/RUNBOOK.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	alerts := strings.Split(string(rules), "- alert: ")[1:]
+	if sections := strings.Count(string(book), "\n## "); len(alerts) < 20 || sections != len(alerts) {
+		t.Errorf("there are %d alerts and %d sections", len(alerts), sections)
+	}
+	for _, alert := range alerts {
+		name, rest, _ := strings.Cut(alert, "\n")
+		if !strings.Contains(rest, "/docs/RUNBOOK.md#"+strings.ToLower(name)+"\"\n") {
+			t.Errorf("%s has no runbook_url with its name", name)
+		}
+		if !strings.Contains(string(book), "\n## "+name+"\n\n") {
+			t.Errorf("the runbook has no section %s", name)
+		}
+	}
+}
+
 // dashboard is the part of the dashboard that the test reads.
 type dashboard struct {
 	Panels []struct {

@@ -35,6 +35,8 @@ const (
 	countsInterval = 5 * time.Minute
 	// hugePageInterval is how often newly used memory is moved into huge pages.
 	hugePageInterval = 10 * time.Second
+	// backlogInterval is how often the notifications that wait are counted.
+	backlogInterval = 15 * time.Second
 	// certificateInterval is how often the files of certificates are read, and the files of
 	// origins are checked for changes.
 	certificateInterval = 10 * time.Second
@@ -86,6 +88,10 @@ func (a *App) tasks() []task {
 				a.notifier.notify(ctx, notify.Notification{Kind: notify.Outage, Subject: "Node " + a.settings.NodeName + " started without its logs",
 					Text: a.backends.lostLogs + " Limits may have been exceeded.", Facts: map[string]string{"node": a.settings.NodeName}})
 			}
+		}},
+		{"backlog of notifications", func(ctx context.Context) {
+			a.preparer.wait(ctx)
+			every(backlogInterval, a.notifier.measure)(ctx)
 		}},
 		{"watch of the saves", a.saves.watch(a.notifier)},
 		{"first clock check", a.checkClocks},

@@ -204,6 +204,11 @@ func (d *Dispatcher) Test(ctx context.Context, channel string) error {
 	return c.Send(ctx, d.message(Test, 1, []Notification{n}))
 }
 
+// Backlog returns how many messages wait for the enabled channels, and since when the oldest.
+func (d *Dispatcher) Backlog(ctx context.Context) (n int, oldest time.Time, err error) {
+	return d.o.Store.Backlog(ctx, d.Channels())
+}
+
 // Run sends until ctx ends. Each channel sends urgent and other messages concurrently, so that
 // neither a slow receiver nor a retried message delays urgent ones. It follows Configure within
 // a Tick.

@@ -123,6 +123,9 @@ type Store interface {
 	MarkSent(ctx context.Context, channel string, ids []int64, at time.Time) error
 	MarkTried(ctx context.Context, channel string, ids []int64, next time.Time, problem string) error
 	MarkFailed(ctx context.Context, channel string, ids []int64, at time.Time, problem string) error
+	// Backlog returns how many deliveries over some channels are neither sent nor given up, and
+	// when the oldest of their notifications was added, zero for none.
+	Backlog(ctx context.Context, channels []string) (n int, oldest time.Time, err error)
 	// Deliveries returns the newest deliveries.
 	Deliveries(ctx context.Context, limit int) ([]Delivery, error)
 	AcquireLease(ctx context.Context, name, holder string, now, until time.Time) (bool, error)

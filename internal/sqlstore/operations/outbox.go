@@ -99,6 +99,29 @@ func (s *Outbox) Due(ctx context.Context, channel string, now time.Time) (all []
 	return all, err
 }
 
+const selectBacklog = `
+SELECT count(*), COALESCE(min(n.at), 0) FROM deliveries d JOIN notifications n ON n.id = d.notification_id
+WHERE d.channel = $1 AND d.sent_at = 0 AND d.failed_at = 0`
+
+// Backlog implements notify.Store.
+func (s *Outbox) Backlog(ctx context.Context, channels []string) (n int, oldest time.Time, err error) {
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		n, oldest = 0, time.Time{}
+		for _, channel := range channels {
+			var waiting int
+			var at int64
+			if _, err := t.One(selectBacklog, []any{channel}, &waiting, &at); err != nil {
+				return err
+			}
+			if n += waiting; waiting > 0 && (oldest.IsZero() || db.FromMS(at).Before(oldest)) {
+				oldest = db.FromMS(at)
+			}
+		}
+		return nil
+	})
+	return n, oldest, err
+}
+
 // NotificationsOf implements notify.Store.
 func (s *Outbox) NotificationsOf(ctx context.Context, ids []int64) (all []notify.Notification, err error) {
 	err = s.db.View(ctx, func(t *db.Tx) error {

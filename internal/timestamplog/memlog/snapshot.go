@@ -304,7 +304,7 @@ func (s *snapshotReader) decode(content []byte, chunk int) {
 	}
 }
 
-// resync looks for the next whole chunk, whose length cannot be told from the damaged one before
+// resync looks for the next whole chunk, which may begin anywhere after the damaged one before
 // it. taken are the bytes of that one. It reports whether there is a whole chunk, with which s
 // goes on. Damage is rare, so that what follows may be in memory as a whole.
 func (s *snapshotReader) resync(taken []byte) (bool, error) {
