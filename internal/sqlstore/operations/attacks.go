@@ -7,13 +7,10 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
-
-var _ admin.AttackStore = (*Attacks)(nil)
 
 // Attacks implements admin.AttackStore.
 type Attacks struct{ db *db.DB }
