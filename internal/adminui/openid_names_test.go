@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/openidprovider"
 )
 
@@ -21,7 +22,7 @@ func TestOpenIDUserNamesDifferByMoreThanCase(t *testing.T) {
 		v := n.visitor(t)
 		v.get(v.callback("/login/oidc")).is(http.StatusOK)
 	}
-	users, err := n.store.Identities.FindUsers(t.Context(), identity.UserFilter{})
+	users, err := n.store.Identities.FindUsers(t.Context(), wire.UserList{})
 	must(t, err)
 	seen := map[string]bool{}
 	for _, u := range users.Items {

@@ -25,7 +25,7 @@ type unlisted struct {
 	gone atomic.Bool
 }
 
-func (u *unlisted) FindTokens(ctx context.Context, f identity.TokenFilter) (page paging.Page[*identity.Token], err error) {
+func (u *unlisted) FindTokens(ctx context.Context, f wire.TokenList) (page paging.Page[*identity.Token], err error) {
 	if u.gone.Load() {
 		return page, fault.New(fault.Unavailable, "The database cannot be reached; nothing was changed.")
 	}

@@ -78,7 +78,6 @@ func New(d Deps) *API {
 	}
 	c := common{catalog: d.Catalog, now: d.Now}
 	entries := &entryHandler{common: c, entries: d.Entries}
-	tokens := &tokenHandler{common: c, tokens: d.Tokens}
 	routes := slices.Concat(
 		(&checkHandler{gate: d.Gate, catalog: d.Catalog}).routes(),
 		outcomes.Routes(d.Gate, d.Catalog),
@@ -89,9 +88,8 @@ func New(d Deps) *API {
 		(&keyHandler{common: c, keys: d.Keys, origins: &d.Origins}).routes(),
 		(&noteHandler{keys: d.Keys}).routes(),
 		(&profileHandler{common: c, profiles: d.Profiles}).routes(),
-		tokens.routes(),
-		(&connectHandler{tokens: tokens, connect: d.Connect}).routes(),
-		(&userHandler{users: d.Users}).routes(),
+		identityRoutes(d.Tokens, d.Users),
+		connectRoutes(d.Connect),
 		operations.Routes(operations.Deps{
 			Audit: d.Audit, Undo: d.Undo, Reports: d.Reports, Jobs: d.Jobs, Notifications: d.Notifications, Backups: d.Backups,
 		}),

@@ -42,24 +42,6 @@ func (h *common) wireEntry(e *blocks.Entry) wire.Entry {
 	return fromEntry(e, h.policyName(e.PolicyID), h.now())
 }
 
-func expiryOf(in wire.Duration, at wire.Time) blocks.Expiry {
-	return blocks.Expiry{For: in.Std(), Until: at.Time}
-}
-
-// expiryPatch returns the expiry that a patch sets, nil for no change.
-func expiryPatch(in wire.Change[wire.Duration], at wire.Change[wire.Time]) (*blocks.Expiry, error) {
-	switch {
-	case !in.Given && !at.Given:
-		return nil, nil
-	case in.Given && at.Given:
-		return nil, fault.Field("expires_in", "cannot be combined with expires_at")
-	case in.Given && in.Value == 0:
-		return nil, fault.Field("expires_in", "must be above zero; send \"expires_at\": null for permanent")
-	}
-	expiry := expiryOf(in.Value, at.Value)
-	return &expiry, nil
-}
-
 // The time ranges of reports.
 const (
 	defaultTimeRange = time.Hour

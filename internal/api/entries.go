@@ -85,7 +85,7 @@ func (h *entryHandler) addEntry(c *httpserver.Call, kind blocks.Kind) error {
 		return err
 	}
 	all, err := h.entries.Add(c.Context(), callerOf(c), admin.AddEntries{
-		Kind: kind, Patterns: []string{request.Pattern}, Literal: request.Literal, Scope: request.Scope, Reason: request.Reason, Expiry: expiryOf(request.ExpiresIn, request.ExpiresAt),
+		Kind: kind, Patterns: []string{request.Pattern}, Literal: request.Literal, Scope: request.Scope, Reason: request.Reason, Expiry: admin.ExpiryOf(request.ExpiresIn, request.ExpiresAt),
 		OnConflict: blocks.Conflict(request.OnConflict), Confirm: request.Confirm,
 	})
 	if err != nil {
@@ -138,7 +138,7 @@ func (h *entryHandler) changeEntry(c *httpserver.Call, kind blocks.Kind) error {
 	if patch.Reason.Given {
 		update.Reason = &patch.Reason.Value
 	}
-	if update.Expiry, err = expiryPatch(patch.ExpiresIn, patch.ExpiresAt); err != nil {
+	if update.Expiry, err = admin.ExpiryChange(patch.ExpiresIn, patch.ExpiresAt); err != nil {
 		return err
 	}
 	e, err := h.entries.Update(c.Context(), callerOf(c), kind, id, update)

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/stint-dev/stint/internal/admin"
 	use "github.com/stint-dev/stint/internal/admin/profiles"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/api/routes"
@@ -159,7 +160,7 @@ func (h *profileHandler) putLimit(c *httpserver.Call) error {
 		return err
 	}
 	p, err := h.profiles.SetLimit(c.Context(), callerOf(c), key, use.OwnLimit{
-		Rules: request.Rules, Reason: request.Reason, Expiry: expiryOf(request.ExpiresIn, request.ExpiresAt),
+		Rules: request.Rules, Reason: request.Reason, Expiry: admin.ExpiryOf(request.ExpiresIn, request.ExpiresAt),
 	})
 	return h.sendProfile(c, p, err)
 }

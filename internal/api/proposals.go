@@ -86,7 +86,7 @@ func (h *proposalHandler) acceptProposal(c *httpserver.Call) error {
 	if err := c.DecodeOptional(&request); err != nil {
 		return err
 	}
-	p, err := h.detection.Proposals.Accept(c.Context(), callerOf(c), id, admin.AcceptProposal{Reason: request.Reason, Expiry: expiryOf(request.ExpiresIn, request.ExpiresAt), Confirm: request.Confirm})
+	p, err := h.detection.Proposals.Accept(c.Context(), callerOf(c), id, admin.AcceptProposal{Reason: request.Reason, Expiry: admin.ExpiryOf(request.ExpiresIn, request.ExpiresAt), Confirm: request.Confirm})
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/stint-dev/stint/internal/cli/client"
@@ -25,7 +26,7 @@ printed: its secret is shown once.`,
 				if createToken {
 					return console.Usagef("--add-token needs a gateway")
 				}
-				all, err := server.Connect.Gateways(c.Context())
+				all, err := client.Items(c.Context(), server, wire.ListGateways, wire.None{})
 				if err != nil {
 					return err
 				}
@@ -34,11 +35,11 @@ printed: its secret is shown once.`,
 			if con.Format == string(output.CSV) {
 				return console.Usagef("a configuration is printed as it is or, with -o json or yaml, with its steps; csv is for the list of gateways")
 			}
-			ask := server.Connect.Guide
+			ask := wire.GetGuide
 			if createToken {
-				ask = server.Connect.CreateToken
+				ask = wire.AddGatewayToken
 			}
-			guide, err := ask(c.Context(), args[0])
+			guide, err := client.Call(c.Context(), server, ask, wire.ByName{Name: args[0]})
 			if err != nil {
 				return err
 			}
@@ -56,7 +57,7 @@ var gatewayColumns = []output.Column[wire.Gateway]{
 
 // printGuide prints the configurations to standard output, so that they can be
 // redirected to a file, and the rest to standard error.
-func printGuide(con *console.Console, guide *wire.Guide) error {
+func printGuide(con *console.Console, guide wire.Guide) error {
 	p := con.Printer()
 	if p.Format != output.Table {
 		return p.JSON(guide)

@@ -62,7 +62,7 @@ func TestErrorsOfAServerWithOtherTLSSayWhatToChange(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = caller.Whoami(t.Context())
+		_, err = client.Call(t.Context(), caller, wire.WhoAmI, wire.None{})
 		if got := strings.Join(explain(err), " "); !strings.Contains(got, c.want) || strings.Contains(got, "start the server") || codeOf(err) != console.Unreachable {
 			t.Errorf("%s: %q, exit code %d", name, got, codeOf(err))
 		}
@@ -77,7 +77,7 @@ func TestLostAnswerToAChangeGivesNoOtherAddress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = caller.Tokens.Revoke(t.Context(), "some-id")
+	_, err = client.Call(t.Context(), caller, wire.RevokeToken, wire.ByID{ID: "some-id"})
 	if got := strings.Join(explain(err), " "); !strings.Contains(got, "the change may have been saved") || strings.Contains(got, "set its address") || strings.Contains(got, "https") {
 		t.Errorf("explain: got %q", got)
 	}

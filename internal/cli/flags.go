@@ -46,12 +46,9 @@ func (f *overlapFlag) Set(text string) error {
 	return f.durationFlag.Set(text)
 }
 
-// pointer returns nil if the flag was not given.
-func (f *overlapFlag) pointer() *wire.Duration {
-	if !f.given {
-		return nil
-	}
-	return &f.Duration
+// change returns the change that the flag makes, none if it was not given.
+func (f *overlapFlag) change() wire.Change[wire.Duration] {
+	return wire.Change[wire.Duration]{Given: f.given, Value: f.Duration}
 }
 
 // timeFlag is a time in RFC 3339. The zero value is unset.

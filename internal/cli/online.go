@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -61,6 +60,20 @@ func printItems[T any](con *console.Console, items []T, columns []output.Column[
 		return nil
 	}
 	return output.List(p, items, columns)
+}
+
+// listCommand returns the command "list" of what is listed on one page, with the short text and
+// the examples of texts. in returns what to list.
+func listCommand[In, T any](con *console.Console, texts cobra.Command, op wire.Op[In, wire.Page[T]], columns []output.Column[T], in func() In) *cobra.Command {
+	texts.Use, texts.Args = "list", cobra.NoArgs
+	texts.RunE = online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
+		all, err := client.Items(c.Context(), server, op, in())
+		if err != nil {
+			return err
+		}
+		return printItems(con, all, columns)
+	})
+	return &texts
 }
 
 // printListing prints a listing, and a note if rows were left out.
@@ -144,12 +157,11 @@ var (
 	},
 		func(p wire.Policy) string { return p.Name })
 	userNames = collect(func(ctx context.Context, server *client.Client) ([]wire.User, error) {
-		return server.Users.List(ctx, "")
+		return client.Items(ctx, server, wire.ListUsers, wire.UserList{})
 	},
 		func(u wire.User) string { return u.Name })
 	tokenNames = collect(func(ctx context.Context, server *client.Client) ([]wire.Token, error) {
-		all, err := server.Tokens.List(ctx, "")
-		return slices.DeleteFunc(all, func(t wire.Token) bool { return !t.Active }), err
+		return client.Items(ctx, server, wire.ListTokens, wire.TokenList{State: "active"})
 	}, func(t wire.Token) string { return t.Name })
 	jobNames = collect(func(ctx context.Context, server *client.Client) ([]wire.Job, error) { return server.Jobs.List(ctx) },
 		func(j wire.Job) string { return j.Name })

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -34,13 +33,13 @@ operate also manages blocks, exemptions and resets, admin does everything except
 		Example: "admin token add edge-1 --scope check\nadmin token add ci --scope admin --for 90d -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			created, err := server.Tokens.Create(c.Context(), wire.TokenRequest{
+			created, err := client.Call(c.Context(), server, wire.AddToken, wire.TokenRequest{
 				Name: args[0], Scopes: scopes, ExpiresIn: end.in.Duration, ExpiresAt: end.at.Time,
 			})
 			if err != nil {
 				return err
 			}
-			return con.PrintToken(created)
+			return con.PrintToken(&created)
 		}),
 	}
 	c.Flags().StringSliceVar(&scopes, "scope", nil, "check, bouncer, read, operate or admin; may be repeated")
@@ -52,25 +51,18 @@ operate also manages blocks, exemptions and resets, admin does everything except
 
 func newTokenList(con *console.Console) *cobra.Command {
 	var all bool
-	var search string
-	c := &cobra.Command{
-		Use:     "list",
+	var filter wire.TokenList
+	c := listCommand(con, cobra.Command{
 		Short:   "List the tokens",
 		Example: "admin token list\nadmin token list --search edge-\nadmin token list --all -o csv",
-		Args:    cobra.NoArgs,
-		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			tokens, err := server.Tokens.List(c.Context(), search)
-			if err != nil {
-				return err
-			}
-			if !all {
-				tokens = slices.DeleteFunc(tokens, func(t wire.Token) bool { return !t.Active })
-			}
-			return printItems(con, tokens, tokenColumns)
-		}),
-	}
+	}, wire.ListTokens, tokenColumns, func() wire.TokenList {
+		if !all {
+			filter.State = "active"
+		}
+		return filter
+	})
 	c.Flags().BoolVar(&all, "all", false, "include revoked and expired tokens")
-	c.Flags().StringVar(&search, "search", "", "only tokens whose name or beginning contains this text, or whose secret it is")
+	c.Flags().StringVar(&filter.Search, "search", "", "only tokens whose name or beginning contains this text, or whose secret it is")
 	return c
 }
 
@@ -90,11 +82,11 @@ TOKEN is a token's id or, if only one active token has it, its name.`,
 			if err != nil {
 				return err
 			}
-			created, err := server.Tokens.Rotate(c.Context(), token.ID, overlap.pointer())
+			created, err := client.Call(c.Context(), server, wire.RotateToken, wire.RotateRequest{ID: token.ID, Overlap: overlap.change()})
 			if err != nil {
 				return err
 			}
-			return con.PrintToken(created)
+			return con.PrintToken(&created)
 		}),
 	}
 	c.Flags().Var(&overlap, "overlap", "how long the old secret keeps working; 24h if omitted, 0s to end it now")
@@ -119,7 +111,7 @@ TOKEN is its id or, if only one active token has it, its name.`,
 			if err := confirmOwnToken(c, con, server, token, yes); err != nil {
 				return err
 			}
-			if err := server.Tokens.Revoke(c.Context(), token.ID); err != nil {
+			if _, err := client.Call(c.Context(), server, wire.RevokeToken, wire.ByID{ID: token.ID}); err != nil {
 				return err
 			}
 			con.Notef("Deleted the token %s (%s…).", output.Escape(token.Name), output.Escape(token.Hint))
@@ -136,7 +128,7 @@ func confirmOwnToken(c *cobra.Command, con *console.Console, server *client.Clie
 	if yes {
 		return nil
 	}
-	caller, err := server.Whoami(c.Context())
+	caller, err := client.Call(c.Context(), server, wire.WhoAmI, wire.None{})
 	if err != nil || caller.ID != token.ID {
 		return err
 	}
@@ -168,7 +160,7 @@ func tokenState(t wire.Token) output.Cell {
 
 // findToken finds a token by its id, or an active one by its name.
 func findToken(c *cobra.Command, server *client.Client, nameOrID string) (*wire.Token, error) {
-	tokens, err := server.Tokens.List(c.Context(), "")
+	tokens, err := client.Items(c.Context(), server, wire.ListTokens, wire.TokenList{})
 	if err != nil {
 		return nil, err
 	}

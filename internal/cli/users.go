@@ -47,11 +47,11 @@ resets, admin also policies, tokens and users.
 			if err != nil {
 				return err
 			}
-			user, err := server.Users.Create(c.Context(), wire.UserRequest{Name: args[0], Role: role, Password: password})
+			user, err := client.Call(c.Context(), server, wire.AddUser, wire.UserRequest{Name: args[0], Role: role, Password: password})
 			if err != nil {
 				return err
 			}
-			return output.One(con.Printer(), *user, userColumns)
+			return output.One(con.Printer(), user, userColumns)
 		}),
 	}
 	c.Flags().StringVar(&role, "role", "", "viewer, operator or admin")
@@ -61,21 +61,12 @@ resets, admin also policies, tokens and users.
 }
 
 func newUserList(con *console.Console) *cobra.Command {
-	var search string
-	c := &cobra.Command{
-		Use:     "list",
+	var filter wire.UserList
+	c := listCommand(con, cobra.Command{
 		Short:   "List the users",
 		Example: "admin user list\nadmin user list --search maria -o json",
-		Args:    cobra.NoArgs,
-		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			users, err := server.Users.List(c.Context(), search)
-			if err != nil {
-				return err
-			}
-			return printItems(con, users, userColumns)
-		}),
-	}
-	c.Flags().StringVar(&search, "search", "", "only users whose name contains this text")
+	}, wire.ListUsers, userColumns, func() wire.UserList { return filter })
+	c.Flags().StringVar(&filter.Search, "search", "", "only users whose name contains this text")
 	return c
 }
 
@@ -108,10 +99,12 @@ func editUser(c *cobra.Command, con *console.Console, server *client.Client, nam
 	if err != nil {
 		return err
 	}
-	if user, err = server.Users.Edit(c.Context(), user.ID, change); err != nil {
+	change.ID = user.ID
+	changed, err := client.Call(c.Context(), server, wire.ChangeUser, change)
+	if err != nil {
 		return err
 	}
-	return output.One(con.Printer(), *user, userColumns)
+	return output.One(con.Printer(), changed, userColumns)
 }
 
 func newUserSetPassword(con *console.Console) *cobra.Command {
@@ -130,7 +123,7 @@ func newUserSetPassword(con *console.Console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := server.Users.SetPassword(c.Context(), user.ID, password); err != nil {
+			if _, err := client.Call(c.Context(), server, wire.SetPassword, wire.PasswordRequest{ID: user.ID, Password: password}); err != nil {
 				return err
 			}
 			con.Notef("Set the password of %s and ended all sessions.", output.Escape(user.Name))
@@ -158,10 +151,11 @@ names the role, sets it up again before anything else.`,
 			if err != nil {
 				return err
 			}
-			if user, err = server.Users.ResetTOTP(c.Context(), user.ID); err != nil {
+			reset, err := client.Call(c.Context(), server, wire.ResetTOTP, wire.ByID{ID: user.ID})
+			if err != nil {
 				return err
 			}
-			return output.One(con.Printer(), *user, userColumns)
+			return output.One(con.Printer(), reset, userColumns)
 		}),
 	})
 	return c
@@ -178,7 +172,7 @@ func newUserDelete(con *console.Console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := server.Users.Delete(c.Context(), user.ID); err != nil {
+			if _, err := client.Call(c.Context(), server, wire.DeleteUser, wire.ByID{ID: user.ID}); err != nil {
 				return err
 			}
 			con.Notef("Deleted user %s.", output.Escape(user.Name))
@@ -199,7 +193,7 @@ var userColumns = []output.Column[wire.User]{
 }
 
 func findUser(c *cobra.Command, server *client.Client, name string) (*wire.User, error) {
-	users, err := server.Users.List(c.Context(), "")
+	users, err := client.Items(c.Context(), server, wire.ListUsers, wire.UserList{})
 	if err != nil {
 		return nil, err
 	}
@@ -218,7 +212,7 @@ func newWhoami(con *console.Console) *cobra.Command {
 		Example: "admin whoami\nadmin whoami --url https://stint.example.com:8081 --token-file ~/.stint-token",
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			who, err := server.Whoami(c.Context())
+			who, err := client.Call(c.Context(), server, wire.WhoAmI, wire.None{})
 			if err != nil {
 				return err
 			}
@@ -227,11 +221,11 @@ func newWhoami(con *console.Console) *cobra.Command {
 	}
 }
 
-var whoamiColumns = []output.Column[*wire.Whoami]{
-	{Name: "name", Head: "Name", Cell: func(w *wire.Whoami) output.Cell { return output.Text(w.Name) }},
-	{Name: "kind", Head: "Kind", Cell: func(w *wire.Whoami) output.Cell { return output.Text(w.Kind) }},
-	{Name: "scopes", Head: "May", Cell: func(w *wire.Whoami) output.Cell { return output.Texts(w.Scopes) }},
-	{Name: "expires_at", Head: "Expires", Cell: func(w *wire.Whoami) output.Cell { return output.TimeOr(w.ExpiresAt.Time, "never") }},
-	{Name: "address", Head: "Seen from", Cell: func(w *wire.Whoami) output.Cell { return output.Text(w.Address) }},
-	{Name: "id", Head: "Id", Cell: func(w *wire.Whoami) output.Cell { return output.Text(w.ID) }},
+var whoamiColumns = []output.Column[wire.Whoami]{
+	{Name: "name", Head: "Name", Cell: func(w wire.Whoami) output.Cell { return output.Text(w.Name) }},
+	{Name: "kind", Head: "Kind", Cell: func(w wire.Whoami) output.Cell { return output.Text(w.Kind) }},
+	{Name: "scopes", Head: "May", Cell: func(w wire.Whoami) output.Cell { return output.Texts(w.Scopes) }},
+	{Name: "expires_at", Head: "Expires", Cell: func(w wire.Whoami) output.Cell { return output.TimeOr(w.ExpiresAt.Time, "never") }},
+	{Name: "address", Head: "Seen from", Cell: func(w wire.Whoami) output.Cell { return output.Text(w.Address) }},
+	{Name: "id", Head: "Id", Cell: func(w wire.Whoami) output.Cell { return output.Text(w.ID) }},
 }

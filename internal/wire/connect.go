@@ -28,3 +28,19 @@ type GuideStep struct {
 	// Config is a configuration, to be copied.
 	Config string `json:"config,omitzero"`
 }
+
+// The operations of gateways.
+var (
+	ListGateways = Op[None, Page[Gateway]]{
+		ID: "listGateways", Route: "GET " + PathConnect, Access: "read", Tag: "identities",
+		Summary: "List the gateways that Stint has a configuration for.", Answer: "The gateways.",
+	}
+	GetGuide = Op[ByName, Guide]{
+		ID: "getGuide", Route: "GET " + PathConnect + "/:name", Access: "read", Tag: "identities",
+		Summary: "Show how a gateway is connected to this installation.", Answer: "The configuration, without a token.",
+	}
+	AddGatewayToken = Op[ByName, Guide]{
+		ID: "addGatewayToken", Route: "POST " + PathConnect + "/:name/token", Access: "admin", Tag: "identities", Created: true,
+		Summary: "Create a token for a gateway, with the least scope; its secret is shown only once.", Answer: "The configuration with the token.",
+	}
+)

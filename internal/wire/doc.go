@@ -1,10 +1,10 @@
-// Package wire holds the JSON of the REST API: what clients send and what they are
-// answered. It imports no package of ours, so that the server, the command line and
+// Package wire declares the REST API: its operations (Op), what clients send and what they are
+// answered. It imports no package of ours, so that the use cases, the server, the command line and
 // the tests share it.
 //
 // Instants are RFC 3339 in UTC with milliseconds, durations are strings such as "24h"
-// or "7d", fields ending in _ms are milliseconds, and what is absent is null. Package
-// api converts the types of the domain into these.
+// or "7d", fields ending in _ms are milliseconds, and what is absent is null.
+// Types with rules of their own are those of the domain, and are converted into these.
 package wire
 
 // The paths of the API. A name or id in braces is one path segment, percent

@@ -14,6 +14,20 @@ type Token struct {
 	RevokedAt  Time     `json:"revoked_at"`   // when it was revoked, null otherwise
 }
 
+// GetID returns the id.
+func (t Token) GetID() string { return t.ID }
+
+// Location is the path of the token.
+func (t Token) Location() string { return PathTokens + "/" + t.ID }
+
+// TokenList selects tokens.
+type TokenList struct {
+	Search string `query:"search" json:"-"`                                     // Only tokens whose name or beginning of the secret contains this text, case-insensitive, and the one whose whole secret it is.
+	Order  string `query:"order" json:"-" enum:"created,name,last_used,expiry"` // created, also if omitted: the oldest first; name; last_used: the last used first; expiry: what ends or ended soonest first.
+	WholeList
+	State string `query:"state" json:"-" enum:"active,ended,all"` // The state of the tokens; all if omitted.
+}
+
 // TokenRequest makes a token. With neither ExpiresIn nor ExpiresAt it never
 // expires.
 type TokenRequest struct {
@@ -36,6 +50,7 @@ type CreatedToken struct {
 
 // TokenPatch changes a token.
 type TokenPatch struct {
+	ID        string           `path:"id" json:"-"`
 	Name      Change[string]   `json:"name,omitzero"`
 	ExpiresIn Change[Duration] `json:"expires_in,omitzero"`
 	ExpiresAt Change[Time]     `json:"expires_at,omitzero"` // null: never
@@ -44,9 +59,38 @@ type TokenPatch struct {
 // RotateRequest replaces a token by a new one of the same scopes and lifetime;
 // the old one stays valid for the overlap.
 type RotateRequest struct {
+	ID string `path:"id" json:"-"`
 	// Overlap is 24h if omitted; "0s" ends the old token at once.
 	Overlap Change[Duration] `json:"overlap,omitzero"`
 }
+
+// The operations of tokens.
+var (
+	ListTokens = Op[TokenList, Page[Token]]{
+		ID: "listTokens", Route: "GET " + PathTokens, Access: "admin", Tag: "identities",
+		Summary: "List the tokens, all or a page; ended ones are included.", Answer: "The tokens.",
+	}
+	AddToken = Op[TokenRequest, CreatedToken]{
+		ID: "addToken", Route: "POST " + PathTokens, Access: "admin", Tag: "identities", Created: true,
+		Summary: "Create a token; its secret is shown only once.", Answer: "Created.",
+	}
+	GetToken = Op[ByID, Token]{
+		ID: "getToken", Route: "GET " + PathTokens + "/:id", Access: "admin", Tag: "identities",
+		Summary: "Show a token.", Answer: "The token.",
+	}
+	ChangeToken = Op[TokenPatch, Token]{
+		ID: "changeToken", Route: "PATCH " + PathTokens + "/:id", Access: "admin", Tag: "identities",
+		Summary: "Change a token's name or end.", Answer: "The token.",
+	}
+	RotateToken = Op[RotateRequest, CreatedToken]{
+		ID: "rotateToken", Route: "POST " + PathTokens + "/:id/rotate", Access: "admin", Tag: "identities", Created: true, OptionalBody: true,
+		Summary: "Replace a token with a new one; the old one stays valid for the overlap.", Answer: "Created.",
+	}
+	RevokeToken = Op[ByID, Token]{
+		ID: "revokeToken", Route: "DELETE " + PathTokens + "/:id", Access: "admin", Tag: "identities",
+		Summary: "Revoke a token on every node.", Answer: "The token.",
+	}
+)
 
 // User is a person who logs in.
 type User struct {
@@ -63,6 +107,19 @@ type User struct {
 	TOTPSince   Time   `json:"totp_since"`    // since when logins need a code of an app too, null if they do not
 }
 
+// GetID returns the id.
+func (u User) GetID() string { return u.ID }
+
+// Location is the path of the user.
+func (u User) Location() string { return PathUsers + "/" + u.ID }
+
+// UserList selects users.
+type UserList struct {
+	Search string `query:"search" json:"-"`                                    // Only users whose name contains this text, case-insensitive.
+	Order  string `query:"order" json:"-" enum:"name,role,last_login,created"` // name, also if omitted; role: admin, operator, viewer; last_login: the last login first; created: the newest first.
+	WholeList
+}
+
 // UserRequest makes a user.
 type UserRequest struct {
 	Name     string `json:"name"`
@@ -72,14 +129,48 @@ type UserRequest struct {
 
 // UserPatch changes a user.
 type UserPatch struct {
+	ID       string         `path:"id" json:"-"`
 	Role     Change[string] `json:"role,omitzero" enum:"viewer,operator,admin"`
 	Disabled Change[bool]   `json:"disabled,omitzero"`
 }
 
 // PasswordRequest sets a user's password and ends the user's sessions.
 type PasswordRequest struct {
+	ID       string `path:"id" json:"-"`
 	Password string `json:"password"`
 }
+
+// The operations of users.
+var (
+	ListUsers = Op[UserList, Page[User]]{
+		ID: "listUsers", Route: "GET " + PathUsers, Access: "admin", Tag: "identities",
+		Summary: "List the users, all or a page.", Answer: "The users.",
+	}
+	AddUser = Op[UserRequest, User]{
+		ID: "addUser", Route: "POST " + PathUsers, Access: "admin", Tag: "identities", Created: true,
+		Summary: "Create a user.", Answer: "Created.",
+	}
+	GetUser = Op[ByID, User]{
+		ID: "getUser", Route: "GET " + PathUsers + "/:id", Access: "admin", Tag: "identities",
+		Summary: "Show a user.", Answer: "The user.",
+	}
+	ChangeUser = Op[UserPatch, User]{
+		ID: "changeUser", Route: "PATCH " + PathUsers + "/:id", Access: "admin", Tag: "identities",
+		Summary: "Change a user's role, or disable or enable the user.", Answer: "The user.",
+	}
+	SetPassword = Op[PasswordRequest, User]{
+		ID: "setPassword", Route: "PUT " + PathUsers + "/:id/password", Access: "admin", Tag: "identities",
+		Summary: "Set a user's password and end the user's sessions.", Answer: "The user.",
+	}
+	ResetTOTP = Op[ByID, User]{
+		ID: "resetTOTP", Route: "DELETE " + PathUsers + "/:id/totp", Access: "admin", Tag: "identities",
+		Summary: "Reset a user's two-factor authentication and end the user's sessions.", Answer: "The user.",
+	}
+	DeleteUser = Op[ByID, None]{
+		ID: "deleteUser", Route: "DELETE " + PathUsers + "/:id", Access: "admin", Tag: "identities",
+		Summary: "Delete a user.", Answer: "Deleted.",
+	}
+)
 
 // Whoami says whose credential a request carries and what it may do.
 type Whoami struct {
@@ -92,4 +183,10 @@ type Whoami struct {
 	ExpiresAt Time `json:"expires_at"`
 	// Address is where the request came from.
 	Address string `json:"address"`
+}
+
+// WhoAmI is the operation that answers a Whoami.
+var WhoAmI = Op[None, Whoami]{
+	ID: "whoami", Route: "GET " + PathWhoami, Access: "read", Tag: "identities",
+	Summary: "Show whose credential is used and what it may do.", Answer: "The user or token.",
 }

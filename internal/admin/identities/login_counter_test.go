@@ -17,6 +17,7 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
+	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -107,7 +108,7 @@ func TestOwnPasswordChangeNeedsTheCurrentPassword(t *testing.T) {
 		}
 
 		// No role, not even admin, can bypass the current password.
-		if _, err := f.users().SetPassword(ctx, caller, bob.ID, next); !fault.Is(err, fault.Forbidden) {
+		if _, err := f.users().SetPassword(ctx, caller, wire.PasswordRequest{ID: bob.ID, Password: next}); !fault.Is(err, fault.Forbidden) {
 			t.Errorf("SetPassword of the caller: got %v, want Forbidden", err)
 		}
 		for field, r := range map[string]identities.ChangePassword{

@@ -15,6 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/openid"
 	"github.com/stint-dev/stint/internal/paging"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // OpenIDLogins is the use case of logging in with an OpenID provider. It is safe for concurrent
@@ -35,7 +36,7 @@ type OpenIDLogins struct {
 type OpenIDStore interface {
 	// FindUserBySubject returns a user. The error is a *fault.Error NotFound if there is none.
 	FindUserBySubject(ctx context.Context, issuer, subject string) (*identity.User, error)
-	FindUsers(ctx context.Context, f identity.UserFilter) (paging.Page[*identity.User], error)
+	FindUsers(ctx context.Context, f wire.UserList) (paging.Page[*identity.User], error)
 	AddUser(ctx context.Context, by audit.Actor, u identity.User) (*identity.User, error)
 	UpdateUser(ctx context.Context, by audit.Actor, id string, u identity.UserUpdate) (*identity.User, error)
 	// EndSessionsOfSubject ends the sessions of a user, if there are any, and records that with
@@ -207,7 +208,7 @@ func (l *OpenIDLogins) userOf(ctx context.Context, p *openid.Person) (*identity.
 	if !fault.Is(err, fault.NotFound) {
 		return user, err
 	}
-	others, err := l.Users.FindUsers(ctx, identity.UserFilter{})
+	others, err := l.Users.FindUsers(ctx, wire.UserList{})
 	if err != nil {
 		return nil, err
 	}

@@ -9,10 +9,10 @@ import (
 
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/audit"
-	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/paging"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Tokens are the use cases of API tokens.
@@ -25,7 +25,7 @@ type Tokens struct {
 // of the field "name" for a name that is taken; Conflict for a change after which there would
 // be no enabled admin and no active admin token.
 type TokenStore interface {
-	FindTokens(ctx context.Context, f identity.TokenFilter) (paging.Page[*identity.Token], error)
+	FindTokens(ctx context.Context, f wire.TokenList) (paging.Page[*identity.Token], error)
 	FindTokenByID(ctx context.Context, id string) (*identity.Token, error)
 	// AddToken also returns the token with an error of the code fault.Saved.
 	AddToken(ctx context.Context, by audit.Actor, t identity.Token) (*identity.Token, error)
@@ -42,21 +42,51 @@ type TokenStore interface {
 // maxTokenName is the longest name of a token, in bytes.
 const maxTokenName = 64
 
-// CreateToken is a request to create a token.
-type CreateToken struct {
-	Name   string
-	Scopes []string
-	Expiry blocks.Expiry // zero: the token never expires
+// Find returns a page of the tokens.
+func (t *Tokens) Find(ctx context.Context, _ admin.Caller, f wire.TokenList) (wire.Page[wire.Token], error) {
+	found, err := t.Store.FindTokens(ctx, f)
+	return paging.ToWire(found, t.wire), err
 }
 
-// CreatedToken is a new token and its secret, which is not stored.
-type CreatedToken struct {
-	*identity.Token
-	Secret string
-	// Replaces is the token that a rotation ends, nil for none.
-	Replaces *identity.Token
-	// Warnings say that the token does not work on this node yet; nil for none.
-	Warnings []string
+// ByID returns a token.
+func (t *Tokens) ByID(ctx context.Context, _ admin.Caller, r wire.ByID) (wire.Token, error) {
+	return t.shown(t.Store.FindTokenByID(ctx, r.ID))
+}
+
+// Create creates a token.
+func (t *Tokens) Create(ctx context.Context, c admin.Caller, r wire.TokenRequest) (wire.CreatedToken, error) {
+	if err := checkTokenName(r.Name); err != nil {
+		return wire.CreatedToken{}, err
+	}
+	scopes, err := parseScopes(r.Scopes)
+	if err != nil {
+		return wire.CreatedToken{}, err
+	}
+	expires, err := admin.ExpiryOf(r.ExpiresIn, r.ExpiresAt).At(t.Now())
+	if err != nil {
+		return wire.CreatedToken{}, err
+	}
+	secret := identity.NewSecret(scopes)
+	made, err := t.Store.AddToken(ctx, c.Actor, identity.Token{
+		Name: r.Name, Hint: secret.Hint, Hash: secret.Hash[:], Scopes: scopes, Author: c.Actor.Name, Expires: expires,
+	})
+	return t.created(made, nil, secret, err)
+}
+
+// Rotate creates the successor of a token and makes the token expire after the overlap, both or
+// neither. Without an overlap the token is revoked.
+func (t *Tokens) Rotate(ctx context.Context, c admin.Caller, r wire.RotateRequest) (wire.CreatedToken, error) {
+	old, err := t.Store.FindTokenByID(ctx, r.ID)
+	if err != nil {
+		return wire.CreatedToken{}, err
+	}
+	overlap := identity.DefaultOverlap
+	if r.Overlap.Given {
+		overlap = r.Overlap.Value.Std()
+	}
+	secret := identity.NewSecret(old.Scopes)
+	made, replaced, err := t.Store.RotateToken(ctx, c.Actor, r.ID, secret, overlap)
+	return t.created(made, replaced, secret, err)
 }
 
 // savedWarnings converts the error of a change that was saved to warnings. The caller must get
@@ -68,86 +98,64 @@ func savedWarnings(err error) ([]string, error) {
 	return nil, err
 }
 
-// UpdateToken is a change of a token; nil leaves a field unchanged.
-type UpdateToken struct {
-	Name   *string
-	Expiry *blocks.Expiry // the zero Expiry means never
-}
-
-// Find returns a page of the tokens.
-func (t *Tokens) Find(ctx context.Context, f identity.TokenFilter) (paging.Page[*identity.Token], error) {
-	return t.Store.FindTokens(ctx, f)
-}
-
-// ByID returns a token.
-func (t *Tokens) ByID(ctx context.Context, id string) (*identity.Token, error) {
-	return t.Store.FindTokenByID(ctx, id)
-}
-
-// Create creates a token.
-func (t *Tokens) Create(ctx context.Context, c admin.Caller, r CreateToken) (*CreatedToken, error) {
-	if err := checkTokenName(r.Name); err != nil {
-		return nil, err
-	}
-	scopes, err := parseScopes(r.Scopes)
-	if err != nil {
-		return nil, err
-	}
-	expires, err := r.Expiry.At(t.Now())
-	if err != nil {
-		return nil, err
-	}
-	secret := identity.NewSecret(scopes)
-	created, err := t.Store.AddToken(ctx, c.Actor, identity.Token{
-		Name: r.Name, Hint: secret.Hint, Hash: secret.Hash[:], Scopes: scopes, Author: c.Actor.Name, Expires: expires,
-	})
+// created returns a new token with its secret, and the token that it replaces, nil for none.
+func (t *Tokens) created(made, replaced *identity.Token, secret identity.Secret, err error) (wire.CreatedToken, error) {
 	warnings, err := savedWarnings(err)
 	if err != nil {
-		return nil, err
+		return wire.CreatedToken{}, err
 	}
-	return &CreatedToken{Token: created, Secret: secret.Text, Warnings: warnings}, nil
-}
-
-// Rotate creates the successor of a token and makes the token expire after the overlap, both or
-// neither. Without an overlap the token is revoked.
-func (t *Tokens) Rotate(ctx context.Context, c admin.Caller, id string, overlap time.Duration) (*CreatedToken, error) {
-	old, err := t.Store.FindTokenByID(ctx, id)
-	if err != nil {
-		return nil, err
+	out := wire.CreatedToken{Token: t.wire(made), Secret: secret.Text, Warnings: warnings}
+	if replaced != nil {
+		old := t.wire(replaced)
+		out.Replaces = &old
 	}
-	secret := identity.NewSecret(old.Scopes)
-	created, replaced, err := t.Store.RotateToken(ctx, c.Actor, id, secret, overlap)
-	warnings, err := savedWarnings(err)
-	if err != nil {
-		return nil, err
-	}
-	return &CreatedToken{Token: created, Secret: secret.Text, Replaces: replaced, Warnings: warnings}, nil
+	return out, nil
 }
 
 // Update changes the name or the expiry of a token.
-func (t *Tokens) Update(ctx context.Context, c admin.Caller, id string, u UpdateToken) (*identity.Token, error) {
-	if u.Name == nil && u.Expiry == nil {
-		return nil, fault.New(fault.Invalid, "Nothing to change: send name, expires_in or expires_at.")
+func (t *Tokens) Update(ctx context.Context, c admin.Caller, r wire.TokenPatch) (wire.Token, error) {
+	expiry, err := admin.ExpiryChange(r.ExpiresIn, r.ExpiresAt)
+	if err != nil {
+		return wire.Token{}, err
 	}
-	change := identity.TokenUpdate{Name: u.Name}
-	if u.Name != nil {
-		if err := checkTokenName(*u.Name); err != nil {
-			return nil, err
+	if !r.Name.Given && expiry == nil {
+		return wire.Token{}, fault.New(fault.Invalid, "Nothing to change: send name, expires_in or expires_at.")
+	}
+	var change identity.TokenUpdate
+	if r.Name.Given {
+		if err := checkTokenName(r.Name.Value); err != nil {
+			return wire.Token{}, err
 		}
+		change.Name = &r.Name.Value
 	}
-	if u.Expiry != nil {
-		expires, err := u.Expiry.At(t.Now())
+	if expiry != nil {
+		expires, err := expiry.At(t.Now())
 		if err != nil {
-			return nil, err
+			return wire.Token{}, err
 		}
 		change.Expires = &expires
 	}
-	return t.Store.UpdateToken(ctx, c.Actor, id, change)
+	return t.shown(t.Store.UpdateToken(ctx, c.Actor, r.ID, change))
 }
 
 // Revoke revokes a token immediately. Revoking a revoked token changes nothing.
-func (t *Tokens) Revoke(ctx context.Context, c admin.Caller, id string) (*identity.Token, error) {
-	return t.Store.RevokeToken(ctx, c.Actor, id)
+func (t *Tokens) Revoke(ctx context.Context, c admin.Caller, r wire.ByID) (wire.Token, error) {
+	return t.shown(t.Store.RevokeToken(ctx, c.Actor, r.ID))
+}
+
+// wire returns a token as operators see it now.
+func (t *Tokens) wire(of *identity.Token) wire.Token {
+	return wire.Token{
+		ID: of.ID, Name: of.Name, Hint: of.Hint, Scopes: wire.Texts(of.Scopes), Author: of.Author, Active: of.ActiveAt(t.Now()),
+		CreatedAt: wire.At(of.Created), ExpiresAt: wire.At(of.Expires), LastUsedAt: wire.At(of.LastUsed), RevokedAt: wire.At(of.Revoked),
+	}
+}
+
+func (t *Tokens) shown(of *identity.Token, err error) (wire.Token, error) {
+	if err != nil {
+		return wire.Token{}, err
+	}
+	return t.wire(of), nil
 }
 
 func checkTokenName(name string) error {

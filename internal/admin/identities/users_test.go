@@ -10,6 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin/identities"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 const password = "correct horse battery"
@@ -26,7 +27,11 @@ func (f *fixture) sessions() *identities.Sessions {
 
 func (f *fixture) addUser(t *testing.T, name, role string) *identity.User {
 	t.Helper()
-	u, err := f.users().Create(t.Context(), ann, identities.CreateUser{Name: name, Role: role, Password: password})
+	made, err := f.users().Create(t.Context(), ann, wire.UserRequest{Name: name, Role: role, Password: password})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := f.store.Identities.FindUserByID(t.Context(), made.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +42,7 @@ func TestUserFaultsNameTheField(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		users := f.users()
 		bob := f.addUser(t, "bob", "viewer")
-		for field, r := range map[string]identities.CreateUser{
+		for field, r := range map[string]wire.UserRequest{
 			"name":     {Name: "-bob", Role: "viewer", Password: password},
 			"role":     {Name: "eve", Role: "owner", Password: password},
 			"password": {Name: "eve", Role: "viewer", Password: "short"},
@@ -46,18 +51,17 @@ func TestUserFaultsNameTheField(t *testing.T) {
 				t.Errorf("got %v, want the field %s", err, field)
 			}
 		}
-		_, err := users.Create(t.Context(), ann, identities.CreateUser{Name: "bob", Role: "viewer", Password: password})
+		_, err := users.Create(t.Context(), ann, wire.UserRequest{Name: "bob", Role: "viewer", Password: password})
 		if !fault.Is(err, fault.Conflict) || !isField(err, "name") {
 			t.Errorf("Create with a name in use: got %v, want Conflict of the field name", err)
 		}
-		if _, err := users.Update(t.Context(), ann, bob.ID, identities.UpdateUser{}); !fault.Is(err, fault.Invalid) {
+		if _, err := users.Update(t.Context(), ann, wire.UserPatch{ID: bob.ID}); !fault.Is(err, fault.Invalid) {
 			t.Errorf("Update without changes: got %v, want Invalid", err)
 		}
-		role := "owner"
-		if _, err := users.Update(t.Context(), ann, bob.ID, identities.UpdateUser{Role: &role}); !isField(err, "role") {
+		if _, err := users.Update(t.Context(), ann, wire.UserPatch{ID: bob.ID, Role: wire.To("owner")}); !isField(err, "role") {
 			t.Errorf("Update with an unknown role: got %v, want the field role", err)
 		}
-		if _, err := users.SetPassword(t.Context(), ann, bob.ID, "short"); !isField(err, "password") {
+		if _, err := users.SetPassword(t.Context(), ann, wire.PasswordRequest{ID: bob.ID, Password: "short"}); !isField(err, "password") {
 			t.Errorf("SetPassword with a short password: got %v, want the field password", err)
 		}
 	})
@@ -65,22 +69,25 @@ func TestUserFaultsNameTheField(t *testing.T) {
 
 func TestUserChangeEndsTheSessionsOnEveryNode(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
-		users, role, disabled := f.users(), "operator", true
+		users := f.users()
 		f.addUser(t, "root", "admin")
 		for what, change := range map[string]func(id string) error{
 			"role": func(id string) error {
-				_, err := users.Update(t.Context(), ann, id, identities.UpdateUser{Role: &role})
+				_, err := users.Update(t.Context(), ann, wire.UserPatch{ID: id, Role: wire.To("operator")})
 				return err
 			},
 			"disabled": func(id string) error {
-				_, err := users.Update(t.Context(), ann, id, identities.UpdateUser{Disabled: &disabled})
+				_, err := users.Update(t.Context(), ann, wire.UserPatch{ID: id, Disabled: wire.To(true)})
 				return err
 			},
 			"password": func(id string) error {
-				_, err := users.SetPassword(t.Context(), ann, id, password+"!")
+				_, err := users.SetPassword(t.Context(), ann, wire.PasswordRequest{ID: id, Password: password + "!"})
 				return err
 			},
-			"deleted": func(id string) error { return users.Delete(t.Context(), ann, id) },
+			"deleted": func(id string) error {
+				_, err := users.Delete(t.Context(), ann, wire.ByID{ID: id})
+				return err
+			},
 		} {
 			u := f.addUser(t, "bob-"+what, "viewer")
 			one, other := f.sessions(), f.sessions()
@@ -195,14 +202,14 @@ func TestOpenIDUserHasNoPasswordAndNoLocalRole(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		users, role, disabled := f.users(), "admin", true
-		if _, err := users.SetPassword(t.Context(), ann, u.ID, password); !fault.Is(err, fault.Conflict) || !isField(err, "password") {
+		users := f.users()
+		if _, err := users.SetPassword(t.Context(), ann, wire.PasswordRequest{ID: u.ID, Password: password}); !fault.Is(err, fault.Conflict) || !isField(err, "password") {
 			t.Errorf("SetPassword: got %v, want Conflict of the field password", err)
 		}
-		if _, err := users.Update(t.Context(), ann, u.ID, identities.UpdateUser{Role: &role, Disabled: &disabled}); !fault.Is(err, fault.Conflict) || !isField(err, "role") {
+		if _, err := users.Update(t.Context(), ann, wire.UserPatch{ID: u.ID, Role: wire.To("admin"), Disabled: wire.To(true)}); !fault.Is(err, fault.Conflict) || !isField(err, "role") {
 			t.Errorf("Update of the role: got %v, want Conflict of the field role", err)
 		}
-		if changed, err := users.Update(t.Context(), ann, u.ID, identities.UpdateUser{Disabled: &disabled}); err != nil || changed.Disabled.IsZero() || changed.Role != identity.Viewer {
+		if changed, err := users.Update(t.Context(), ann, wire.UserPatch{ID: u.ID, Disabled: wire.To(true)}); err != nil || !changed.Disabled || changed.Role != "viewer" {
 			t.Errorf("Update to disable: got %+v, %v", changed, err)
 		}
 	})

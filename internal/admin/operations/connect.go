@@ -14,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/admin/identities"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Connect shows how to connect gateways to this installation. Its texts and configurations come
@@ -28,36 +29,16 @@ type Connect struct {
 	Pathless func() string
 }
 
-// Gateway is a program that uses Stint.
-type Gateway struct {
-	Name  string // for addresses and commands: "nginx"
-	Title string // "nginx"
-}
-
-// Guide describes how to connect one gateway.
-type Guide struct {
-	Gateway
-	Scope string // the scope that its token needs
-	// NeedsToken means that nothing works without a token.
-	NeedsToken bool
-	Steps      []GuideStep
-	Token      *identities.CreatedToken // the token in the steps, nil for none
-}
-
-// GuideStep is either a text, in which names are in backquotes, or a configuration. The other
-// field is "".
-type GuideStep struct{ Text, Config string }
-
 // Gateways returns the gateways in the order of their names.
-func (c *Connect) Gateways() []Gateway {
+func (c *Connect) Gateways() []wire.Gateway {
 	files, err := fs.Glob(doors.Pages, "*.md")
 	if err != nil { // cannot happen: the pattern is valid
 		return nil
 	}
-	var all []Gateway
+	var all []wire.Gateway
 	for _, file := range files {
 		if name := strings.TrimSuffix(file, ".md"); name != "README" {
-			all = append(all, Gateway{name, titleOf(readPage(name))})
+			all = append(all, wire.Gateway{Name: name, Title: titleOf(readPage(name))})
 		}
 	}
 	return all
@@ -66,35 +47,35 @@ func (c *Connect) Gateways() []Gateway {
 // Guide returns the guide of a gateway without a token. host is the name by which the caller
 // reached this node, with or without a port. The guide uses it if the check listener listens on
 // all addresses.
-func (c *Connect) Guide(name, host string) (*Guide, error) {
+func (c *Connect) Guide(name, host string) (wire.Guide, error) {
 	var names []string
 	for _, g := range c.Gateways() {
 		names = append(names, g.Name)
 	}
 	if !slices.Contains(names, name) {
-		return nil, fault.New(fault.NotFound, "There is no gateway %q; there are %s.", name, strings.Join(names, ", "))
+		return wire.Guide{}, fault.New(fault.NotFound, "There is no gateway %q; there are %s.", name, strings.Join(names, ", "))
 	}
 	return c.guide(name, host, nil), nil
 }
 
 // CreateToken creates a token with the scope that the gateway needs, named after it. It returns
 // the guide with the token.
-func (c *Connect) CreateToken(ctx context.Context, by admin.Caller, name, host string) (*Guide, error) {
+func (c *Connect) CreateToken(ctx context.Context, by admin.Caller, name, host string) (wire.Guide, error) {
 	g, err := c.Guide(name, host)
 	if err != nil {
-		return nil, err
+		return g, err
 	}
 	for n := 1; ; n++ {
 		free := name
 		if n > 1 {
 			free += "-" + strconv.Itoa(n)
 		}
-		made, err := c.Tokens.Create(ctx, by, identities.CreateToken{Name: free, Scopes: []string{g.Scope}})
+		made, err := c.Tokens.Create(ctx, by, wire.TokenRequest{Name: free, Scopes: []string{g.Scope}})
 		if err == nil {
-			return c.guide(name, host, made), nil
+			return c.guide(name, host, &made), nil
 		}
 		if !fault.Is(err, fault.Conflict) || n == maxSameName {
-			return nil, err
+			return g, err
 		}
 	}
 }
@@ -117,15 +98,15 @@ func titleOf(page string) string {
 
 var neededScope = regexp.MustCompile(`--scope (\w+)`)
 
-func (c *Connect) guide(name, host string, token *identities.CreatedToken) *Guide {
+func (c *Connect) guide(name, host string, token *wire.CreatedToken) wire.Guide {
 	page := readPage(name)
-	g := &Guide{Gateway: Gateway{name, titleOf(page)}, Scope: "check", NeedsToken: c.NeedsToken, Token: token}
+	g := wire.Guide{Gateway: wire.Gateway{Name: name, Title: titleOf(page)}, Scope: "check", NeedsToken: c.NeedsToken, Token: token}
 	if found := neededScope.FindStringSubmatch(page); found != nil {
 		g.Scope, g.NeedsToken = found[1], true
 	}
 	if c.Pathless != nil && strings.Contains(page, "/v1/forward") {
 		if policy := c.Pathless(); policy != "" {
-			g.Steps = append(g.Steps, GuideStep{Text: "A gateway asks this node without the path of its client's request. The policy `" + policy +
+			g.Steps = append(g.Steps, wire.GuideStep{Text: "A gateway asks this node without the path of its client's request. The policy `" + policy +
 				"` has paths and never applies to such a request: let the gateway send `X-Forwarded-Uri` or `X-Original-URL`, and be among `--trusted-proxies`."})
 		}
 	}
@@ -141,10 +122,10 @@ func (c *Connect) guide(name, host string, token *identities.CreatedToken) *Guid
 
 // stepsOf returns the sections of a page with a minimal configuration or, if there are none,
 // the text before the first section.
-func stepsOf(page string) []GuideStep {
+func stepsOf(page string) []wire.GuideStep {
 	introduction, _, _ := strings.Cut(page, "\n## ")
 	_, introduction, _ = strings.Cut(introduction, "\n")
-	var steps []GuideStep
+	var steps []wire.GuideStep
 	for _, section := range heading.Split(page, -1)[1:] {
 		head, body, _ := strings.Cut(section, "\n")
 		of := minimal.FindStringSubmatch(head)
@@ -152,7 +133,7 @@ func stepsOf(page string) []GuideStep {
 			continue
 		}
 		if of[1] != "" {
-			steps = append(steps, GuideStep{Text: of[1] + ":"})
+			steps = append(steps, wire.GuideStep{Text: of[1] + ":"})
 		}
 		steps = appendSteps(steps, body)
 	}
@@ -172,7 +153,7 @@ var (
 )
 
 // appendSteps appends the paragraphs and configurations of a text.
-func appendSteps(steps []GuideStep, text string) []GuideStep {
+func appendSteps(steps []wire.GuideStep, text string) []wire.GuideStep {
 	for text != "" {
 		before, config := text, ""
 		at := fence.FindStringSubmatchIndex(text)
@@ -184,11 +165,11 @@ func appendSteps(steps []GuideStep, text string) []GuideStep {
 		before = item.ReplaceAllString(link.ReplaceAllString(before, "$1"), "\n\n$1")
 		for _, paragraph := range strings.Split(before, "\n\n") {
 			if paragraph = strings.Join(strings.Fields(paragraph), " "); paragraph != "" && paragraph[0] != '|' { // skip tables
-				steps = append(steps, GuideStep{Text: paragraph})
+				steps = append(steps, wire.GuideStep{Text: paragraph})
 			}
 		}
 		if config != "" {
-			steps = append(steps, GuideStep{Config: config})
+			steps = append(steps, wire.GuideStep{Config: config})
 		}
 	}
 	return steps
@@ -222,7 +203,7 @@ const followCommand = "stint-admin follow /var/log/nginx/access.log --check-url"
 var emptyToken = regexp.MustCompile(`(?i)(X-Stint-Token(?:, value)?:? ["']|Bearer |WithToken\("|token: ["'])(["'])`)
 
 // adapt writes this installation's addresses and a token into a configuration from docs/doors.
-func (c *Connect) adapt(config, host string, token *identities.CreatedToken) string {
+func (c *Connect) adapt(config, host string, token *wire.CreatedToken) string {
 	if token != nil {
 		config = strings.ReplaceAll(config, "new Stint('"+documentedURL+"')", "new Stint('"+documentedURL+"', { token: '' })")
 		// These have a placeholder instead of an empty token.

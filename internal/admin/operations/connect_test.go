@@ -4,11 +4,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-dev/stint/internal/admin/identities"
-	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
-func configOf(g *Guide) string {
+func configOf(g wire.Guide) string {
 	var b strings.Builder
 	for _, s := range g.Steps {
 		b.WriteString(s.Config)
@@ -18,7 +17,7 @@ func configOf(g *Guide) string {
 
 func TestEveryGatewayHasAConfigurationForThisInstallation(t *testing.T) {
 	c := &Connect{CheckURL: "https://192.0.2.7:9443", TokenHeader: "X-Gate", NeedsToken: true}
-	token := &identities.CreatedToken{Token: &identity.Token{Name: "edge"}, Secret: "stint_check_secret"}
+	token := &wire.CreatedToken{Token: wire.Token{Name: "edge"}, Secret: "stint_check_secret"}
 	all := c.Gateways()
 	if len(all) < 9 {
 		t.Fatalf("got %v", all)
@@ -50,7 +49,7 @@ func TestHAProxyGuideNamesTheTokenHeader(t *testing.T) {
 		"X-Stint-Token": "global\n    lua-load /etc/haproxy/stint.lua\n",
 	} {
 		c := &Connect{CheckURL: "http://127.0.0.1:8080", TokenHeader: header, NeedsToken: true}
-		token := &identities.CreatedToken{Token: &identity.Token{Name: "edge"}, Secret: "stint_check_secret"}
+		token := &wire.CreatedToken{Token: wire.Token{Name: "edge"}, Secret: "stint_check_secret"}
 		if config := configOf(c.guide("haproxy", "", token)); !strings.Contains(config, want) {
 			t.Errorf("%s: the guide lacks %q:\n%s", header, want, config)
 		}
@@ -82,7 +81,7 @@ func TestConnectUsesTheCallersHostForAListenerOnEveryAddress(t *testing.T) {
 }
 
 // stepsText returns all texts and configurations of a guide.
-func stepsText(g *Guide) string {
+func stepsText(g wire.Guide) string {
 	var b strings.Builder
 	for _, s := range g.Steps {
 		b.WriteString(s.Text + "\n" + s.Config + "\n")
@@ -92,7 +91,7 @@ func stepsText(g *Guide) string {
 
 func TestGuideWithATokenAsksForNoOther(t *testing.T) {
 	c := &Connect{CheckURL: "http://127.0.0.1:8080", TokenHeader: "X-Stint-Token"}
-	token := &identities.CreatedToken{Token: &identity.Token{Name: "edge-2"}, Secret: "stint_operate_secret"}
+	token := &wire.CreatedToken{Token: wire.Token{Name: "edge-2"}, Secret: "stint_operate_secret"}
 	for _, gateway := range c.Gateways() {
 		if text := stepsText(c.guide(gateway.Name, "", token)); strings.Contains(text, "stint-admin token add") {
 			t.Errorf("the guide of %s creates another token:\n%s", gateway.Name, text)
@@ -110,7 +109,7 @@ func TestGuideWithATokenAsksForNoOther(t *testing.T) {
 // that they name, and the token in each way to ask.
 func TestGuideOfEnvoyIsComplete(t *testing.T) {
 	c := &Connect{CheckURL: "http://127.0.0.1:8080", TokenHeader: "X-Stint-Token"}
-	g := c.guide("envoy", "", &identities.CreatedToken{Token: &identity.Token{Name: "edge"}, Secret: "stint_check_secret"})
+	g := c.guide("envoy", "", &wire.CreatedToken{Token: wire.Token{Name: "edge"}, Secret: "stint_check_secret"})
 	text := stepsText(g)
 	for _, want := range []string{"--grpc-listen", "cluster_name: stint\n", "Rate limit service:\n", "External authorization:\n", "External authorization over HTTP:\n"} {
 		if !strings.Contains(text, want) {

@@ -8,12 +8,13 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 type connectPage struct {
 	site.Frame
-	Gateways []operations.Gateway
-	Guide    *operations.Guide
+	Gateways []wire.Gateway
+	Guide    wire.Guide
 }
 
 // piece is a part of a text.
@@ -78,7 +79,7 @@ func (h *connectHandler) addToken(c *httpserver.Call) error {
 	return h.render(c, guide)
 }
 
-func (h *connectHandler) render(c *httpserver.Call, guide *operations.Guide) error {
+func (h *connectHandler) render(c *httpserver.Call, guide wire.Guide) error {
 	return h.Render(c, http.StatusOK, "connect", connectPage{
 		Frame: h.NewFrame(c, "Connect", "/connect"), Gateways: h.connect.Gateways(), Guide: guide,
 	})

@@ -4,38 +4,36 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/admin/identities"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/site"
-	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 type tokensPage struct {
 	site.Frame
 	List        *site.List
-	Tokens      []tokenRow
-	Name        string
-	Scopes      map[string]bool // chosen in the form
-	For         string
-	Until       string
+	Tokens      []wire.Token
+	Form        wire.TokenRequest
+	For, Until  string // of the form
 	FieldErrors form.FieldErrors
 	Delete      string // the id of the token whose deletion is to be confirmed
 	// Created is the new token, whose secret is shown once; nil for none.
-	Created *identities.CreatedToken
+	Created *wire.CreatedToken
 	// IsListUnknown means that the tokens could not be read.
 	IsListUnknown bool
 }
 
-type tokenRow struct {
-	*identity.Token
-	Active bool
-}
+// Chosen reports whether a scope is chosen in the form.
+func (p tokensPage) Chosen(scope string) bool { return slices.Contains(p.Form.Scopes, scope) }
 
 // scopeChoice is one scope in the form.
 type scopeChoice struct{ Value, Means string }
@@ -57,8 +55,8 @@ func (p tokensPage) Choices() []form.Choice {
 }
 
 // newTokensPage returns the page with an empty form.
-func newTokensPage(created *identities.CreatedToken) tokensPage {
-	return tokensPage{For: "90d", Scopes: map[string]bool{"check": true}, FieldErrors: form.FieldErrors{}, Created: created}
+func newTokensPage() tokensPage {
+	return tokensPage{For: "90d", Form: wire.TokenRequest{Scopes: []string{"check"}}, FieldErrors: form.FieldErrors{}}
 }
 
 // tokensHandler lists, creates, rotates and deletes tokens.
@@ -71,7 +69,7 @@ func (h *tokensHandler) routes() []httpserver.Route {
 	return []httpserver.Route{
 		h.Get("/tokens", identity.Admin, h.showTokens),
 		h.Post("/tokens", identity.Admin, h.addToken),
-		h.Post("/tokens/:id/delete", identity.Admin, h.deleteToken),
+		h.PostRow("/tokens/:id/delete", identity.Admin, tokenList, h.deleteToken),
 		h.Post("/tokens/:id/rotate", identity.Admin, h.rotateToken),
 	}
 }
@@ -80,7 +78,7 @@ var tokenToasts = map[string]string{"deleted": "The token is deleted: it is refu
 
 // tokenOrders are the orders of the list, as their columns show them.
 var tokenOrders = []site.Order{
-	{Value: string(identity.TokensByName)}, {Value: string(identity.TokensByLastUsed), Descending: true}, {Value: string(identity.TokensByExpiry)},
+	{Value: "name"}, {Value: "last_used", Descending: true}, {Value: "expiry"},
 }
 
 // tokenList returns the list that a request asks for. Read it before a change: its error must not
@@ -94,50 +92,32 @@ func (h *tokensHandler) showTokens(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	page := newTokensPage(nil)
+	page := newTokensPage()
 	page.Delete = c.Query("delete")
 	return h.renderTokens(c, http.StatusOK, list, page)
 }
 
-func (h *tokensHandler) renderTokens(c *httpserver.Call, status int, list *site.List, page tokensPage) error {
+func (h *tokensHandler) renderTokens(c *httpserver.Call, status int, list *site.List, page tokensPage) (err error) {
 	page.Frame, page.List = h.NewFrame(c, "Tokens", "/tokens"), list
 	page.Toast = site.DoneToast(c, tokenToasts)
-	all, err := h.find(c.Context(), list, page.Delete)
-	switch {
-	case err == nil:
-	case page.Created != nil: // its secret must be shown anyway
-		page.IsListUnknown = true
-	default:
+	ctx, by := c.Context(), site.CallerOf(c)
+	page.Tokens, err = site.Rows(list, page.Delete, func(cursor string) (wire.Page[wire.Token], error) {
+		return h.tokens.Find(ctx, by, wire.TokenList{
+			State: cmp.Or(list.Query.Get("state"), "active"), Search: list.Search(), Order: list.Order(),
+			WholeList: wire.WholeList{Cursor: cursor, Limit: site.RowsPerPage},
+		})
+	}, func(open wire.ByID) (wire.Token, error) {
+		t, err := h.tokens.ByID(ctx, by, open)
+		if err == nil && !t.Active {
+			err = fault.New(fault.NotFound, "It has ended.")
+		}
+		return t, err
+	})
+	if err != nil && page.Created == nil { // the secret of a new token must be shown anyway
 		return err
 	}
-	for _, t := range all {
-		page.Tokens = append(page.Tokens, tokenRow{t, t.ActiveAt(h.Now())})
-	}
+	page.IsListUnknown = err != nil
 	return h.Render(c, status, "tokens", page)
-}
-
-// find returns the tokens of the list. If the token with the id open is not among them, it comes
-// first.
-func (h *tokensHandler) find(ctx context.Context, list *site.List, open string) (all []*identity.Token, err error) {
-	err = list.Fill(func(cursor string) (int, int, string, error) {
-		found, err := h.tokens.Find(ctx, identity.TokenFilter{
-			State: cmp.Or(list.Query.Get("state"), "active"), Search: list.Search(), Order: identity.TokenOrder(list.Order()),
-			Cursor: cursor, Limit: site.RowsPerPage,
-		})
-		all = found.Items
-		return len(all), found.Total, found.Next, err
-	})
-	if err != nil || open == "" || slices.ContainsFunc(all, func(t *identity.Token) bool { return t.ID == open }) {
-		return all, err
-	}
-	t, err := h.tokens.ByID(ctx, open)
-	switch {
-	case fault.Is(err, fault.NotFound), err == nil && !t.ActiveAt(h.Now()):
-		return all, nil
-	case err != nil:
-		return nil, err
-	}
-	return append([]*identity.Token{t}, all...), nil
 }
 
 func (h *tokensHandler) addToken(c *httpserver.Call) error {
@@ -149,40 +129,29 @@ func (h *tokensHandler) addToken(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	page := tokensPage{For: values.Get("for"), Until: values.Get("until"), Scopes: map[string]bool{}, FieldErrors: form.FieldErrors{}}
-	page.Name = strings.TrimSpace(values.Get("name"))
-	for _, scope := range values["scopes"] {
-		page.Scopes[scope] = true
-	}
-	expires, err := h.ParseExpiry(page.For, page.Until, h.Now())
+	page := tokensPage{For: values.Get("for"), Until: values.Get("until"), FieldErrors: form.FieldErrors{}}
+	page.Form = wire.TokenRequest{Name: strings.TrimSpace(values.Get("name")), Scopes: values["scopes"]}
+	page.Form.ExpiresAt.Time, err = h.ParseExpiry(page.For, page.Until, h.Now())
+	var created wire.CreatedToken
 	if err == nil {
-		page.Created, err = h.tokens.Create(c.Context(), site.CallerOf(c), identities.CreateToken{
-			Name: page.Name, Scopes: values["scopes"], Expiry: blocks.Expiry{Until: expires},
-		})
+		created, err = h.tokens.Create(c.Context(), site.CallerOf(c), page.Form)
 	}
 	if err != nil {
-		status := httpserver.StatusOf(err)
-		if err := page.FieldErrors.Add(err); err != nil {
-			return err
-		}
-		return h.renderTokens(c, status, list, page)
+		return page.FieldErrors.Again(err, func(status int) error { return h.renderTokens(c, status, list, page) })
 	}
-	return h.renderTokens(c, http.StatusOK, list, newTokensPage(page.Created))
+	return h.showCreated(c, list, created)
 }
 
-func (h *tokensHandler) deleteToken(c *httpserver.Call) error {
-	id, err := site.PathParam(c, "id")
-	if err != nil {
-		return err
-	}
-	list, err := tokenList(c)
-	if err != nil {
-		return err
-	}
-	if _, err := h.tokens.Revoke(c.Context(), site.CallerOf(c), id); err != nil {
-		return err
-	}
-	return h.Redirect(c, list.Here(list.Base, "done", "deleted"))
+// showCreated shows a new token with its secret, above the list.
+func (h *tokensHandler) showCreated(c *httpserver.Call, list *site.List, created wire.CreatedToken) error {
+	page := newTokensPage()
+	page.Created = &created
+	return h.renderTokens(c, http.StatusOK, list, page)
+}
+
+func (h *tokensHandler) deleteToken(ctx context.Context, by admin.Caller, id string, _ url.Values) (string, error) {
+	_, err := h.tokens.Revoke(ctx, by, wire.ByID{ID: id})
+	return "deleted", err
 }
 
 // rotateToken creates a successor. The old token expires a day later.
@@ -195,9 +164,9 @@ func (h *tokensHandler) rotateToken(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	created, err := h.tokens.Rotate(c.Context(), site.CallerOf(c), id, identity.DefaultOverlap)
+	created, err := h.tokens.Rotate(c.Context(), site.CallerOf(c), wire.RotateRequest{ID: id})
 	if err != nil {
 		return err
 	}
-	return h.renderTokens(c, http.StatusOK, list, newTokensPage(created))
+	return h.showCreated(c, list, created)
 }

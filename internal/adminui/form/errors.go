@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 )
 
 // FieldErrors are the errors of a form's fields, by name.
@@ -25,4 +26,14 @@ func (e FieldErrors) Add(err error, fields ...string) error {
 	}
 	e[name] = format.Capital(invalid.Message)
 	return nil
+}
+
+// Again records err, which concerns a field, and shows the form again with the status of err. It
+// returns any other error.
+func (e FieldErrors) Again(err error, show func(status int) error) error {
+	status := httpserver.StatusOf(err)
+	if err := e.Add(err); err != nil {
+		return err
+	}
+	return show(status)
 }

@@ -2,9 +2,17 @@ package site
 
 import (
 	"cmp"
+	"context"
+	"net/url"
+	"slices"
 	"strconv"
 
+	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/adminui/form"
+	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Order is an order of a list.
@@ -36,6 +44,57 @@ func ReadList(c *httpserver.Call, base string, orders []Order, others ...string)
 		return nil, err
 	}
 	return &List{Query: q, Base: base, orders: orders}, nil
+}
+
+// Rows reads the rows of a list. If the row with the id open is not among them, it comes first,
+// unless it does not exist. open is "" for none.
+func Rows[T interface{ GetID() string }](l *List, open string, find func(cursor string) (wire.Page[T], error), byID func(wire.ByID) (T, error)) (all []T, err error) {
+	err = l.Fill(func(cursor string) (int, int, string, error) {
+		page, err := find(cursor)
+		if err != nil {
+			return 0, 0, "", err
+		}
+		all = page.Items
+		return len(all), *page.Total, string(page.NextCursor), nil
+	})
+	if err != nil || open == "" || slices.ContainsFunc(all, func(row T) bool { return row.GetID() == open }) {
+		return all, err
+	}
+	row, err := byID(wire.ByID{ID: open})
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return all, nil
+	case err != nil:
+		return nil, err
+	}
+	return append([]T{row}, all...), nil
+}
+
+// Change is a change of the row with an id, by a form with some values. It returns the toast that
+// says what was done.
+type Change func(ctx context.Context, by admin.Caller, id string, values url.Values) (done string, err error)
+
+// PostRow returns the route of a change of a row, which leads back to the list.
+func (s *Site) PostRow(path string, access identity.Access, list func(*httpserver.Call) (*List, error), change Change) httpserver.Route {
+	return s.Post(path, access, func(c *httpserver.Call) error {
+		values, err := form.Read(c)
+		if err != nil {
+			return err
+		}
+		id, err := PathParam(c, "id")
+		if err != nil {
+			return err
+		}
+		l, err := list(c)
+		if err != nil {
+			return err
+		}
+		done, err := change(c.Context(), CallerOf(c), id, values)
+		if err != nil {
+			return err
+		}
+		return s.Redirect(c, l.Here(l.Base, "done", done))
+	})
 }
 
 // Fill sets the rows. find reads the page of a cursor; it returns how many rows are shown, of how

@@ -61,8 +61,8 @@ func (s *Site) funcs() template.FuncMap {
 			return format.Plural(whole, word), err
 		},
 		"inc": func(i int) int { return i + 1 }, "dur": format.Duration, "rule": format.Rule, "rules": format.Rules, "ruletext": format.RuleText, "window": format.Window,
-		"when":      func(t time.Time) format.TimeView { return format.When(t, s.Now()) },
-		"ago":       func(t time.Time) string { return format.When(t, s.Now()).Relative },
+		"when":      func(t instant) format.TimeView { return format.When(t.UTC(), s.Now()) },
+		"ago":       func(t instant) string { return format.When(t.UTC(), s.Now()).Relative },
 		"fulltime":  format.DateMilli,
 		"clocktime": format.Milli,
 		"clockof":   func(ms int64) format.Moment { return format.DayMilli(time.UnixMilli(ms)) },
@@ -73,6 +73,9 @@ func (s *Site) funcs() template.FuncMap {
 		"args":     args,
 	}
 }
+
+// instant is a time.Time or a wire.Time.
+type instant interface{ UTC() time.Time }
 
 func toInt64(n any) (int64, error) {
 	switch n := n.(type) {

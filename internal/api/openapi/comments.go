@@ -82,8 +82,9 @@ func (c comments) addType(t *ast.TypeSpec, constants map[string]string) {
 	written := map[string]string{}
 	for _, f := range fields {
 		if len(f.Names) == 1 && f.Tag != nil {
-			tag := reflect.StructTag(strings.Trim(f.Tag.Value, "`")).Get("json")
-			written[f.Names[0].Name], _, _ = strings.Cut(tag, ",")
+			tag := reflect.StructTag(strings.Trim(f.Tag.Value, "`"))
+			name, _, _ := strings.Cut(tag.Get("json"), ",")
+			written[f.Names[0].Name] = cmp.Or(tag.Get("path"), tag.Get("query"), tag.Get("header"), name)
 		}
 	}
 	text := func(groups ...*ast.CommentGroup) string {

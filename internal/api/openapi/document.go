@@ -120,6 +120,11 @@ func (d *document) operation(r *Route, pathParams []string) node {
 		params = append(params, d.param("path", Param{Name: name, Doc: pathNames[name], Required: true}))
 	}
 	for _, p := range op.Query {
+		if p.field != "" {
+			field, _ := op.input.FieldByName(p.field)
+			owner, _ := ownerOf(op.input, field)
+			p.Doc = d.schemas.comments.field(owner, p.field, p.Name)
+		}
 		params = append(params, d.param("query", p))
 	}
 	if op.IfMatch {

@@ -2,7 +2,11 @@
 // document, and as a page for readers.
 package openapi
 
-import "github.com/stint-dev/stint/internal/httpserver"
+import (
+	"reflect"
+
+	"github.com/stint-dev/stint/internal/httpserver"
+)
 
 // Route is a route and its description.
 type Route struct {
@@ -42,6 +46,8 @@ type Operation struct {
 	Answers   []Answer
 	// Conflict reports whether the route may answer 409, as routes that change something do.
 	Conflict bool
+
+	input reflect.Type // of a declared operation; the comments of its fields describe the parameters
 }
 
 // Param is a parameter of the query or a header of the request.
@@ -53,6 +59,8 @@ type Param struct {
 	Integer  bool
 	Boolean  bool
 	Repeated bool // it may be sent more than once
+
+	field string // of the input, whose comment is the description; "" if Doc is
 }
 
 func (o *Operation) hasBody() bool { return o.Body != nil || o.BodyTypes != nil }

@@ -20,7 +20,6 @@ type Client struct {
 	Backups       Backups
 	Blocks        Blocks
 	Checks        Checks
-	Connect       Connect
 	Escalations   Escalations
 	Exemptions    Entries
 	Jobs          Jobs
@@ -30,8 +29,6 @@ type Client struct {
 	Policies      Policies
 	Proposals     Proposals
 	Reports       Reports
-	Tokens        Tokens
-	Users         Users
 	Views         Views
 
 	conn *conn
@@ -64,7 +61,6 @@ func New(base, token, example string) (*Client, error) {
 		Backups:       Backups{c},
 		Blocks:        Blocks{Entries{c, wire.PathBlocks}},
 		Checks:        Checks{c},
-		Connect:       Connect{c},
 		Escalations:   Escalations{c},
 		Exemptions:    Entries{c, wire.PathExemptions},
 		Jobs:          Jobs{c},
@@ -74,8 +70,6 @@ func New(base, token, example string) (*Client, error) {
 		Policies:      Policies{c},
 		Proposals:     Proposals{c},
 		Reports:       Reports{c},
-		Tokens:        Tokens{c},
-		Users:         Users{c},
 		Views:         Views{c},
 		conn:          c,
 	}, nil
@@ -120,9 +114,4 @@ func (c *Client) Traffic(ctx context.Context, filter url.Values) (*wire.Traffic,
 // Version returns the build of the node that answers.
 func (c *Client) Version(ctx context.Context) (*wire.Build, error) {
 	return call[wire.Build](ctx, c.conn, get(wire.PathVersion))
-}
-
-// Whoami returns the owner of the client's token and what it may do.
-func (c *Client) Whoami(ctx context.Context) (*wire.Whoami, error) {
-	return call[wire.Whoami](ctx, c.conn, get(wire.PathWhoami))
 }

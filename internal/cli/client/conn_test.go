@@ -26,10 +26,10 @@ func TestUnreachableReportsChangesThatMayBeSaved(t *testing.T) {
 		t.Fatal(err)
 	}
 	change := func() error {
-		_, err := c.Tokens.Create(t.Context(), wire.TokenRequest{Name: "ci"})
+		_, err := Call(t.Context(), c, wire.AddToken, wire.TokenRequest{Name: "ci"})
 		return err
 	}
-	_, read := c.Tokens.List(t.Context(), "")
+	_, read := Items(t.Context(), c, wire.ListTokens, wire.TokenList{})
 	_, check := c.Checks.Check(t.Context(), wire.CheckRequest{Key: "a"})
 	sent := change()
 	file := func() io.Reader { return strings.NewReader("192.0.2.1") }
@@ -97,14 +97,14 @@ func TestInterruptedChangeMayBeSaved(t *testing.T) {
 		return call(ctx)
 	}
 	change := interrupted(func(ctx context.Context) error {
-		_, err := c.Tokens.Create(ctx, wire.TokenRequest{Name: "ci"})
+		_, err := Call(ctx, c, wire.AddToken, wire.TokenRequest{Name: "ci"})
 		return err
 	})
 	if !errors.Is(change, context.Canceled) || !strings.Contains(change.Error(), "may have been saved") {
 		t.Errorf("an interrupted change: got %v", change)
 	}
 	read := interrupted(func(ctx context.Context) error {
-		_, err := c.Tokens.List(ctx, "")
+		_, err := Items(ctx, c, wire.ListTokens, wire.TokenList{})
 		return err
 	})
 	if !errors.Is(read, context.Canceled) || strings.Contains(read.Error(), "may have been saved") {

@@ -12,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/storetest"
 )
@@ -71,7 +72,7 @@ func TestRecoverAdminRejectsInvalidNames(t *testing.T) {
 			t.Errorf("--user %q: got %v and the output %q, want a usage error", name, err, printed)
 		}
 	}
-	users, err := f.Identities.FindUsers(t.Context(), identity.UserFilter{})
+	users, err := f.Identities.FindUsers(t.Context(), wire.UserList{})
 	if err != nil || users.Total != 0 {
 		t.Errorf("after refused names there are the users %v, %v", users.Items, err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -90,7 +91,7 @@ func TestUsersAreAddedUpdatedAndDeleted(t *testing.T) {
 			t.Fatal(err)
 		}
 		storetest.WantFault(t, f.Identities.DeleteUser(ctx, storetest.Operator, made.ID), fault.NotFound)
-		if all, err := f.Identities.FindUsers(ctx, identity.UserFilter{}); err != nil || all.Total != 0 {
+		if all, err := f.Identities.FindUsers(ctx, wire.UserList{}); err != nil || all.Total != 0 {
 			t.Fatalf("%d users, %v", all.Total, err)
 		}
 	})
@@ -104,10 +105,10 @@ func TestListsSortNamesWithoutRegardToCase(t *testing.T) {
 			storetest.AddToken(t, f, name, identity.Check)
 		}
 		want := []string{"Ann", "ann", "bob", "Bob-2", "eve", "Zoe"}
-		for _, order := range []identity.UserOrder{identity.UsersByName, identity.UsersByRole, identity.UsersByLastLogin} {
+		for _, order := range []string{"name", "role", "last_login"} {
 			var names []string
 			for cursor := ""; ; { // of pages of one row
-				page, err := f.Identities.FindUsers(ctx, identity.UserFilter{Order: order, Limit: 1, Cursor: cursor})
+				page, err := f.Identities.FindUsers(ctx, wire.UserList{Order: order, WholeList: wire.WholeList{Limit: 1, Cursor: cursor}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -120,11 +121,11 @@ func TestListsSortNamesWithoutRegardToCase(t *testing.T) {
 				t.Errorf("users by %s: got %q, want %q", order, names, want)
 			}
 		}
-		all, err := f.Identities.FindUsers(ctx, identity.UserFilter{})
+		all, err := f.Identities.FindUsers(ctx, wire.UserList{})
 		if err != nil || len(all.Items) != len(want) || all.Items[0].Name != "Ann" || all.Items[5].Name != "Zoe" {
 			t.Errorf("got the users %v, %v, want Ann first and Zoe last", all.Items, err)
 		}
-		tokens, err := f.Identities.FindTokens(ctx, identity.TokenFilter{Order: identity.TokensByName})
+		tokens, err := f.Identities.FindTokens(ctx, wire.TokenList{Order: "name"})
 		var names []string
 		for _, token := range tokens.Items {
 			names = append(names, token.Name)

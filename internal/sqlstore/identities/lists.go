@@ -10,6 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/paging"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // nameText places a name in a list: without regard to case, and names that differ in nothing else
@@ -17,19 +18,19 @@ import (
 func nameText(name string) string { return strings.ToLower(name) + "\x00" + name }
 
 // tokenPositions place a token in a list of each order. Ids are in the order of creation.
-var tokenPositions = map[identity.TokenOrder]func(*identity.Token) db.Position{
-	identity.TokensByCreated: func(t *identity.Token) db.Position { return db.Position{ID: t.ID} },
-	identity.TokensByName: func(t *identity.Token) db.Position {
+var tokenPositions = map[string]func(*identity.Token) db.Position{
+	"created": func(t *identity.Token) db.Position { return db.Position{ID: t.ID} },
+	"name": func(t *identity.Token) db.Position {
 		return db.Position{Text: nameText(t.Name), ID: t.ID}
 	},
-	identity.TokensByLastUsed: func(t *identity.Token) db.Position { return db.Position{Rank: -db.ToMS(t.LastUsed), ID: t.ID} },
-	identity.TokensByExpiry:   func(t *identity.Token) db.Position { return db.Position{Rank: db.ExpiryToMS(t.EndsAt()), ID: t.ID} },
+	"last_used": func(t *identity.Token) db.Position { return db.Position{Rank: -db.ToMS(t.LastUsed), ID: t.ID} },
+	"expiry":    func(t *identity.Token) db.Position { return db.Position{Rank: db.ExpiryToMS(t.EndsAt()), ID: t.ID} },
 }
 
 // FindTokens implements identities.TokenStore.
-func (s *Store) FindTokens(ctx context.Context, f identity.TokenFilter) (page paging.Page[*identity.Token], err error) {
+func (s *Store) FindTokens(ctx context.Context, f wire.TokenList) (page paging.Page[*identity.Token], err error) {
 	if f.Order == "" {
-		f.Order = identity.TokensByCreated
+		f.Order = "created"
 	}
 	position := tokenPositions[f.Order]
 	if position == nil {
@@ -53,30 +54,30 @@ func (s *Store) FindTokens(ctx context.Context, f identity.TokenFilter) (page pa
 		}
 		return f.Search != "" && !contains(t.Name) && !contains(t.Hint) && !bytes.Equal(t.Hash, secret[:])
 	})
-	return db.PageOf(all, string(f.Order), f.Cursor, f.Limit, position)
+	return db.PageOf(all, f.Order, f.Cursor, f.Limit, position)
 }
 
 // roleRanks are the roles in the order of a list.
 var roleRanks = []identity.Role{identity.Administrator, identity.Operator, identity.Viewer}
 
 // userPositions place a user in a list of each order.
-var userPositions = map[identity.UserOrder]func(*identity.User) db.Position{
-	identity.UsersByName: func(u *identity.User) db.Position { return db.Position{Text: nameText(u.Name), ID: u.ID} },
-	identity.UsersByRole: func(u *identity.User) db.Position {
+var userPositions = map[string]func(*identity.User) db.Position{
+	"name": func(u *identity.User) db.Position { return db.Position{Text: nameText(u.Name), ID: u.ID} },
+	"role": func(u *identity.User) db.Position {
 		return db.Position{Rank: int64(slices.Index(roleRanks, u.Role)), Text: nameText(u.Name), ID: u.ID}
 	},
-	identity.UsersByLastLogin: func(u *identity.User) db.Position {
+	"last_login": func(u *identity.User) db.Position {
 		return db.Position{Rank: -db.ToMS(u.LastLogin), Text: nameText(u.Name), ID: u.ID}
 	},
-	identity.UsersByCreated: func(u *identity.User) db.Position {
+	"created": func(u *identity.User) db.Position {
 		return db.Position{Rank: -db.ToMS(u.Created), Text: nameText(u.Name), ID: u.ID}
 	},
 }
 
 // FindUsers implements identities.UserStore and identities.OpenIDStore.
-func (s *Store) FindUsers(ctx context.Context, f identity.UserFilter) (page paging.Page[*identity.User], err error) {
+func (s *Store) FindUsers(ctx context.Context, f wire.UserList) (page paging.Page[*identity.User], err error) {
 	if f.Order == "" {
-		f.Order = identity.UsersByName
+		f.Order = "name"
 	}
 	position := userPositions[f.Order]
 	if position == nil {
@@ -97,5 +98,5 @@ func (s *Store) FindUsers(ctx context.Context, f identity.UserFilter) (page pagi
 	if f.Search != "" {
 		all = slices.DeleteFunc(all, func(u *identity.User) bool { return !contains(u.Name) })
 	}
-	return db.PageOf(all, string(f.Order), f.Cursor, f.Limit, position)
+	return db.PageOf(all, f.Order, f.Cursor, f.Limit, position)
 }

@@ -1,0 +1,39 @@
+package openapi
+
+import (
+	"net/http"
+	"reflect"
+
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+// OperationOf returns the description of a declared operation.
+func OperationOf[In, Out any](op wire.Op[In, Out]) *Operation {
+	input := reflect.TypeFor[In]()
+	params, hasBody := wire.ParamsOf(input)
+	o := &Operation{ID: op.ID, Tag: op.Tag, Summary: op.Summary, Doc: op.Doc, BodyOptional: op.OptionalBody, input: input}
+	for _, p := range params {
+		if p.In == "query" {
+			kind := p.Field.Type.Kind()
+			o.Query = append(o.Query, Param{
+				Name: p.Name, Required: p.Required, Enum: p.Enum, Integer: kind == reflect.Int, Boolean: kind == reflect.Bool, field: p.Field.Name,
+			})
+		}
+	}
+	if hasBody {
+		o.Body = *new(In)
+	}
+	answer := Answer{Status: http.StatusOK, Doc: op.Answer, Body: *new(Out)}
+	_, isLocated := answer.Body.(wire.Located)
+	switch _, isNone := answer.Body.(wire.None); {
+	case isNone:
+		answer.Status, answer.Body = http.StatusNoContent, nil
+	case op.Created:
+		answer.Status = http.StatusCreated
+		if isLocated {
+			answer.Headers = []Header{Location}
+		}
+	}
+	o.Answers = []Answer{answer}
+	return o
+}

@@ -1,0 +1,115 @@
+package routes
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/api/openapi"
+	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+// Does returns the route of an operation that a use case does.
+func Does[In, Out any](op wire.Op[In, Out], do func(context.Context, admin.Caller, In) (Out, error)) openapi.Route {
+	return Answers(op, func(c *httpserver.Call, in In) (Out, error) { return do(c.Context(), CallerOf(c), in) })
+}
+
+// Answers is Does for a function that needs more of the request than its caller.
+func Answers[In, Out any](op wire.Op[In, Out], do func(*httpserver.Call, In) (Out, error)) openapi.Route {
+	method, path, _ := strings.Cut(op.Route, " ")
+	params, hasBody := wire.ParamsOf(reflect.TypeFor[In]())
+	return OnAdmin(method, path, identity.Access(op.Access), func(c *httpserver.Call) error {
+		var in In
+		if err := read(c, &in, params, hasBody, op.OptionalBody); err != nil {
+			return err
+		}
+		out, err := do(c, in)
+		if err != nil {
+			return err
+		}
+		return send(c, op.Created, out)
+	}, openapi.OperationOf(op))
+}
+
+// read reads the input of an operation.
+func read(c *httpserver.Call, in any, params []wire.Param, hasBody, isOptional bool) error {
+	switch {
+	case !hasBody:
+	case isOptional:
+		if err := c.DecodeOptional(in); err != nil {
+			return err
+		}
+	default:
+		if err := c.DecodeJSON(in); err != nil {
+			return err
+		}
+	}
+	var names []string
+	for _, p := range params {
+		if p.In == "query" {
+			names = append(names, p.Name)
+		}
+	}
+	q := c.ParseQuery(names...)
+	for _, p := range params {
+		field := reflect.ValueOf(in).Elem().FieldByIndex(p.Field.Index)
+		switch p.In {
+		case "path":
+			text, err := c.PathParam(p.Name)
+			if err != nil {
+				return err
+			}
+			field.SetString(text)
+		case "query":
+			readQuery(q, p, field)
+		case "header":
+			field.SetString(strings.Clone(c.Get(p.Name)))
+		}
+	}
+	return q.Err()
+}
+
+// readQuery reads a parameter of the query into its field.
+func readQuery(q *httpserver.Query, p wire.Param, field reflect.Value) {
+	switch into := field.Addr().Interface().(type) {
+	case *wire.Time:
+		into.Time = q.Time(p.Name)
+	case *wire.Duration:
+		*into = wire.Duration(q.Duration(p.Name))
+	case *bool:
+		*into = q.Flag(p.Name)
+	case *int:
+		*into = q.Limit()
+	case *[]string:
+		*into = q.List(p.Name, p.Enum...)
+	default:
+		text := q.Line(p.Name)
+		if p.Enum != nil {
+			text = q.OneOf(p.Name, p.Enum...)
+		}
+		field.SetString(text)
+	}
+	if p.Required && !q.Given(p.Name) {
+		q.Fail(p.Name, "is missing")
+	}
+}
+
+// send sends the answer of an operation.
+func send(c *httpserver.Call, isCreated bool, out any) error {
+	if _, isNone := out.(wire.None); isNone {
+		return c.SendStatus(http.StatusNoContent)
+	}
+	if !isCreated {
+		return c.SendJSON(http.StatusOK, out)
+	}
+	if made, is := out.(wire.Located); is {
+		c.Set(fiber.HeaderLocation, made.Location())
+	}
+	return c.SendJSON(http.StatusCreated, out)
+}

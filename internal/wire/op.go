@@ -1,0 +1,97 @@
+package wire
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// Op declares an operation of the REST API. The route, its description in the OpenAPI document,
+// the call of the command line and the tests of access follow from it; package api only says
+// which use case does it.
+//
+// In is a struct of all that a request says. Fields with a json name make up the body; a field of
+// the path, the query or a header has a tag of that kind with its name, and json:"-":
+//
+//	ID     string `path:"id" json:"-"`
+//	Search string `query:"search" json:"-"` // Only users whose name contains this text.
+//	Name   string `json:"name"`
+//
+// A query field may have the tags enum:"a,b", max:"1000" for a number, and required:"true". Its
+// comment is its description, as the comments of all fields are.
+type Op[In, Out any] struct {
+	ID      string // unique, for generated clients
+	Route   string // the method and the path, for example "GET /v1/tokens/:id"
+	Access  string // what a role or scope must give, for example "read"
+	Tag     string // the group of operations
+	Summary string
+	Doc     string // more than the summary, in Markdown; "" for none
+	Answer  string // what the answer is
+	// Created means that the operation makes something: the status is 201 and, if the answer is
+	// Located, its path is in the header Location.
+	Created bool
+	// OptionalBody means that the body may be missing.
+	OptionalBody bool
+}
+
+// None is the input of an operation that takes nothing, or the answer of one that answers nothing.
+type None struct{}
+
+// ByID is the input of an operation on something that has an id.
+type ByID struct {
+	ID string `path:"id" json:"-"`
+}
+
+// ByName is the input of an operation on something that has a name.
+type ByName struct {
+	Name string `path:"name" json:"-"`
+}
+
+// Located is an answer with a path of its own.
+type Located interface{ Location() string }
+
+// Param is a field of an input that is not part of the body.
+type Param struct {
+	In       string // path, query or header
+	Name     string
+	Field    reflect.StructField
+	Enum     []string
+	Required bool
+}
+
+// ParamsOf returns the parameters of an input, in the order of its fields, and whether it has a
+// body too.
+func ParamsOf(input reflect.Type) (params []Param, hasBody bool) {
+	for _, f := range reflect.VisibleFields(input) {
+		isParam := false
+		for _, in := range []string{"path", "query", "header"} {
+			if name, is := f.Tag.Lookup(in); is {
+				p := Param{In: in, Name: name, Field: f, Required: in == "path" || f.Tag.Get("required") != ""}
+				if enum := f.Tag.Get("enum"); enum != "" {
+					p.Enum = strings.Split(enum, ",")
+				}
+				params, isParam = append(params, p), true
+			}
+		}
+		hasBody = hasBody || !isParam && !f.Anonymous
+	}
+	return params, hasBody
+}
+
+// Of returns the text of a parameter in an input, "" if it is not set.
+func (p Param) Of(input reflect.Value) string {
+	v := input.FieldByIndex(p.Field.Index)
+	if v.IsZero() {
+		return ""
+	}
+	switch v := v.Interface().(type) {
+	case []string:
+		return strings.Join(v, ",")
+	case encoding.TextMarshaler:
+		text, _ := v.MarshalText() // times and durations always have a text
+		return string(text)
+	default:
+		return fmt.Sprint(v)
+	}
+}
