@@ -11,7 +11,7 @@ import (
 func TestEveryKindExceptGoodNewsIsAnAlarm(t *testing.T) {
 	for _, k := range notify.Kinds() {
 		isAlarm := slices.ContainsFunc(alarms, func(a alarm) bool { return slices.Contains(a.kinds, k) })
-		if isAlarm == (k == notify.Recovery || k == notify.Report) {
+		if isAlarm == (k == notify.Recovery || k == notify.AttackEnded || k == notify.Report) {
 			t.Errorf("%s is an alarm: %v", k, isAlarm)
 		}
 	}
@@ -42,7 +42,7 @@ func TestLostAlarmsNamesAlarmsThatNoChannelSendsAnyMore(t *testing.T) {
 		"the only one with attacks":                {[]Channel{all, channel("other", notify.Outage, notify.Report)}, nil, silence("all", "", 1), "an attack"},
 		"the only alarm of a channel":              {[]Channel{channel("phone", notify.Outage, notify.Recovery)}, nil, silence("", notify.Outage, 1), "a fault"},
 		"a channel of reports":                     {[]Channel{channel("mail", notify.Report)}, nil, silence("mail", "", 1), ""},
-		"the only urgent kind about attacks":       {[]Channel{urgent}, nil, silence("", notify.EscalationPaused, 1), "an attack"},
+		"the last urgent kind about attacks":       {[]Channel{urgent}, []notify.Silence{silence("", notify.AttackBegan, 1), silence("", notify.AttackSource, 1)}, silence("", notify.EscalationPaused, 1), "an attack"},
 		"the last kind":                            {[]Channel{all}, []notify.Silence{silence("", notify.Outage, 1), silence("", notify.JobFailed, 1)}, silence("", notify.RedisEviction, 1), "a fault"},
 		"the other silences have expired":          {[]Channel{all}, []notify.Silence{silence("", notify.Outage, 0), silence("", notify.JobFailed, 0)}, silence("", notify.RedisEviction, 1), ""},
 		"the last channel":                         {[]Channel{all, urgent}, []notify.Silence{silence("all", "", 1)}, silence("urgent", "", 1), "an attack"},
