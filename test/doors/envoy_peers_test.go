@@ -56,7 +56,7 @@ func TestEnvoyClientProgramsUnderstandTheAnswers(t *testing.T) {
 			t.Fatalf("%v\n%s", err, text)
 		}
 	}
-	e := startEnvoySide(t)
+	e := startEnvoySide(t, "--grpc-reflection", "true")
 	run := func(name string, args ...string) string {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), maxWait)

@@ -13,8 +13,12 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/mem"
 	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
 )
 
 const reflectionMethod = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
@@ -69,22 +73,22 @@ func hoard(t *testing.T, address, method string, calls int, messages []byte) (ne
 		}
 		sent <- err
 	}()
-	status := map[uint32]string{}
+	answers := map[uint32]string{}
 	framer := http2.NewFramer(nil, c)
 	framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-	for len(status) < calls {
+	for len(answers) < calls {
 		frame, err := framer.ReadFrame()
 		if err != nil {
-			t.Fatalf("after %d of %d calls: %v", len(status), calls, err)
+			t.Fatalf("after %d of %d calls: %v", len(answers), calls, err)
 		}
 		switch f := frame.(type) {
 		case *http2.RSTStreamFrame:
-			status[f.StreamID] = f.ErrCode.String()
+			answers[f.StreamID] = f.ErrCode.String()
 		case *http2.MetaHeadersFrame:
-			status[f.StreamID] = ""
+			answers[f.StreamID] = ""
 			for _, field := range f.Fields {
 				if field.Name == "grpc-status" {
-					status[f.StreamID] = field.Value
+					answers[f.StreamID] = field.Value
 				}
 			}
 		}
@@ -92,7 +96,7 @@ func hoard(t *testing.T, address, method string, calls int, messages []byte) (ne
 	if err := <-sent; err != nil {
 		t.Fatal(err)
 	}
-	return c, status
+	return c, answers
 }
 
 // inUse returns the bytes of the heap and the stacks that are in use.
@@ -146,9 +150,9 @@ func TestAnswersThatWaitUseBoundedMemory(t *testing.T) {
 		var open []net.Conn
 		statuses := map[string]int{}
 		for range connections {
-			c, status := hoard(t, address, reflectionMethod, calls, messages)
+			c, answers := hoard(t, address, reflectionMethod, calls, messages)
 			open = append(open, c)
-			for _, s := range status {
+			for _, s := range answers {
 				statuses[s]++
 			}
 		}
@@ -167,10 +171,29 @@ func TestAnswersThatWaitUseBoundedMemory(t *testing.T) {
 }
 
 func TestReflectionIsOffUnlessEnabled(t *testing.T) {
-	for reflection, want := range map[bool]string{false: "12", true: ""} {
-		_, status := hoard(t, serveMemory(t, reflection), reflectionMethod, 1, reflectionMessages(t, 1))
-		if status[1] != want {
-			t.Errorf("with reflection %v the call has the status %q, want %q", reflection, status[1], want)
+	for reflection, want := range map[bool]codes.Code{false: codes.Unimplemented, true: codes.OK} {
+		conn, err := grpc.NewClient(serveMemory(t, reflection), grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		stream, err := reflectionv1.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 { // each is read once the one before is answered
+			if err = stream.Send(&reflectionv1.ServerReflectionRequest{
+				MessageRequest: &reflectionv1.ServerReflectionRequest_ListServices{},
+			}); err == nil {
+				_, err = stream.Recv()
+			}
+			if got := status.Code(err); got != want {
+				t.Errorf("with reflection %v a call ended with %v, want %v", reflection, got, want)
+				break
+			}
+			if want != codes.OK {
+				break
+			}
 		}
 	}
 }
