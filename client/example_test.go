@@ -98,7 +98,7 @@ func ExampleGuard() {
 	}
 	guard := &client.Guard{
 		Client: stint,
-		Policy: "site",
+		Policy: "visitors",
 		OnError: func(r *http.Request, err error) {
 			log.Printf("%s went without a decision: %v", r.URL.Path, err)
 		},

@@ -18,7 +18,7 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 	app := fiber.New()
-	app.Use(fibermw.New(fibermw.Config{Client: stint, Policy: "site"}))
+	app.Use(fibermw.New(fibermw.Config{Client: stint, Policy: "visitors"}))
 	app.Get("/", func(c *fiber.Ctx) error { return c.SendString("welcome") })
 
 	for status := fiber.StatusOK; status == fiber.StatusOK; {

@@ -3,7 +3,7 @@
 --   global
 --       lua-load /etc/haproxy/stint.lua
 --   frontend web
---       http-request lua.stint http://127.0.0.1:8080/v1/forward?policy=site open
+--       http-request lua.stint http://127.0.0.1:8080/v1/forward?policy=website open
 --
 -- The first argument is the URL, the second is what happens while Stint cannot be
 -- reached: "open" lets requests pass, "closed" refuses them with 503. What Stint
@@ -177,6 +177,7 @@ local function ask(txn, url, failure)
     -- A script that fails is ended, and HAProxy goes on with what its configuration says about
     -- this variable: no request that would cause that may pass.
     txn:set_var("txn.stint_status", 503)
+    txn:set_var("txn.stint_retry_after", "1")
     local sent, host = txn.http:req_get_headers(), txn.f:req_hdr("host")
     local headers, path = chosen(sent, named(url)), plain(path_of(txn))
     if headers ~= nil and path ~= nil then

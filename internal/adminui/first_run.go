@@ -10,12 +10,15 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/presets"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// firstRunPage replaces the overview until there was a check.
+// firstRunPage shows the first steps. It replaces the overview until there was a check.
 type firstRunPage struct {
 	site.Frame
+	Checked            bool   // a check was answered
+	Undecided          string // see presets.Undecided
 	CheckURL, AdminURL string
 	DataDir            string
 	Policy             *rules.Policy // the policy of the example's key, nil for none
@@ -48,6 +51,7 @@ func (h *firstRunHandler) show(c *httpserver.Call) error {
 	page := firstRunPage{
 		Frame: h.NewFrame(c, "First steps", "/"), CheckURL: h.checkURL, AdminURL: h.adminURL, DataDir: h.dataDir,
 	}
+	page.Checked, page.Undecided = h.hasChecked(c), presets.Undecided(h.Catalog.Selector())
 	key, err := h.Catalog.Parser().Key(exampleKey)
 	if err != nil {
 		return err
@@ -72,18 +76,18 @@ func (h *firstRunHandler) neverChecked(c *httpserver.Call) bool {
 	return err == nil && !checked
 }
 
-// askFirstRun answers the page that waits for the first check. After it, the page is redirected
-// to the overview.
+// hasChecked reports whether it is known that a check was answered.
+func (h *firstRunHandler) hasChecked(c *httpserver.Call) bool {
+	return h.checked != nil && !h.neverChecked(c) && h.answered.Load()
+}
+
+// askFirstRun answers the page that waits for the first check. After it, the page is shown again,
+// with the steps that remain.
 func (h *firstRunHandler) askFirstRun(c *httpserver.Call) error {
-	if h.checked == nil {
-		return c.SendStatus(http.StatusNoContent)
-	}
-	ctx := c.Context()
-	checked, err := h.checked(ctx)
-	if err != nil || !checked {
+	if !h.hasChecked(c) {
 		return c.SendStatus(http.StatusNoContent) // the page asks again
 	}
-	return h.Redirect(c, "/")
+	return h.Redirect(c, "/start")
 }
 
 // authorization returns the line of a command with a token, "" if checks need none.

@@ -15,6 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/paging"
+	"github.com/stint-dev/stint/internal/presets"
 	"github.com/stint-dev/stint/internal/supervise"
 )
 
@@ -22,7 +23,8 @@ import (
 type overviewPage struct {
 	site.MonitorPage
 	Attack    *offences.Attack
-	Checks    int64 // in the time range
+	Undecided string // see presets.Undecided
+	Checks    int64  // in the time range
 	Health    []Part
 	Chart     *chart.Area
 	Sum       offences.Interval // sums of the time range
@@ -85,7 +87,7 @@ func (h *overviewHandler) show(c *httpserver.Call) error {
 	if err = h.Tolerate(&page.Frame, err); err != nil {
 		return err
 	}
-	page.Health = h.health(ctx)
+	page.Health, page.Undecided = h.health(ctx), presets.Undecided(h.Catalog.Selector())
 	err = together(ctx, page, h.addTraffic, h.addTopOffenders, h.addProposals, h.addPauses, h.addNewBlocks, h.addRules)
 	if page.FromMemory = err != nil; page.FromMemory {
 		if err = h.Tolerate(&page.Frame, err); err != nil {

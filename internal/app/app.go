@@ -32,6 +32,7 @@ import (
 	"github.com/stint-dev/stint/internal/machine"
 	"github.com/stint-dev/stint/internal/metrics"
 	"github.com/stint-dev/stint/internal/openid"
+	"github.com/stint-dev/stint/internal/presets"
 	"github.com/stint-dev/stint/internal/recorder"
 	"github.com/stint-dev/stint/internal/redisconn"
 	"github.com/stint-dev/stint/internal/reports"
@@ -259,6 +260,7 @@ func (a *App) buildPreparer(ctx context.Context) error {
 		a.lastKnown = newLastKnown(a.settings.DataDir, a.backends.store.Place(), a.log)
 		a.catalog.OnChange(func(catalog.Changed) { a.lastKnown.changed() })
 	}
+	a.backends.store.FirstPolicies = a.settings.Presets.Policies()
 	a.preparer = &preparer{
 		store: a.backends.store, dir: a.backends.dir, catalog: a.catalog, lastKnown: a.lastKnown, log: a.log,
 		first: firstStart{token: a.settings.AdminToken, password: a.settings.AdminPassword, out: a.out},
@@ -325,6 +327,9 @@ func (a *App) announce() {
 		text = fmt.Appendf(text, "  data    %s and %s\n", redact(a.settings.RedisURL), redact(a.settings.DatabaseURL))
 	}
 	_, _ = a.out.Write(text)
+	if undecided := presets.Undecided(a.catalog.Selector()); undecided != "" {
+		a.log.Warn(undecided)
+	}
 }
 
 // drain accepts no more requests and waits for the open ones.

@@ -11,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/openid"
+	"github.com/stint-dev/stint/internal/presets"
 	"github.com/stint-dev/stint/internal/proxies"
 )
 
@@ -67,6 +68,7 @@ type Settings struct {
 	SafetyLimit      float64 // see offences.AllowedBlocks
 	Proposals        offences.ProposalSettings
 	Counts           offences.Retention
+	Presets          presets.Set         // of a new database
 	VerifiedCrawlers []crawlers.Operator // whose missing pages do not count
 	GeoIPDir         string              // folder of the files with the origins of addresses, "" for none
 	ReverseDNS       bool                // look up the names of addresses shown to people
@@ -147,6 +149,7 @@ func (s *Settings) options() []option {
 		{name: "redis-url", credential: true, value: address(&s.RedisURL), help: "Redis 7+ or Valkey for the logs, with --database-url: redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://"},
 		{name: "database-url", credential: true, value: address(&s.DatabaseURL), help: "Postgres 14+ for everything else, with --redis-url: postgres://"},
 		{name: "data-dir", preset: "./data", value: text(&s.DataDir), help: "where the embedded database and the snapshot of the logs are kept; with --database-url, the last policies and blocks known"},
+		{name: "preset", value: parsed(&s.Presets, presets.ParseSet), help: "the presets, with commas between, whose policies a new database begins with: " + strings.Join(presets.Names(), ", ") + "; without one it begins with the policy default in shadow mode, which refuses nobody"},
 		{name: "backup-dir", value: text(&s.BackupDir), help: "the folder into which the job back-up writes a backup of the embedded data every night; none is written when empty"},
 		{name: "backup-keep", preset: "7", value: number(&s.BackupKeep, 1, 1000), help: "how many backups the job keeps there"},
 		{name: "redis-prefix", preset: "stint", value: text(&s.RedisPrefix), help: "what the names of all Redis keys begin with"},

@@ -4,8 +4,10 @@ package presets
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/stint-dev/stint/internal/policyfile"
@@ -96,4 +98,63 @@ func describe(text string) (title, summary string) {
 		return "", ""
 	}
 	return lines[0], strings.Join(lines[2:], " ")
+}
+
+// choices are the presets that say what an installation protects. The others go beside one of them.
+var choices = []string{"api", "website", "login", "scraper"}
+
+// Set are the names of the presets that a new database begins with, none for the policy default in
+// shadow mode.
+type Set []string
+
+// ParseSet reads names with commas between.
+func ParseSet(text string) (Set, error) {
+	var names Set
+	for name := range strings.SplitSeq(text, ",") {
+		if name = strings.TrimSpace(name); name == "" {
+			continue
+		}
+		if _, found := Find(name); !found {
+			return nil, fmt.Errorf("%q is no preset; the presets are %s", name, strings.Join(Names(), ", "))
+		}
+		if slices.Contains(names, name) {
+			return nil, fmt.Errorf("%s is named twice", name)
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// String returns the names with commas between.
+func (s Set) String() string { return strings.Join(s, ",") }
+
+// Policies returns the policies of a new database. Without a preset nobody has chosen what is
+// protected, and rules for something else would refuse what is normal: the policy of the preset api
+// only counts what it would refuse.
+func (s Set) Policies() []*rules.Policy {
+	names, mode := s, rules.Mode("")
+	if len(s) == 0 {
+		names, mode = Set{choices[0]}, rules.Shadow
+	}
+	var first []*rules.Policy
+	for _, name := range names {
+		preset, _ := Find(name)
+		for _, p := range preset.Policies {
+			policy := *p
+			policy.Mode = cmp.Or(mode, policy.Mode)
+			first = append(first, &policy)
+		}
+	}
+	return first
+}
+
+// Undecided returns what people must know of an installation that counts and enforces no limit,
+// "" for every other.
+func Undecided(s *rules.Selector) string {
+	policy := s.OnlyCounting()
+	if policy == "" {
+		return ""
+	}
+	return "No limits are enforced: the policy " + policy + " only counts what it would refuse. Choose what is protected: stint-admin apply --preset NAME, where NAME is " +
+		strings.Join(choices[:len(choices)-1], ", ") + " or " + choices[len(choices)-1] + "."
 }

@@ -27,6 +27,10 @@ type Selector struct {
 	distinct []*Policy
 	// pathPolicy is the name of a policy that applies by the path of requests, "" for none.
 	pathPolicy string
+	// enforces reports whether any policy enforces rules, and counting is the name of one that is in
+	// shadow mode, "" for none.
+	enforces bool
+	counting string
 	// reported are the policies with an outcome that are not off, by id.
 	reported []*Policy
 	// derived has the parts of each policy that limit its further keys, by the policy's id and in
@@ -58,6 +62,13 @@ func NewSelector(policies []*Policy) *Selector {
 		s.plans = s.plans || SelectsByPlan(p)
 		if p.Mode != Off && len(p.Rules) > 0 {
 			s.addDerived(p)
+		}
+		switch {
+		case len(p.Rules) == 0 || p.Mode == Off:
+		case p.Mode == Shadow:
+			s.counting = cmp.Or(s.counting, p.Name)
+		default:
+			s.enforces = true
 		}
 		if p.needsPath() {
 			s.pathPolicy = cmp.Or(s.pathPolicy, p.Name)
@@ -162,6 +173,15 @@ func (s *Selector) Origins() (n keys.OriginCount) {
 // HasConditional reports whether any policy that is not off applies by its conditions or distinct
 // values.
 func (s *Selector) HasConditional() bool { return s.met != nil || len(s.distinct) > 0 }
+
+// OnlyCounting returns the name of a policy in shadow mode if no policy enforces a rule, and ""
+// otherwise.
+func (s *Selector) OnlyCounting() string {
+	if s.enforces {
+		return ""
+	}
+	return s.counting
+}
 
 // PathPolicy returns the name of a policy that never applies to a check that does not say which path
 // is requested, "" for none.

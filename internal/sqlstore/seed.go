@@ -59,12 +59,20 @@ func (s *Store) seed(ctx context.Context) error {
 		if err := seedSettings(t); err != nil {
 			return err
 		}
-		policy, err := seedPolicy()
-		if err != nil {
-			return err
+		first := s.FirstPolicies
+		if first == nil {
+			policy, err := seedPolicy()
+			if err != nil {
+				return err
+			}
+			first = append(first, policy)
 		}
-		_, err = policies.In(t).CreatePolicy(policy)
-		return err
+		for _, policy := range first {
+			if _, err := policies.In(t).CreatePolicy(policy); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 

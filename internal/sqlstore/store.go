@@ -14,6 +14,7 @@ package sqlstore
 import (
 	"context"
 
+	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/internal/sqlstore/entries"
 	"github.com/stint-dev/stint/internal/sqlstore/identities"
@@ -31,6 +32,10 @@ type Options = db.Options
 // Open.
 type Store struct {
 	*db.DB
+
+	// FirstPolicies are those of a new database, which Open and Prepare seed. nil means the policy
+	// default, which limits all keys.
+	FirstPolicies []*rules.Policy
 
 	Entries    *entries.Store
 	Policies   *policies.Store

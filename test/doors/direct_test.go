@@ -22,7 +22,6 @@ func direct(t *testing.T, flags ...string) *site {
 	t.Helper()
 	s := &site{T: t, node: testnode.Start(t, append([]string{"--trusted-proxies", "127.0.0.1"}, flags...)...)}
 	s.url = s.node.Check
-	s.remove("site")
 	s.put("site", `{"match":["ip:*"],"rules":["3/1d"]}`)
 	return s
 }
@@ -124,7 +123,6 @@ func TestForwardIDIsChargedOnce(t *testing.T) {
 
 func TestForwardAnswersEveryMethodAndSuffix(t *testing.T) {
 	s := direct(t)
-	s.remove("site")
 	s.put("site", `{"match":["ip:*","method:*","path:*"],"rules":["100/1d"]}`)
 	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "PROPFIND", "PURGE", "FOO"} {
 		s.expect(method, s.send(method, "/v1/forward?policy=site&by=method", "", "Content-Type: text/plain"), http.StatusOK)
@@ -195,7 +193,6 @@ func TestForwardRefusesTheQueryOfTheClient(t *testing.T) {
 func TestForwardIgnoresHeadersOfAnUntrustedPeer(t *testing.T) {
 	s := &site{T: t, node: testnode.Start(t)}
 	s.url = s.node.Check
-	s.remove("site")
 	s.put("site", `{"match":["ip:*"],"rules":["100/1d"]}`)
 	s.expect("forged", s.get("/v1/forward?policy=site&by=ip&by=path&by=method&by=host&id=header:X-Request-Id",
 		"X-Forwarded-Uri: /forged", "X-Forwarded-Method: PUT", "X-Forwarded-Host: forged.example", "X-Request-Id: 1"), http.StatusOK)

@@ -41,6 +41,8 @@ type site struct {
 	url  string
 	app  *application
 	at   string // the application's URL
+	// asPrinted keeps the timeouts of the configuration.
+	asPrinted bool
 }
 
 // application is what the gateway protects.
@@ -90,7 +92,6 @@ func start(t *testing.T, g gateway, n int, flags ...string) *site {
 // behind starts an application and a gateway with the n-th configuration of its page.
 func (s *site) behind(g gateway, n int) *site {
 	s.Helper()
-	s.remove("site") // which every node of the tests has, for other keys
 	s.put("site", `{"match":["ip:*"],"rules":["3/1d"]}`)
 	return s.program(g.run, configuration(s.T, g, n))
 }
@@ -103,7 +104,22 @@ func (s *site) program(run func(*site, string), config string) *site {
 	s.at = app.URL
 	address := servers.FreeAddress(s.T)
 	_, port, _ := net.SplitHostPort(address)
-	replace := strings.NewReplacer(
+	var patient []string
+	if !s.asPrinted {
+		// A busy machine must not look like an outage of Stint.
+		patient = []string{
+			"/etc/haproxy/stint.lua", s.slowScript(),
+			"proxy_connect_timeout 100ms", "proxy_connect_timeout " + gatewayTimeout,
+			"proxy_read_timeout 500ms", "proxy_read_timeout " + gatewayTimeout,
+			"dial_timeout 100ms", "dial_timeout " + gatewayTimeout,
+			"response_header_timeout 500ms", "response_header_timeout " + gatewayTimeout,
+			"timeout connect 100ms", "timeout connect " + gatewayTimeout,
+			"500*time.Millisecond", "time.Minute",
+		}
+	}
+	replace := strings.NewReplacer(append(patient,
+		"policy=website", "policy=site", // a policy of the test's own
+		"policy: 'website'", "policy: 'site'",
 		"127.0.0.1:8080", strings.TrimPrefix(s.node.Check, "http://"),
 		"127.0.0.1:3000", strings.TrimPrefix(app.URL, "http://"),
 		"listen 8000", "listen "+address,
@@ -111,14 +127,8 @@ func (s *site) program(run func(*site, string), config string) *site {
 		"listen(8000", "listen("+port,
 		"port: 8000", "port: "+port,
 		":8000 {", "http://:"+port+" {\n\tbind 127.0.0.1",
-		"/etc/haproxy/stint.lua", s.slowScript(),
-		// A busy machine must not look like an outage of Stint.
-		"proxy_connect_timeout 100ms", "proxy_connect_timeout "+gatewayTimeout,
-		"proxy_read_timeout 500ms", "proxy_read_timeout "+gatewayTimeout,
-		"dial_timeout 100ms", "dial_timeout "+gatewayTimeout,
-		"response_header_timeout 500ms", "response_header_timeout "+gatewayTimeout,
-		"timeout connect 1s", "timeout connect "+gatewayTimeout,
-	)
+		"/etc/haproxy/stint.lua", repository(s.T, "deploy/haproxy/stint.lua"),
+	)...)
 	s.url = "http://" + address
 	run(s, replace.Replace(config))
 	s.await()

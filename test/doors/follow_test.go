@@ -34,7 +34,6 @@ const followLimit = 100_000
 func startFollowed(t *testing.T) *followed {
 	t.Helper()
 	f := &followed{site: &site{T: t, node: testnode.StartDistributed(t), app: new(application)}, dir: t.TempDir()}
-	f.remove("site")
 	f.put("all", fmt.Sprintf(`{"match":["ip:*"],"rules":["%d/1d"]}`, followLimit))
 	f.log = filepath.Join(f.dir, "access.log")
 	f.program(f.runNginx, "")

@@ -97,7 +97,6 @@ func TestGatewayIgnoresForwardedHeadersOfTheClient(t *testing.T) {
 				t.Fatalf("the complete configuration does not call Stint with %s", written)
 			}
 			s := &site{T: t, node: testnode.Start(t, "--trusted-proxies", "127.0.0.1"), app: new(application)}
-			s.remove("site")
 			s.put("site", `{"match":["path:*"],"rules":["100/1d"]}`)
 			s.program(g.run, strings.Replace(config, written, instead, 1))
 			before := s.used("path:/page")
@@ -221,7 +220,6 @@ func TestGatewayFollowsOnFailure(t *testing.T) {
 			redis.Stop()
 			t.Cleanup(redis.Continue)
 			for onFailure, status := range map[string]int{"deny": http.StatusServiceUnavailable, "allow": http.StatusOK} {
-				s.remove("site")
 				s.put("site", `{"match":["ip:*"],"rules":["3/1d"],"on_failure":"`+onFailure+`"}`)
 				for range 5 {
 					s.expect(onFailure, s.get("/"), status)
@@ -235,7 +233,6 @@ func TestGatewayFollowsOnFailure(t *testing.T) {
 func TestMinimalNginxConfigurationPassesOnA503(t *testing.T) {
 	redis := servers.DedicatedRedis(t)
 	s := start(t, gateways[0], 0, "--redis-url", redis.URL, "--database-url", servers.Postgres(t).URL)
-	s.remove("site")
 	s.put("site", `{"match":["ip:*"],"rules":["3/1d"],"on_failure":"deny"}`)
 	s.expect("before", s.get("/"), http.StatusOK)
 	redis.Stop()
@@ -252,7 +249,6 @@ func TestGatewayAllowsExactlyTheLimit(t *testing.T) {
 				each = 250
 			}
 			limit := workers * each * 3 / 4
-			s.remove("site")
 			s.put("site", fmt.Sprintf(`{"match":["ip:*"],"rules":["%d/1d"]}`, limit))
 			before := dialed.Load()
 			var allowed atomic.Int64

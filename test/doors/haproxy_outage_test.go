@@ -14,8 +14,8 @@ import (
 // with its own timeout.
 func startHAProxy(t *testing.T, n int) *site {
 	t.Helper()
-	s := &site{T: t, node: direct(t).node, app: new(application)}
-	return s.program(runHAProxy, strings.Replace(configuration(t, gateways[2], n), "/etc/haproxy/stint.lua", repository(t, "deploy/haproxy/stint.lua"), 1))
+	s := &site{T: t, node: direct(t).node, app: new(application), asPrinted: true}
+	return s.program(runHAProxy, configuration(t, gateways[2], n))
 }
 
 // HAProxy's client sends a request again that is not answered within the timeout of the script.

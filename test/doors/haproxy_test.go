@@ -12,7 +12,6 @@ import (
 func TestHAProxySendsCompleteKeysOrRefuses(t *testing.T) {
 	s := &site{T: t, app: new(application)}
 	s.node = direct(t).node
-	s.remove("site")
 	s.put("site", `{"match":["cookie:*","header:*","path:*"],"rules":["1000/1d"]}`)
 	s.program(runHAProxy, strings.Replace(configuration(t, gateways[2], 0), "/v1/forward open",
 		"/v1/forward?policy=site&by=cookie:session&by=cookie:other&by=header:X-Api-Key open", 1))
@@ -65,7 +64,6 @@ func TestHAProxySendsCompleteKeysOrRefuses(t *testing.T) {
 func TestHAProxyRefusesManyLinesOfAHeader(t *testing.T) {
 	s := &site{T: t, app: new(application)}
 	s.node = direct(t).node
-	s.remove("site")
 	s.put("site", `{"match":["header:*"],"rules":["1000/1d"]}`)
 	s.program(runHAProxy, strings.Replace(configuration(t, gateways[2], 0), "/v1/forward open", "/v1/forward?policy=site&by=header:X-Api-Key open", 1))
 	ask := func(lines int) string {
@@ -86,7 +84,6 @@ func TestHAProxyRefusesManyLinesOfAHeader(t *testing.T) {
 func TestHAProxyReadsCookiesOfPunctuationAtOnce(t *testing.T) {
 	s := &site{T: t, app: new(application)}
 	s.node = direct(t).node
-	s.remove("site")
 	s.put("site", `{"match":["cookie:*"],"rules":["1000/1d"]}`)
 	s.program(runHAProxy, strings.Replace(configuration(t, gateways[2], 0), "/v1/forward open", "/v1/forward?policy=site&by=cookie:session open", 1))
 	s.node.Do(t, http.MethodPost, "/v1/blocks", `{"pattern":"cookie:session:`+hashed("bad")+`","reason":"test"}`, http.StatusCreated)

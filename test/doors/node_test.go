@@ -111,7 +111,6 @@ func TestNodePackageSendsWhatConditionsMatch(t *testing.T) {
 	for _, g := range frameworks {
 		t.Run(g.name, func(t *testing.T) {
 			s := start(t, g, 0)
-			s.remove("site")
 			s.put("site", `{"match":["ip:*"],"rules":["100/1d"]}`)
 			s.put("trap", `{"match":["ip:*"],"rules":["0/1s"],"when":{"path":["/.env*"],"agent":["*sqlmap*"],"method":["GET"],"host":["127.0.0.1"]}}`)
 			s.expect("the trap", s.get("/%2eenv?x=1", "User-Agent: sqlMap/1.8"), http.StatusTooManyRequests)

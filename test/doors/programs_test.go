@@ -13,7 +13,6 @@ import (
 // The program of docs/doors/go.md runs as written.
 func TestGoProgramOfTheDocsLimits(t *testing.T) {
 	s := &site{T: t, node: testnode.Start(t, "--check-auth", "token"), app: new(application)}
-	s.remove("site")
 	s.put("site", `{"match":["ip:*"],"rules":["3/1d"]}`)
 	text := strings.ReplaceAll(configuration(t, gateway{page: "go.md", language: "go"}, 0), `WithToken("")`, `WithToken("`+s.token("check")+`")`)
 	s.program(func(s *site, config string) {
@@ -37,7 +36,8 @@ func TestCurlCommandOfTheDocsIsAnswered(t *testing.T) {
 	for _, auth := range []string{"off", "token"} {
 		t.Run(auth, func(t *testing.T) {
 			s := &site{T: t, node: testnode.Start(t, "--check-auth", auth)}
-			command := strings.Replace(configuration(t, gateway{page: "curl.md", language: "sh"}, 0), "http://127.0.0.1:8080", s.node.Check, 1)
+			command := strings.NewReplacer("http://127.0.0.1:8080", s.node.Check, "--max-time 0.5", "--max-time 60", "--connect-timeout 0.1", "--connect-timeout 60").
+				Replace(configuration(t, gateway{page: "curl.md", language: "sh"}, 0))
 			if auth == "token" {
 				command = strings.Replace(command, "Bearer ", "Bearer "+s.token("check"), 1)
 			}

@@ -14,7 +14,6 @@ import (
 // A client that repeats a header or cookie with different values is counted under each value.
 func TestForwardRepeatedHeaderOrCookieDoesNotEvadeTheLimit(t *testing.T) {
 	s := direct(t)
-	s.remove("site")
 	s.put("site", `{"match":["header:*","cookie:*"],"rules":["3/1d"]}`)
 	for i, c := range []struct {
 		query, lines string // %[1]d is a new number in each request
@@ -67,7 +66,6 @@ func TestForwardRepeatedHeaderOrCookieDoesNotEvadeTheLimit(t *testing.T) {
 // A request with more values than a check may have is refused, and charges nothing.
 func TestForwardRefusesMoreValuesThanACheckMayHave(t *testing.T) {
 	s := direct(t)
-	s.remove("site")
 	s.put("site", `{"match":["ip:*","cookie:*"],"rules":["3/1d"]}`)
 	cookies := func(n int) string { return "Cookie: s=first" + manyCookies("s", n) }
 	r := s.get("/v1/forward?policy=site&by=cookie:s", cookies(16))

@@ -39,7 +39,7 @@ func launch(t testing.TB, environ []string, args ...string) *node {
 	t.Helper()
 	n := &node{TB: t, cmd: exec.Command(server.built(t), args...), dir: t.TempDir(), exited: make(chan struct{}), token: adminToken}
 	n.cmd.Dir, n.cmd.Stdout, n.cmd.Stderr = n.dir, &n.out, &n.log
-	n.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + n.dir, endQuickly}, environ...)
+	n.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + n.dir, endQuickly, "STINT_PRESET=api"}, environ...)
 	if err := n.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

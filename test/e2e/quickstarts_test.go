@@ -78,7 +78,7 @@ func startQuickstart(t *testing.T, block string) (nodes []*node) {
 				args[i+1] = "127.0.0.1:0"
 			}
 		}
-		environ := []string{"STINT_LISTEN=127.0.0.1:0", "STINT_ADMIN_LISTEN=127.0.0.1:0", "STINT_ADMIN_TOKEN=" + adminToken, "STINT_CHECK_DEADLINE=10s"}
+		environ := []string{"STINT_LISTEN=127.0.0.1:0", "STINT_ADMIN_LISTEN=127.0.0.1:0", "STINT_ADMIN_TOKEN=" + adminToken, "STINT_CHECK_DEADLINE=10s", "STINT_PRESET="}
 		n := launch(t, environ, args...)
 		n.awaitRunning()
 		nodes = append(nodes, n)

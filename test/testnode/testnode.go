@@ -32,15 +32,15 @@ const AdminToken = "c1e47adca9f5c1b7d2830694ef1a5c3d"
 
 // policies are those of every node, as docs/CLIENT.md makes them.
 var policies = map[string]string{
-	"users":   `{"match":["user:*"],"rules":["3/1d"]}`,
-	"outside": `{"match":["host:*"],"rules":["2/1s"]}`,
-	"site":    `{"match":["site:*"],"rules":["3/1d"]}`,
-	"far":     `{"match":["far:*"],"rules":["1/1h"]}`,
-	"farther": `{"match":["farther:*"],"rules":["1/3601s"]}`,
-	"never":   `{"match":["never:*"],"rules":["0/1s"]}`,
-	"queue":   `{"match":["queue:*"],"rules":["5/1s"],"algorithm":"leaky_bucket","options":{"variant":"queue","burst":2}}`,
-	"free":    `{"match":["free:*"],"rules":["100000/1s"]}`,
-	"soon":    `{"match":["soon:*"],"rules":["1/100ms"]}`,
+	"users":    `{"match":["user:*"],"rules":["3/1d"]}`,
+	"outside":  `{"match":["host:*"],"rules":["2/1s"]}`,
+	"visitors": `{"match":["site:*"],"rules":["3/1d"]}`,
+	"far":      `{"match":["far:*"],"rules":["1/1h"]}`,
+	"farther":  `{"match":["farther:*"],"rules":["1/3601s"]}`,
+	"never":    `{"match":["never:*"],"rules":["0/1s"]}`,
+	"queue":    `{"match":["queue:*"],"rules":["5/1s"],"algorithm":"leaky_bucket","options":{"variant":"queue","burst":2}}`,
+	"free":     `{"match":["free:*"],"rules":["100000/1s"]}`,
+	"soon":     `{"match":["soon:*"],"rules":["1/100ms"]}`,
 }
 
 // Node is one running process of cmd/server in an empty folder of its own.
@@ -141,7 +141,7 @@ func (n *Node) launch() error {
 	n.exited = make(chan struct{})
 	n.cmd = exec.CommandContext(context.Background(), filepath.Join(built.dir, "server"), n.flags...)
 	n.cmd.Dir, n.cmd.Stdout, n.cmd.Stderr = n.dir, &n.out, &n.out
-	n.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + n.dir, "STINT_ADMIN_TOKEN=" + AdminToken}
+	n.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + n.dir, "STINT_ADMIN_TOKEN=" + AdminToken, "STINT_PRESET=api"}
 	seen := len(n.out.String())
 	if err := n.cmd.Start(); err != nil {
 		close(n.exited)

@@ -79,7 +79,7 @@ func start(t testing.TB, program string, args ...string) *node {
 	n := &node{t: t, exited: make(chan struct{})}
 	n.cmd = exec.Command(program, append([]string{"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--node-name", "upgraded"}, args...)...)
 	n.cmd.Dir, n.cmd.Stdout, n.cmd.Stderr = dir, &n.out, &n.out
-	n.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "STINT_ADMIN_TOKEN=" + adminToken}
+	n.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "STINT_ADMIN_TOKEN=" + adminToken, "STINT_PRESET=api"}
 	if err := n.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func startNode(t *testing.T) (checks, admin string) {
 	}
 	var printed output
 	node := exec.Command(program, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", filepath.Join(dir, "data"))
-	node.Env = []string{"STINT_ADMIN_TOKEN=" + token}
+	node.Env = []string{"STINT_ADMIN_TOKEN=" + token, "STINT_PRESET=api"}
 	node.Stdout, node.Stderr = &printed, &printed
 	if err := node.Start(); err != nil {
 		t.Fatal(err)

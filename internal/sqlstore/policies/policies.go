@@ -223,7 +223,8 @@ func checkPatterns(p *rules.Policy, all []*Stored) error {
 	}
 	for i, m := range p.Match {
 		if owner, taken := owners[m.String()]; taken {
-			e := fault.New(fault.Conflict, "The pattern %q belongs to the policy %q; one pattern belongs to one policy.", m, owner)
+			e := fault.New(fault.Conflict, "The pattern %[1]q belongs to the policy %[2]q; one pattern belongs to one policy. Change the rules of %[2]q, take the pattern out of it, "+
+				"or give this policy a narrower pattern or a condition (when), by which it applies beside %[2]q.", m, owner)
 			e.Field = "match[" + strconv.Itoa(i) + "]"
 			e.Detail = map[string]any{"policy": owner}
 			return e
