@@ -73,6 +73,7 @@ func TestGuardSetsRateLimitHeadersAndRefusesWith429(t *testing.T) {
 		Title    string   `json:"title"`
 		Status   int      `json:"status"`
 		Detail   string   `json:"detail"`
+		Code     string   `json:"code"`
 		Violated []string `json:"violated-policies"`
 		ID       string   `json:"id"`
 	}
@@ -83,7 +84,7 @@ func TestGuardSetsRateLimitHeadersAndRefusesWith429(t *testing.T) {
 		!strings.HasPrefix(a.header.Get("RateLimit"), `"3/1d";r=0;t=`) {
 		t.Errorf("a refused request: got %+v", a)
 	}
-	if problem.Status != 429 || problem.ID == "" || len(problem.Violated) != 1 || problem.Violated[0] != "3/1d" || !strings.HasSuffix(problem.Type, "#quota-exceeded") {
+	if problem.Status != 429 || problem.Code != "limited" || problem.ID == "" || len(problem.Violated) != 1 || problem.Violated[0] != "3/1d" || !strings.HasSuffix(problem.Type, "#quota-exceeded") {
 		t.Errorf("a refused request: got the problem %+v", problem)
 	}
 	if d := ask(t, connect(t), client.Check{Key: "site:" + me, Peek: true}); d.Allowed {

@@ -32,13 +32,14 @@ const (
 // replyProblem is the body of a Reply. It holds nothing that the request could
 // choose, nor what operators wrote about a block.
 type replyProblem struct {
-	Type     string   `json:"type"`
-	Title    string   `json:"title"`
-	Status   int      `json:"status"`
-	Detail   string   `json:"detail"`
-	Violated []string `json:"violated-policies,omitempty"`
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	Code   string `json:"code"` // limited, blocked, unavailable or invalid
 	// ID is by which the site's operators find the refusal.
-	ID string `json:"id,omitzero"`
+	ID       string   `json:"id,omitzero"`
+	Violated []string `json:"violated-policies,omitempty"`
 }
 
 // ReplyTo returns the reply to a request for which Check returned d and err: 429 if a rule
@@ -52,18 +53,26 @@ func ReplyTo(d *Decision, err error) Reply {
 	if d.Allowed {
 		return r
 	}
-	p := replyProblem{ID: d.ID}
+	p := unavailable
 	switch d.Outcome {
 	case Limited:
-		p.Type, p.Status, p.Detail = typeQuotaExceeded, http.StatusTooManyRequests, "Too many requests."
-		if isRule(d.Rule) {
+		p = replyProblem{Type: typeQuotaExceeded, Status: http.StatusTooManyRequests, Code: string(Limited), Detail: "Too many requests."}
+		switch seconds := ceilSeconds(d.RetryAfter); {
+		case seconds == 1:
+			p.Detail += " Try again in 1 second."
+		case seconds > 1:
+			p.Detail += " Try again in " + strconv.FormatInt(seconds, 10) + " seconds."
+		}
+		if isRule(d.Rule) && !strings.HasSuffix(d.Rule, "ms") { // as RateLimit-Policy names it
 			p.Violated = []string{d.Rule}
 		}
 	case Blocked:
-		p.Type, p.Status, p.Detail = "about:blank", http.StatusForbidden, "Requests from here are blocked."
-	default:
-		p.Type, p.Status, p.Detail = typeReducedCapacity, http.StatusServiceUnavailable, "Try again in a moment."
+		p = replyProblem{Type: "about:blank", Status: http.StatusForbidden, Code: string(Blocked), Detail: "This client is blocked."}
+		if d.RetryAfter > 0 {
+			p.Detail = "This client is blocked for a time. Try again later."
+		}
 	}
+	p.ID = d.ID
 	return r.refuse(p, d.RetryAfter)
 }
 
@@ -71,12 +80,15 @@ func replyToError(err error) Reply {
 	var problem *Problem
 	if errors.As(err, &problem) && problem.aboutTheQuestion() && problem.Field == "key" {
 		return Reply{}.refuse(replyProblem{
-			Type: "about:blank", Status: http.StatusBadRequest, Detail: "What identifies the client in this request cannot be read.",
+			Type: "about:blank", Status: http.StatusBadRequest, Code: "invalid", Detail: "What identifies the client in this request cannot be read.",
 		}, 0)
 	}
-	return Reply{}.refuse(replyProblem{
-		Type: typeReducedCapacity, Status: http.StatusServiceUnavailable, Detail: "Try again in a moment.",
-	}, outageRetry)
+	return Reply{}.refuse(unavailable, outageRetry)
+}
+
+// unavailable is the body of a refusal without a decision.
+var unavailable = replyProblem{
+	Type: typeReducedCapacity, Status: http.StatusServiceUnavailable, Code: string(Unavailable), Detail: "The service cannot decide at the moment. Try again later.",
 }
 
 func (r Reply) refuse(p replyProblem, retryAfter time.Duration) Reply {

@@ -104,10 +104,10 @@ function asker(stint, { key, policy, cost, source, meta, skip, onError }, readPa
       decision = await stint.check(question)
     } catch (error) {
       onError?.(error, ...args)
-      return refusal(isAboutKey(error) ? badKey : unavailable, null, isAboutKey(error) ? {} : { 'Retry-After': '1' })
+      return refusal(isAboutKey(error) ? badKey : unavailable, isAboutKey(error) ? {} : { 'Retry-After': '1' })
     }
     if (decision.outage) onError?.(decision.outage, ...args)
-    if (!decision.allowed) return refusal(refusals[decision.decision] ?? unavailable, decision.id, decision.headers)
+    if (!decision.allowed) return refusal(refusalOf(decision), decision.headers)
     decisions.set(args[0], decision)
     return { headers: decision.headers }
   }
@@ -139,22 +139,33 @@ function expressPath(target) {
 const isAboutKey = (error) => error instanceof StintError && /^(key|keys|keys\[\d+\](\.key)?)$/.test(error.field ?? '')
 
 // The bodies name nothing that the request can choose, nor what operators wrote about a block.
-const badKey = { type: 'about:blank', title: 'Bad Request', status: 400, detail: 'What identifies the client in this request cannot be read.' }
+const badKey = { type: 'about:blank', title: 'Bad Request', status: 400, detail: 'What identifies the client in this request cannot be read.', code: 'invalid' }
 const unavailable = {
   type: 'https://iana.org/assignments/http-problem-types#temporary-reduced-capacity', title: 'Service Unavailable', status: 503,
-  detail: 'Try again in a moment.',
+  detail: 'The service cannot decide at the moment. Try again later.', code: 'unavailable',
 }
-const refusals = {
-  limited: {
-    type: 'https://iana.org/assignments/http-problem-types#quota-exceeded', title: 'Too Many Requests', status: 429, detail: 'Too many requests.',
-  },
-  blocked: { type: 'about:blank', title: 'Forbidden', status: 403, detail: 'Requests from here are blocked.' },
+const blocked = { type: 'about:blank', title: 'Forbidden', status: 403, detail: 'This client is blocked.', code: 'blocked' }
+const limited = {
+  type: 'https://iana.org/assignments/http-problem-types#quota-exceeded', title: 'Too Many Requests', status: 429, detail: 'Too many requests.', code: 'limited',
 }
 
-function refusal(problem, id, headers) {
+// Returns the body of a refusal, that of /v1/forward.
+function refusalOf({ decision, id, rule, headers }) {
+  const seconds = Number(headers['Retry-After'] ?? 0)
+  const problem = { ...({ limited, blocked }[decision] ?? unavailable) }
+  if (decision === 'blocked' && seconds > 0) problem.detail = 'This client is blocked for a time. Try again later.'
+  if (decision === 'limited' && seconds > 0) problem.detail += ` Try again in ${seconds} second${seconds === 1 ? '' : 's'}.`
+  if (id) problem.id = id
+  if (decision === 'limited' && isRule(rule)) problem['violated-policies'] = [rule]
+  return problem
+}
+
+const isRule = (text) => typeof text === 'string' && /^\d+\/[0-9a-z]+$/.test(text) && !text.endsWith('ms')
+
+function refusal(problem, headers) {
   return {
     status: problem.status,
     headers: { ...headers, 'Content-Type': 'application/problem+json', 'Cache-Control': 'no-store', 'X-Content-Type-Options': 'nosniff' },
-    body: JSON.stringify(id ? { ...problem, id } : problem),
+    body: JSON.stringify(problem),
   }
 }

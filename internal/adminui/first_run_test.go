@@ -13,7 +13,9 @@ import (
 	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/adminui/administration"
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/rules"
 )
 
 var commandBlock = regexp.MustCompile(`(?s)<pre[^>]*>(.*?)</pre>`)
@@ -60,6 +62,28 @@ func TestFirstRunCommandsWorkWhenCopied(t *testing.T) {
 	}
 	if status := n.ask(t, "ip:203.0.113.7"); status != http.StatusForbidden {
 		t.Errorf("the next check: got %d, want 403", status)
+	}
+}
+
+// TestFirstStepsRemainAfterTheFirstCheck: they name Connect, and no longer say that nothing was checked.
+func TestFirstStepsRemainAfterTheFirstCheck(t *testing.T) {
+	checked := false
+	n := newNode(t, func(d *adminui.Deps) {
+		d.Checked = func(context.Context) (bool, error) { return checked, nil }
+	})
+	maria := n.as(t, "maria")
+	maria.get("/start").is(http.StatusOK).holds("Nothing has been checked yet").holds(`hx-trigger="every 3s"`).holds(`href="/connect"`).lacks("No limits are enforced")
+	checked = true
+	maria.get("/start").is(http.StatusOK).lacks("Nothing has been checked yet").lacks("every 3s").holds("answered its first check").holds("Connect your gateway")
+	maria.get("/").is(http.StatusOK).holds(`<a href="/start">First steps</a>`).lacks("No limits are enforced")
+	policy, err := n.store.Policies.FindPolicyByName(context.Background(), "default")
+	must(t, err)
+	counting := *policy
+	counting.Mode = rules.Shadow
+	_, err = n.store.Policies.PutPolicy(context.Background(), audit.SystemActor("test"), &counting, etag.Any)
+	must(t, err)
+	for _, page := range []string{"/start", "/"} {
+		maria.get(page).is(http.StatusOK).holds("No limits are enforced: the policy default only counts").holds(`href="/presets"`)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,14 +25,36 @@ func TestEveryQuickstartWorksAsWritten(t *testing.T) {
 	}
 }
 
-func followQuickstart(t *testing.T, all []fenced) {
+// TestQuickstartsWorkOneAfterTheOther follows all pages on one node: no page breaks what another made.
+func TestQuickstartsWorkOneAfterTheOther(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/quickstarts/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := startQuickstart(t, "stint-server --trusted-proxies 127.0.0.1\n")
+	for range 2 { // following a page again changes nothing either
+		for _, page := range pages {
+			t.Run(filepath.Base(page), func(t *testing.T) { followQuickstart(t, blocksOf(t, page), n[0]) })
+		}
+		n[0].shell(t, "stint-admin key reset member:alice --policy members\nstint-admin key reset ip:127.0.0.1 --policy api-calls\nstint-admin key reset ip:203.0.113.7 --policy login-guesses")
+	}
+}
+
+// followQuickstart follows a page on its own nodes, or on one that runs and is all of them.
+func followQuickstart(t *testing.T, all []fenced, running ...*node) {
 	var first *node
 	var own []string // texts of the page and their replacements in the test
 	for i, block := range all {
 		switch {
 		case block.language == "sh" && strings.HasPrefix(block.text, "stint-server"):
-			nodes := startQuickstart(t, block.text)
+			nodes := running
+			if len(running) == 0 {
+				nodes = startQuickstart(t, block.text)
+			}
 			first = nodes[0]
+			if len(running) > 0 {
+				nodes = slices.Repeat(running, strings.Count(block.text, "stint-server"))
+			}
 			for n, at := range nodes {
 				for port, url := range map[string]string{"808" + string(rune('0'+2*n)): at.check, "808" + string(rune('1'+2*n)): at.admin} {
 					_, free, _ := strings.Cut(strings.TrimPrefix(url, "http://"), ":")

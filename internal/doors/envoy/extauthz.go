@@ -42,7 +42,9 @@ func (s *Server) Check(ctx context.Context, q *authv3.CheckRequest) (*authv3.Che
 	checks, err := s.readCheck(q.GetAttributes())
 	if errors.Is(err, occurrences.ErrTooMany) {
 		// With failure_mode_allow, Envoy allows a request if the response is an error.
-		return deny(typev3.StatusCode_BadRequest, codes.InvalidArgument, string(occurrences.ErrTooMany.Code), err.Error())
+		return deny(typev3.StatusCode_BadRequest, codes.InvalidArgument, &wire.Problem{
+			Type: "about:blank", Title: http.StatusText(http.StatusBadRequest), Status: http.StatusBadRequest, Code: string(occurrences.ErrTooMany.Code), Detail: err.Error(),
+		})
 	}
 	if err != nil {
 		return nil, err
@@ -218,7 +220,18 @@ func (s *Server) answer(d *gate.Decision) (*authv3.CheckResponse, error) {
 		return response, nil
 	}
 	code := denied[d.Outcome]
-	refused, err := deny(code.status, code.code, string(d.Outcome), http.StatusText(int(code.status))+".", headers...)
+	kind, _ := wire.RefusalOf(string(d.Outcome))
+	body := &wire.Refusal{
+		Type: kind, Title: http.StatusText(int(code.status)), Status: int(code.status), Code: string(d.Outcome),
+		Detail: string(wire.AppendRefusalDetail(nil, string(d.Outcome), ratelimit.RetryAfterSeconds(&d.Answer))),
+	}
+	if !d.ID.IsZero() {
+		body.ID = d.ID.String()
+	}
+	if rule, found := ratelimit.Violated(d); found {
+		body.Violated = []string{rule.String()}
+	}
+	refused, err := deny(code.status, code.code, body, headers...)
 	if err != nil {
 		return nil, err
 	}
@@ -227,10 +240,8 @@ func (s *Server) answer(d *gate.Decision) (*authv3.CheckResponse, error) {
 }
 
 // deny returns a refusal. Its body is for the client.
-func deny(status typev3.StatusCode, code codes.Code, problem, detail string, headers ...*corev3.HeaderValueOption) (*authv3.CheckResponse, error) {
-	body, err := json.Marshal(&wire.Problem{
-		Type: "about:blank", Title: http.StatusText(int(status)), Status: int(status), Code: problem, Detail: detail,
-	})
+func deny(status typev3.StatusCode, code codes.Code, problem any, headers ...*corev3.HeaderValueOption) (*authv3.CheckResponse, error) {
+	body, err := json.Marshal(problem)
 	if err != nil {
 		return nil, err
 	}

@@ -60,11 +60,20 @@ func (d *Door) answer(c *httpserver.Call, q *Query, decision *gate.Decision) err
 }
 
 // problemOf returns the body of a refusal that is answered with a status.
-func problemOf(decision *gate.Decision, status int, requestID string) *wire.Problem {
-	return &wire.Problem{
-		Type: "about:blank", Title: http.StatusText(statusOf[decision.Outcome]), Status: status, Code: string(decision.Outcome),
-		Detail: string(appendDetail(nil, decision)), RequestID: requestID,
+func problemOf(decision *gate.Decision, status int, requestID string) *wire.Refusal {
+	seconds := ratelimit.RetryAfterSeconds(&decision.Answer)
+	kind, own := wire.RefusalOf(string(decision.Outcome))
+	r := &wire.Refusal{
+		Type: kind, Title: http.StatusText(own), Status: status, Detail: string(wire.AppendRefusalDetail(nil, string(decision.Outcome), seconds)),
+		Code: string(decision.Outcome), RequestID: requestID,
 	}
+	if !decision.ID.IsZero() {
+		r.ID = decision.ID.String()
+	}
+	if rule, found := ratelimit.Violated(decision); found {
+		r.Violated = []string{rule.String()}
+	}
+	return r
 }
 
 // answerFast is answer for the fast path of package httpserver, which has no traces.
@@ -103,39 +112,26 @@ func (d *Door) answerFast(c *httpserver.FastCall, q *Query, decision *gate.Decis
 // Fast path. Plain version: json.Marshal of problemOf. Benchmark: BenchmarkProblem, 20 times
 // faster.
 func appendProblem(b []byte, decision *gate.Decision, status int, requestID []byte) []byte {
-	b = append(b, `{"type":"about:blank","title":"`...)
-	b = append(b, http.StatusText(statusOf[decision.Outcome])...)
+	kind, own := wire.RefusalOf(string(decision.Outcome))
+	b = append(append(b, `{"type":"`...), kind...)
+	b = append(append(b, `","title":"`...), http.StatusText(own)...)
 	b = append(b, `","status":`...)
 	b = strconv.AppendInt(b, int64(status), 10)
 	b = append(b, `,"detail":"`...)
-	b = appendDetail(b, decision)
-	b = append(b, `","code":"`...)
-	b = append(b, decision.Outcome...)
-	b = append(b, `","request_id":"`...)
-	b = append(b, requestID...)
+	b = wire.AppendRefusalDetail(b, string(decision.Outcome), ratelimit.RetryAfterSeconds(&decision.Answer))
+	b = append(append(b, `","code":"`...), decision.Outcome...)
+	if !decision.ID.IsZero() {
+		b = decision.ID.AppendTo(append(b, `","id":"`...))
+	}
+	b = append(b, '"')
+	if rule, found := ratelimit.Violated(decision); found {
+		b = append(append(append(b, `,"violated-policies":["`...), rule.String()...), `"]`...)
+	}
+	b = append(append(b, `,"request_id":"`...), requestID...)
 	return append(b, `"}`...)
 }
 
 func appendHeader[T ~string](b, name []byte, value T) []byte {
 	b = append(append(b, name...), ": "...)
 	return append(append(b, value...), "\r\n"...)
-}
-
-// appendDetail appends the detail of a refusal's problem. No part of it needs escaping.
-func appendDetail(b []byte, d *gate.Decision) []byte {
-	wait := ratelimit.RetryAfterSeconds(&d.Answer)
-	switch {
-	case d.Outcome == gate.Blocked && d.Block != nil && d.Block.Expires.IsZero():
-		return append(b, "This client is blocked."...)
-	case d.Outcome == gate.Blocked:
-		return append(b, "This client is blocked for a time. Try again later."...)
-	case d.Outcome == gate.Unavailable:
-		return append(b, "The service cannot decide at the moment. Try again later."...)
-	case d.Never || wait == 0:
-		return append(b, "Too many requests."...)
-	case wait == 1:
-		return append(b, "Too many requests. Try again in 1 second."...)
-	}
-	b = append(b, "Too many requests. Try again in "...)
-	return append(strconv.AppendInt(b, wait, 10), " seconds."...)
 }

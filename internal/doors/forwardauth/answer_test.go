@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/rules"
 )
 
 // refusals are decisions with each kind of detail.
@@ -19,7 +20,10 @@ func refusals() []*gate.Decision {
 		d.At, d.RetryAt = now, now.Add(wait)
 		return d
 	}
+	named := limited(2 * time.Second)
+	named.ID.Minute, named.Policy = now.Truncate(time.Minute), &rules.Policy{Rules: rules.Stack{{Limit: 1, Window: time.Second}}}
 	return []*gate.Decision{
+		named,
 		limited(90 * time.Second), limited(time.Second), {Outcome: gate.Limited}, {Outcome: gate.Unavailable},
 		{Outcome: gate.Blocked, Block: &blocks.Entry{}}, {Outcome: gate.Blocked, Block: &blocks.Entry{Expires: now}},
 	}
