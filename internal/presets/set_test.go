@@ -10,7 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore"
 )
 
-// TestNewDatabaseBeginsWithWhatWasChosen: nobody who has not chosen is refused, and is told so; any choice, and all of
+// TestNewDatabaseBeginsWithWhatWasChosen: without a choice no check is refused, and the operator is told so; any choice, and all of
 // them at once, are enforced.
 func TestNewDatabaseBeginsWithWhatWasChosen(t *testing.T) {
 	for _, text := range []string{"", "api", "website, traps", strings.Join(presets.Names(), ",")} {

@@ -12,7 +12,7 @@ import (
 // setPolicy matches a command that makes a policy: its name and its patterns, conditions and rules.
 var setPolicy = regexp.MustCompile("policy set ([a-z-]+)((?: --?[a-z-]+(?: (?:'[^']*'|[^ `\\n]+))?)+)")
 
-// TestPoliciesOfTheDocumentsHaveNamesOfTheirOwn: whoever follows two pages has the policies of both.
+// TestPoliciesOfTheDocumentsHaveNamesOfTheirOwn: a reader who follows two pages has the policies of both.
 func TestPoliciesOfTheDocumentsHaveNamesOfTheirOwn(t *testing.T) {
 	pages := []string{"../../README.md"}
 	for _, pattern := range []string{"../../docs/*.md", "../../docs/*/*.md"} {

@@ -104,10 +104,10 @@ func (s *site) program(run func(*site, string), config string) *site {
 	s.at = app.URL
 	address := servers.FreeAddress(s.T)
 	_, port, _ := net.SplitHostPort(address)
-	var patient []string
+	var slower []string
 	if !s.asPrinted {
 		// A busy machine must not look like an outage of Stint.
-		patient = []string{
+		slower = []string{
 			"/etc/haproxy/stint.lua", s.slowScript(),
 			"proxy_connect_timeout 100ms", "proxy_connect_timeout " + gatewayTimeout,
 			"proxy_read_timeout 500ms", "proxy_read_timeout " + gatewayTimeout,
@@ -117,7 +117,7 @@ func (s *site) program(run func(*site, string), config string) *site {
 			"500*time.Millisecond", "time.Minute",
 		}
 	}
-	replace := strings.NewReplacer(append(patient,
+	replace := strings.NewReplacer(append(slower,
 		"policy=website", "policy=site", // a policy of the test's own
 		"policy: 'website'", "policy: 'site'",
 		"127.0.0.1:8080", strings.TrimPrefix(s.node.Check, "http://"),
