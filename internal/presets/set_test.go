@@ -10,8 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore"
 )
 
-// TestNewDatabaseBeginsWithWhatWasChosen: without a choice no check is refused, and the operator is told so; any choice, and all of
-// them at once, are enforced.
+// TestNewDatabaseBeginsWithWhatWasChosen: without a choice no check is refused, and the node says so. Each choice is enforced.
 func TestNewDatabaseBeginsWithWhatWasChosen(t *testing.T) {
 	for _, text := range []string{"", "api", "website, traps", strings.Join(presets.Names(), ",")} {
 		set, err := presets.ParseSet(text)
