@@ -11,7 +11,7 @@ import (
 // Limits above which a change is broad and needs a confirmation. They apply to everything from
 // one manual block to a file of a million rows.
 const (
-	// confirmRatio is the ratio of the last day's checks above which a block of
+	// confirmRatio is the ratio of the last day's allowed checks above which a block of
 	// more than one client needs a confirmation.
 	confirmRatio = 0.01
 	// A network with fewer bits is broad.
@@ -78,13 +78,13 @@ func broadOrigin(p keys.Pattern) string {
 	return ""
 }
 
-// trafficReason says how much of the last day's checks would have been refused, "" if that
+// trafficReason says how much of the last day's allowed checks would have been refused, "" if that
 // needs no confirmation or is unknown.
 func trafficReason(t *TrafficEstimate) string {
 	if t == nil || t.Ratio <= confirmRatio {
 		return ""
 	}
-	return fmt.Sprintf("would have refused about %.1f%% of the last day's checks", t.Ratio*100)
+	return fmt.Sprintf("would have refused about %.1f%% of the last day's checks that were allowed", t.Ratio*100)
 }
 
 // needConfirm returns the error for patterns that must be confirmed by repeating them, nil if

@@ -25,13 +25,21 @@ func (e *SampleEstimator) EstimateTraffic(ctx context.Context, from, to time.Tim
 	}
 	last := sample.Points[len(sample.Points)-1].At
 	t := &TrafficEstimate{From: time.UnixMilli(sample.Points[0].At).UTC(), To: time.UnixMilli(last).UTC()}
-	asked := map[string]float64{}
+	allowed := map[string]float64{}
 	for _, p := range sample.Points {
-		asked[p.Key] += float64(p.Count)
+		allowed[p.Key] += float64(p.Count)
+	}
+	for key := range allowed {
+		if allowed[key] -= float64(sample.Refused[key]); allowed[key] <= 0 {
+			delete(allowed, key)
+		}
+	}
+	if len(allowed) == 0 {
+		return t, nil
 	}
 	var total, selected float64
 	mine := map[string]bool{}
-	for text, checks := range asked {
+	for text, checks := range allowed {
 		total += checks
 		if k, err := offences.ParseKey(text); err == nil && selects(k) {
 			mine[text] = true
@@ -41,7 +49,7 @@ func (e *SampleEstimator) EstimateTraffic(ctx context.Context, from, to time.Tim
 	t.Ratio = selected / total
 	// Keys were sampled, not checks. So this is the variance of a ratio of two sums over keys.
 	var squares float64
-	for text, checks := range asked {
+	for text, checks := range allowed {
 		off := -t.Ratio * checks
 		if mine[text] {
 			off += checks
@@ -51,7 +59,7 @@ func (e *SampleEstimator) EstimateTraffic(ctx context.Context, from, to time.Tim
 	const nineteenInTwenty = 1.96
 	t.Error = nineteenInTwenty * math.Sqrt((1-sample.Ratio)*squares) / total
 	scale := func(n float64) int64 { return int64(math.Round(n / sample.Ratio)) }
-	t.Keys, t.AllKeys = scale(float64(len(mine))), scale(float64(len(asked)))
+	t.Keys, t.AllKeys = scale(float64(len(mine))), scale(float64(len(allowed)))
 	t.Checks, t.AllChecks = scale(selected), scale(total)
 	return t, nil
 }

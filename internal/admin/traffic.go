@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -13,15 +14,16 @@ import (
 )
 
 // TrafficEstimate estimates from a sample of all keys which ratio of the traffic of a span some
-// keys have.
+// keys have. Only allowed checks are traffic: a block takes nothing from a check that was refused
+// anyway, so that an attack which is already refused does not count for or against a block.
 type TrafficEstimate struct {
 	From, To time.Time // of the recorded part of the requested span
-	Keys     int64     // selected keys in the sample
-	AllKeys  int64
-	// Checks is the number of checks of the selected keys.
+	Keys     int64     // selected keys with an allowed check
+	AllKeys  int64     // all keys with an allowed check
+	// Checks is the number of allowed checks of the selected keys.
 	Checks    int64
 	AllChecks int64
-	// Ratio is the ratio of all checks, 0 to 1. Ratio ± Error contains the true value in 19 of
+	// Ratio is the ratio of all allowed checks, 0 to 1, and 0 if none was allowed. Ratio ± Error contains the true value in 19 of
 	// 20 estimates.
 	Ratio, Error float64
 }
@@ -40,6 +42,8 @@ const maxSample = 300_000
 // every recorded check of each of its keys.
 type TrafficSample struct {
 	Points []offences.SamplePoint // by time
+	// Refused is how many of the checks of each key were refused.
+	Refused map[string]int64
 	// Ratio is the ratio of all keys that was sampled, 1 for every key.
 	Ratio float64
 }
@@ -49,23 +53,28 @@ type TrafficSample struct {
 // that the checks of the remaining keys are complete. secret is the one that the traffic sample
 // was recorded with.
 func ReadTrafficSample(ctx context.Context, store DetectionStore, secret []byte, from, to time.Time) (*TrafficSample, error) {
-	s := sampler{hash: offences.SamplingHash(secret)}
+	s := sampler{hash: offences.SamplingHash(secret), refused: map[string]int64{}}
 	if err := store.TrafficSamples(ctx, from, to, s.add); err != nil {
 		return nil, err
 	}
 	slices.SortStableFunc(s.points, func(a, b offences.SamplePoint) int { return cmp.Compare(a.At, b.At) })
-	return &TrafficSample{Points: s.points, Ratio: math.Ldexp(1, -s.level)}, nil
+	return &TrafficSample{Points: s.points, Refused: s.refused, Ratio: math.Ldexp(1, -s.level)}, nil
 }
 
 // sampler collects points, and removes keys if there are too many points.
 type sampler struct {
-	hash   keyhash.Hash
-	level  int
-	points []offences.SamplePoint
+	hash    keyhash.Hash
+	level   int
+	points  []offences.SamplePoint
+	refused map[string]int64
 }
 
 func (s *sampler) add(c *offences.SampleChunk) error {
 	points, err := c.Decode()
+	if err != nil {
+		return err
+	}
+	refused, err := c.DecodeRefused()
 	if err != nil {
 		return err
 	}
@@ -77,6 +86,11 @@ func (s *sampler) add(c *offences.SampleChunk) error {
 			s.points = append(s.points, p)
 		}
 	}
+	for key, n := range refused {
+		if offences.Sampled(s.hash.Sum64(key), s.level) {
+			s.refused[key] += n
+		}
+	}
 	for len(s.points) > maxSample {
 		s.raise(s.level + 1)
 	}
@@ -86,4 +100,5 @@ func (s *sampler) add(c *offences.SampleChunk) error {
 func (s *sampler) raise(level int) {
 	s.level = level
 	s.points = slices.DeleteFunc(s.points, func(p offences.SamplePoint) bool { return !offences.Sampled(s.hash.Sum64(p.Key), level) })
+	maps.DeleteFunc(s.refused, func(key string, _ int64) bool { return !offences.Sampled(s.hash.Sum64(key), level) })
 }

@@ -38,8 +38,8 @@ unchanged, invalid and exempt, and an estimate of how much of the last day's tra
 would have refused beside what is blocked or exempt already.`,
 	broad: `Broad blocks need a confirmation: every key (*, 0.0.0.0/0, ip:*), all keys of a kind,
 networks larger than a /16 or an IPv6 /32, also if several rows add up to one, rows that
-together refuse more than 1% of the last day's checks or cover as much as a /8 or an IPv6
-/24, and your own address. They are listed with their impact and the exit code is 6;
+together refuse more than 1% of the last day's allowed checks or cover as much as a /8 or an
+IPv6 /24, and your own address. They are listed with their impact and the exit code is 6;
 --yes imports them.`,
 	example: `admin block import scrapers.csv --permanent --dry-run
 admin block import addresses.txt --reason "public list" --for 7d --skip-bad

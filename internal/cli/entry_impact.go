@@ -132,6 +132,6 @@ const matches = "Blocked and exempt keys included, it matches %s"
 // estimateSentence returns the end of a sentence about a traffic estimate.
 func estimateSentence(e *wire.TrafficEstimate) string {
 	percent := func(part float64) string { return strconv.FormatFloat(part*100, 'f', 1, 64) }
-	return fmt.Sprintf("about %s of %s and %s ± %s %% of the checks from %s to %s (an estimate from a sample).",
+	return fmt.Sprintf("about %s of %s and %s ± %s %% of the allowed checks from %s to %s (an estimate from a sample).",
 		humanize.Comma(e.Keys), output.Amount(e.AllKeys, "key", "keys"), percent(e.Ratio), percent(e.RatioError), e.From, e.To)
 }

@@ -72,7 +72,7 @@ func TestImpactLinesSuggestANarrowerPattern(t *testing.T) {
 		Counted:   &wire.CountedKeys{Keys: 12, Offenders: 3, Allowed: 1, Refused: 40},
 		Suggested: &wire.SuggestedPattern{Pattern: "ip:203.0.113.64/28", Refused: 38},
 	})
-	if !strings.HasPrefix(got[0], "Blocked and exempt keys included, it matches about 3 of 1,200 keys and 50.0 ± 1.0 % of the checks from ") {
+	if !strings.HasPrefix(got[0], "Blocked and exempt keys included, it matches about 3 of 1,200 keys and 50.0 ± 1.0 % of the allowed checks from ") {
 		t.Errorf("impactLines: the estimate is %q", got[0])
 	}
 	for _, want := range []string{

@@ -27,6 +27,9 @@ type SampleChunk struct {
 	Level  int
 	Points []byte // in the format of AppendSample
 	Paths  []byte // of the same keys, in the format of AppendPaths; empty for none
+	// Refused has the refused checks of the same keys, in the format of AppendRefused. It is empty
+	// for none, and from a node of the previous release.
+	Refused []byte
 }
 
 // AppendSample appends the points of one key in the minute that begins at start: the length of
@@ -70,10 +73,30 @@ func (c *SampleChunk) Decode() ([]SamplePoint, error) {
 	return points, nil
 }
 
+// AppendRefused appends how many of the sampled checks of a key were refused.
+func AppendRefused(to []byte, key string, count int) []byte {
+	to = binary.AppendUvarint(to, uint64(len(key)))
+	to = append(to, key...)
+	return binary.AppendUvarint(to, uint64(count))
+}
+
+// DecodeRefused returns how many checks of each key of a chunk were refused.
+func (c *SampleChunk) DecodeRefused() (map[string]int64, error) {
+	refused := map[string]int64{}
+	r := varints{rest: c.Refused}
+	for len(r.rest) > 0 && !r.bad {
+		refused[r.text()] += int64(r.unsigned())
+	}
+	if r.bad {
+		return nil, errBadSample
+	}
+	return refused, nil
+}
+
 // Ratio returns the ratio of keys that are sampled at the level of the chunk, 0 to 1.
 func (c *SampleChunk) Ratio() float64 { return math.Ldexp(1, -c.Level) }
 
-// varints decodes the result of AppendSample and AppendPaths. bad stays set after the first
+// varints decodes the result of AppendSample, AppendRefused and AppendPaths. bad stays set after the first
 // failure.
 type varints struct {
 	rest []byte

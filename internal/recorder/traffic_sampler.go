@@ -42,7 +42,9 @@ type sampleMinute struct {
 type sampleKey struct {
 	hash   uint64
 	points []offences.SamplePoint
-	paths  []offences.PathPoint // without Minute and Key
+	// refused is how many of the checks of points were refused.
+	refused int
+	paths   []offences.PathPoint // without Minute and Key
 }
 
 // add records a check and its path, "" for a check without one.
@@ -63,6 +65,9 @@ func (t *trafficSampler) add(at int64, hash uint64, key string, cost int, path s
 		} else {
 			p.Refused++
 		}
+	}
+	if !isAllowed {
+		k.refused++
 	}
 	if n := len(k.points); n >= maxApart && k.points[n-1].At/1000 == at/1000 && k.points[n-1].Cost == cost {
 		k.points[n-1].Count++
@@ -123,7 +128,7 @@ func (t *trafficSampler) drain(g *pendingBatch, node string, closed int64) {
 			continue
 		}
 		if len(m.keys) > 0 {
-			g.addSample(offences.SampleChunk{Minute: start, Node: node, Level: m.level, Points: m.encode(start), Paths: m.encodePaths()})
+			g.addSample(offences.SampleChunk{Minute: start, Node: node, Level: m.level, Points: m.encode(start), Paths: m.encodePaths(), Refused: m.encodeRefused()})
 		}
 		t.start = max(0, m.level-1)
 		delete(t.minutes, start)
@@ -135,6 +140,17 @@ func (m *sampleMinute) encode(start int64) []byte {
 	for key, k := range m.keys {
 		if len(k.points) > 0 {
 			to = offences.AppendSample(to, start, key, k.points)
+		}
+	}
+	return to
+}
+
+// encodeRefused returns the refused checks of the minute, nil for none.
+func (m *sampleMinute) encodeRefused() []byte {
+	var to []byte
+	for key, k := range m.keys {
+		if k.refused > 0 {
+			to = offences.AppendRefused(to, key, k.refused)
 		}
 	}
 	return to

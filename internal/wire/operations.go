@@ -16,16 +16,17 @@ const (
 	PathSilences        = "/v1/notifications/silences"
 )
 
-// TrafficEstimate is how much of the traffic of a time range some keys make up. It
+// TrafficEstimate is how much of the allowed checks of a time range some keys make up:
+// checks that were refused do not count. It
 // is an estimate from a sample of all keys, never a count.
 type TrafficEstimate struct {
 	From      Time  `json:"from"`
 	To        Time  `json:"to"`
-	Keys      int64 `json:"keys"`       // those that are selected
-	AllKeys   int64 `json:"all_keys"`   // those of all traffic
-	Checks    int64 `json:"checks"`     // of the selected keys
-	AllChecks int64 `json:"all_checks"` // of all keys
-	// Ratio is the part of all checks, 0 to 1. It is within RatioError of the true value
+	Keys      int64 `json:"keys"`       // those that are selected, with an allowed check
+	AllKeys   int64 `json:"all_keys"`   // those with an allowed check
+	Checks    int64 `json:"checks"`     // allowed ones of the selected keys
+	AllChecks int64 `json:"all_checks"` // allowed ones of all keys
+	// Ratio is the part of all allowed checks, 0 to 1. It is within RatioError of the true value
 	// in 19 of 20 estimates.
 	Ratio      float64 `json:"ratio"`
 	RatioError float64 `json:"ratio_error"`

@@ -37,3 +37,33 @@ func TestEstimateTrafficUsesTrafficSample(t *testing.T) {
 		}
 	})
 }
+
+// An attack that is refused anyway is no traffic that a block of its network would refuse.
+func TestEstimateTrafficCountsWhatWasAllowed(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		start := f.Clock.Now()
+		n := newCounting(t, f.Offences, f.Clock, "a", nil)
+		e := &admin.SampleEstimator{Store: f.Offences, Secret: func() []byte { return offenceSecret }}
+		estimate := func() *admin.TrafficEstimate {
+			t.Helper()
+			f.Clock.Advance(2 * time.Minute)
+			n.flush()
+			got, err := e.EstimateTraffic(t.Context(), start.Add(-time.Hour), f.Clock.Now(), keytest.Pattern(t, "ip:203.0.113.0/24").Matches)
+			if err != nil || got == nil {
+				t.Fatal(got, err)
+			}
+			return got
+		}
+		for i := range 40 {
+			n.limited(fmt.Sprintf("ip:203.0.113.%d", i), 20)
+		}
+		if got := estimate(); got.Ratio != 0 || got.Keys != 0 || got.AllChecks != 0 {
+			t.Errorf("where nothing was allowed: got %+v", got)
+		}
+		n.allowed("ip:203.0.113.1", 4) // of a key that is refused most of the time
+		n.allowed("ip:198.51.100.1", 396)
+		if got := estimate(); got.Keys != 1 || got.AllKeys != 2 || got.Checks != 4 || got.AllChecks != 400 || math.Abs(got.Ratio-0.01) > 1e-9 {
+			t.Errorf("a network whose checks were refused: got %+v", got)
+		}
+	})
+}

@@ -101,7 +101,7 @@ func (t tx) addCounts(b *offences.Batch) error {
 	}
 	traces := make([][]any, len(b.Samples))
 	for i, c := range b.Samples {
-		traces[i] = []any{c.Minute, c.Node, b.ID + ":" + strconv.Itoa(i), c.Level, append([]byte{}, c.Points...), append([]byte{}, c.Paths...)} // nil is NULL
+		traces[i] = []any{c.Minute, c.Node, b.ID + ":" + strconv.Itoa(i), c.Level, append([]byte{}, c.Points...), append([]byte{}, c.Paths...), append([]byte{}, c.Refused...)} // nil is NULL
 	}
 	if err := t.Upsert(addTraceChunk, "", traceColumns, traces); err != nil {
 		return err

@@ -334,7 +334,7 @@ const offenceFields = `policy_id, mac, kind, refused_by, source, key, start, off
 const (
 	findOffences   = `SELECT ` + offenceFields + ` FROM offences WHERE span = 1 AND start = $1 AND mac = $2 ORDER BY kind, refused_by, source`
 	findAggregated = `SELECT ` + offenceFields + ` FROM offences WHERE span = 1 AND start = $1 AND mac = $2 AND key = '' ORDER BY policy_id, kind`
-	readTrace      = `SELECT start, node, level, points, paths FROM trace WHERE start >= $1 AND start < $2 ORDER BY start, node, id`
+	readTrace      = `SELECT start, node, level, points, paths, refused FROM trace WHERE start >= $1 AND start < $2 ORDER BY start, node, id`
 )
 
 func scanOffence(r db.Row) (o offences.Offence, err error) {
@@ -391,7 +391,7 @@ func (s *Store) TrafficSamples(ctx context.Context, from, to time.Time, do func(
 	return s.db.View(ctx, func(t *db.Tx) error {
 		return db.Stream(t, func(r db.Row) (*offences.SampleChunk, error) {
 			c := &offences.SampleChunk{}
-			return c, r.Scan(&c.Minute, &c.Node, &c.Level, &c.Points, &c.Paths)
+			return c, r.Scan(&c.Minute, &c.Node, &c.Level, &c.Points, &c.Paths, &c.Refused)
 		}, readTrace, []any{from.UnixMilli(), to.UnixMilli()}, do)
 	})
 }

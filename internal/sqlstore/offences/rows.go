@@ -59,7 +59,7 @@ ON CONFLICT (span, start, policy_id, key) DO UPDATE SET
 	mergeDistinct    = ` ON CONFLICT (span, start, policy_id, node) DO UPDATE SET sketch = excluded.sketch`
 	addUnits         = `INSERT INTO safety_units (start, policy_id, node, sketch) `
 	mergeUnits       = ` ON CONFLICT (start, policy_id, node) DO UPDATE SET sketch = excluded.sketch`
-	addTraceChunk    = `INSERT INTO trace (start, node, id, level, points, paths) `
+	addTraceChunk    = `INSERT INTO trace (start, node, id, level, points, paths, refused) `
 	addMark          = `INSERT INTO count_marks (span, start, mark) `
 	mergeMark        = ` ON CONFLICT (span, start) DO UPDATE SET mark = excluded.mark`
 	addFlushedBatch  = `INSERT INTO flushed_batches (id, at, marked) VALUES ($1, $2, 1) ON CONFLICT (id) DO NOTHING`
@@ -78,7 +78,7 @@ var (
 	distinctColumns   = []string{db.IntColumn, db.IntColumn, db.IntColumn, db.TextColumn, db.BytesColumn}
 	unitColumns       = []string{db.IntColumn, db.IntColumn, db.TextColumn, db.BytesColumn}
 	markColumns       = []string{db.IntColumn, db.IntColumn, db.TextColumn}
-	traceColumns      = []string{db.IntColumn, db.TextColumn, db.TextColumn, db.IntColumn, db.BytesColumn, db.BytesColumn}
+	traceColumns      = []string{db.IntColumn, db.TextColumn, db.TextColumn, db.IntColumn, db.BytesColumn, db.BytesColumn, db.BytesColumn}
 )
 
 func offenceRow(span, start int64, o *offences.Offence) ([]any, error) {
