@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"iter"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -48,7 +49,12 @@ type EntryStore interface {
 	// Each iterates over all pages of Find, for exports.
 	Each(ctx context.Context, f blocks.Filter) iter.Seq2[*blocks.Entry, error]
 	Update(ctx context.Context, by audit.Actor, kind blocks.Kind, id string, u blocks.Update) (*blocks.Entry, error)
-	// End ends active entries; reason, which may be empty, is for the audit log.
+	// Shares returns all shares of entries, by id, the one that lasts longest first.
+	Shares(ctx context.Context, ids ...string) (map[string][]blocks.Share, error)
+	// EndShare ends the share of one holder in an active entry, and the entry if no other holds it.
+	// The error is NotFound if the holder has no share in it.
+	EndShare(ctx context.Context, by audit.Actor, kind blocks.Kind, id string, h blocks.Holder, reason string) (*blocks.Entry, error)
+	// End ends active entries with the shares of all sources; reason, which may be empty, is for the audit log.
 	End(ctx context.Context, by audit.Actor, kind blocks.Kind, reason string, ids ...string) ([]*blocks.Entry, error)
 	EndUnchanged(ctx context.Context, by audit.Actor, kind blocks.Kind, revision int64, ids ...string) ([]*blocks.Entry, error)
 	// Restore makes ended entries active again, with their ids and until their former expiry.
@@ -68,6 +74,9 @@ type AddEntries struct {
 	Scope      string   // only refuse checks of this scope, "" for all
 	Reason     string
 	Expiry     blocks.Expiry
+	// Source is the name of the source that adds them, "" for the caller by hand. A named source
+	// has a share of its own in each entry: see EndShare.
+	Source     string
 	OnConflict blocks.Conflict // "" is Fail
 	// Confirm repeats the pattern that needs a confirmation. Several broad patterns must be
 	// added one by one.
@@ -157,6 +166,11 @@ func (e *Entries) entriesOf(ctx context.Context, c Caller, a AddEntries) ([]bloc
 	if err := checkScope(a.Kind, a.Scope); err != nil {
 		return nil, err
 	}
+	if a.Source != "" {
+		if err := blocks.CheckHolderName(a.Source); err != nil {
+			return nil, err
+		}
+	}
 	expires, err := a.Expiry.At(e.Now())
 	if err != nil {
 		return nil, err
@@ -167,9 +181,15 @@ func (e *Entries) entriesOf(ctx context.Context, c Caller, a AddEntries) ([]bloc
 	if err := e.confirm(ctx, a.Kind, a.Confirm, groups...); err != nil {
 		return nil, err
 	}
-	entries := make([]blocks.Entry, len(patterns))
-	for n, p := range patterns {
-		entries[n] = blocks.Entry{Kind: a.Kind, Pattern: p, Scope: a.Scope, Reason: a.Reason, Author: c.Actor.Name, Source: blocks.Manual, Expires: expires}
+	entries := make([]blocks.Entry, 0, len(patterns))
+	for n, group := range groups {
+		for _, p := range group {
+			entry := blocks.Entry{Kind: a.Kind, Pattern: p, Scope: a.Scope, Reason: a.Reason, Author: c.Actor.Name, Source: blocks.Manual, Expires: expires}
+			if a.Source != "" {
+				entry.From = &blocks.Holder{Name: a.Source, Ref: refOf(p, a.Patterns[n])}
+			}
+			entries = append(entries, entry)
+		}
 	}
 	return entries, nil
 }
@@ -237,6 +257,47 @@ func (e *Entries) Update(ctx context.Context, c Caller, kind blocks.Kind, id str
 		}
 	}
 	return e.Store.Update(ctx, c.Actor, kind, id, change)
+}
+
+// refOf returns what a source called a pattern that was read from a text: its address where that
+// was widened to the network of its client, "" otherwise.
+func refOf(p keys.Pattern, text string) string {
+	if !p.Widened() {
+		return ""
+	}
+	text = strings.TrimSpace(text)
+	if address, err := netip.ParseAddr(strings.TrimPrefix(text, "ip:")); err == nil {
+		return "ip:" + address.WithZone("").String()
+	}
+	return text
+}
+
+// Shares returns all shares of entries, by id, the one that lasts longest first.
+func (e *Entries) Shares(ctx context.Context, ids ...string) (map[string][]blocks.Share, error) {
+	return e.Store.Shares(ctx, ids...)
+}
+
+// EndShare ends the share of the source of a name in an active entry; the entry goes on while
+// another source holds it. called is the pattern as the source added it, "" for that of the
+// entry. The error is NotFound if the source has no such share.
+func (e *Entries) EndShare(ctx context.Context, c Caller, kind blocks.Kind, id, source, called, reason string) (*blocks.Entry, error) {
+	if err := fault.CheckLine("reason", reason, blocks.MaxReason); err != nil {
+		return nil, err
+	}
+	if err := fault.CheckLine("source", source, blocks.MaxReason); err != nil {
+		return nil, err
+	}
+	h := blocks.Holder{Name: source}
+	if called != "" {
+		all, err := e.readPatterns(ctx, "pattern", called, true)
+		if err != nil {
+			return nil, err
+		}
+		if len(all) == 1 {
+			h.Ref = refOf(all[0], called)
+		}
+	}
+	return e.Store.EndShare(ctx, c.Actor, kind, id, h, reason)
 }
 
 // End ends active entries, all or none. reason, which may be "", is for the audit log.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/stint-dev/stint/internal/blocklist"
@@ -24,32 +25,60 @@ const (
 // first bytes.
 func DetectFormat(name string, head []byte) FileFormat { return blocklist.Detect(name, head) }
 
-// Export writes the entries that a filter selects in the format of Import. Importing them does
+// Export writes the entries that a filter selects in the format of Import, with the names of their sources. Importing them does
 // not make ended or expired entries active.
 func (e *Entries) Export(ctx context.Context, w io.Writer, f blocks.Filter, format FileFormat) error {
 	out := blocklist.NewWriter(w, format)
 	f = e.at(f)
+	write := func(some []*blocks.Entry) error {
+		ids := make([]string, len(some))
+		for i, b := range some {
+			ids[i] = b.ID
+		}
+		shares, err := e.Store.Shares(ctx, ids...)
+		if err != nil {
+			return err
+		}
+		for _, b := range some {
+			if b.Ended.IsZero() && b.ExpiredAt(f.At) {
+				ended := *b
+				ended.Ended = b.Expires
+				b = &ended
+			}
+			if err := out.Write(b, blocks.NamesOf(shares[b.ID])); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var some []*blocks.Entry
 	for b, err := range e.Each(ctx, f) {
 		if err != nil {
 			return err
 		}
-		if b.Ended.IsZero() && b.ExpiredAt(f.At) {
-			ended := *b
-			ended.Ended = b.Expires
-			b = &ended
+		if some = append(some, b); len(some) == exportBatch {
+			if err := write(some); err != nil {
+				return err
+			}
+			some = some[:0]
 		}
-		if err := out.Write(b); err != nil {
-			return err
-		}
+	}
+	if err := write(some); err != nil {
+		return err
 	}
 	return out.Close()
 }
+
+// exportBatch is how many entries of an export have their sources read at once.
+const exportBatch = 1000
 
 // ImportOptions configure an import of blocks or exemptions. The zero value imports a CSV of
 // blocks, all or nothing, and keeps active ones unchanged.
 type ImportOptions struct {
 	Kind   blocks.Kind // "" means blocks
 	Format FileFormat
+	// Source is the name of the source of the rows, such as that of a list; "" for the caller.
+	Source string
 	// Reason and Expiry apply to rows without their own.
 	Reason     string
 	Expiry     blocks.Expiry
@@ -68,6 +97,11 @@ type ImportOptions struct {
 func (o *ImportOptions) Check(now time.Time) error {
 	if err := fault.CheckLine("reason", o.Reason, blocks.MaxReason); err != nil {
 		return err
+	}
+	if o.Source != "" {
+		if err := blocks.CheckHolderName(o.Source); err != nil {
+			return err
+		}
 	}
 	if _, err := o.Expiry.At(now); err != nil {
 		return err
@@ -98,7 +132,7 @@ type ImportResult struct {
 // rows that ImportOptions.Confirm does not confirm.
 func (e *Entries) Import(ctx context.Context, c Caller, file io.Reader, o ImportOptions) (*ImportResult, error) {
 	o.Kind = cmp.Or(o.Kind, blocks.Block)
-	run := &importRun{Entries: e, options: o, now: e.Now(), exempt: newCover(), judge: newJudge(e, o.Kind, c.Address), result: &ImportResult{DryRun: o.DryRun}}
+	run := &importRun{Entries: e, options: o, holder: cmp.Or(o.Source, c.Actor.Name), now: e.Now(), exempt: newCover(), judge: newJudge(e, o.Kind, c.Address), result: &ImportResult{DryRun: o.DryRun}}
 	if err := o.Check(run.now); err != nil {
 		return nil, err
 	}
@@ -129,6 +163,8 @@ func (e *Entries) Import(ctx context.Context, c Caller, file io.Reader, o Import
 type importRun struct {
 	*Entries
 	options ImportOptions
+	holder  string // the name of the source of the rows
+	held    []heldRow
 	now     time.Time
 	exempt  *cover
 	judge   *judge
@@ -149,7 +185,11 @@ func (r *importRun) entries(ctx context.Context, rows iter.Seq2[blocklist.Row, e
 				continue
 			}
 			r.look(row)
-			if !yield(row.Entry(), nil) {
+			entry := row.Entry()
+			if r.options.Source != "" {
+				entry.From = &blocks.Holder{Name: r.options.Source}
+			}
+			if !yield(entry, nil) {
 				return
 			}
 		}
@@ -203,6 +243,9 @@ func (r *importRun) dryRun(ctx context.Context, rows iter.Seq2[blocklist.Row, er
 		}
 		r.predictRow(row, active.Scopes()[row.Scope], scoped[row.Scope])
 	}
+	if err := r.predictHeld(ctx); err != nil {
+		return nil, err
+	}
 	var err error
 	if r.result.Confirmation, err = r.judge.confirmation(ctx); err != nil {
 		return nil, err
@@ -223,6 +266,11 @@ func (r *importRun) predictRow(row blocklist.Row, active *blocks.Set, index *key
 	expires, exists := index.Get(row.Pattern)
 	if !exists && active != nil {
 		if b := active.Of(row.Kind, row.Pattern, r.now); b != nil {
+			if r.options.Source != "" || r.options.OnConflict == blocks.Extend {
+				r.held = append(r.held, heldRow{b.ID, row.Expires})
+				index.Set(row.Pattern, row.Expires)
+				return
+			}
 			exists, expires = true, b.Expires
 		}
 	}
@@ -231,6 +279,38 @@ func (r *importRun) predictRow(row blocklist.Row, active *blocks.Set, index *key
 		expires = row.Expires
 	}
 	index.Set(row.Pattern, expires)
+}
+
+// heldRow is a row whose pattern has an active entry, of which the source may get a share.
+type heldRow struct {
+	id      string
+	expires time.Time
+}
+
+// predictHeld counts what the store would do with the held rows.
+func (r *importRun) predictHeld(ctx context.Context) error {
+	for rows := range slices.Chunk(r.held, 1000) {
+		ids := make([]string, len(rows))
+		for i, row := range rows {
+			ids[i] = row.id
+		}
+		shares, err := r.Store.Shares(ctx, ids...)
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			_, did := blocks.Join(shares[row.id], blocks.Share{Holder: blocks.Holder{Name: r.holder}, Expires: row.expires}, r.options.OnConflict)
+			switch did {
+			case blocks.Unchanged:
+				r.result.Unchanged++
+			case blocks.Replaced:
+				r.result.Replaced++
+			default:
+				r.result.Extended++
+			}
+		}
+	}
+	return nil
 }
 
 // predict counts what the store would do with a row. exists means that its pattern has an

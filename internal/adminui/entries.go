@@ -41,6 +41,8 @@ type entryRow struct {
 	Exempt     bool  // an exemption covers this whole block
 	Refused    int64 // refused requests in the last hour
 	Edit       *edit // nil unless the row is open
+	// Others are the shares beside the one that lasts longest.
+	Others []blocks.Share
 }
 
 // SourceWord returns how a block was created.

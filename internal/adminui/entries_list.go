@@ -108,8 +108,15 @@ func (h *entriesHandler) renderEntries(c *httpserver.Call, status int, s *kindTe
 			return err
 		}
 	}
+	shares, err := h.sharesOf(c.Context(), items)
+	if err = h.Tolerate(&page.Frame, err); err != nil {
+		return err
+	}
 	for _, e := range items {
 		i := h.rowOf(e, refused)
+		if all := shares[e.ID]; len(all) > 1 {
+			i.Others = all[1:]
+		}
 		page.Items = append(page.Items, i)
 		switch {
 		case open != nil && open.ID == i.ID:
@@ -119,6 +126,15 @@ func (h *entriesHandler) renderEntries(c *httpserver.Call, status int, s *kindTe
 		}
 	}
 	return h.Render(c, status, "entries", page)
+}
+
+// sharesOf returns the shares of entries, by id.
+func (h *entriesHandler) sharesOf(ctx context.Context, items []*blocks.Entry) (map[string][]blocks.Share, error) {
+	ids := make([]string, len(items))
+	for i, e := range items {
+		ids[i] = e.ID
+	}
+	return h.entries.Shares(ctx, ids...)
 }
 
 // find returns the entries of the page. During an outage of the database they are the first of

@@ -61,6 +61,9 @@ func (h *entryHandler) listEntries(c *httpserver.Call, kind blocks.Kind) error {
 		return err
 	}
 	out := routes.CursorPage(page.Items, page.Next, h.wireEntry)
+	if err := h.nameSources(c, out.Items); err != nil {
+		return err
+	}
 	if !f.Uncounted {
 		out.Total = &page.Total
 	}
@@ -76,7 +79,7 @@ func (h *entryHandler) getEntry(c *httpserver.Call, kind blocks.Kind) error {
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, h.wireEntry(e))
+	return h.sendEntry(c, e)
 }
 
 func (h *entryHandler) addEntry(c *httpserver.Call, kind blocks.Kind) error {
@@ -86,20 +89,27 @@ func (h *entryHandler) addEntry(c *httpserver.Call, kind blocks.Kind) error {
 	}
 	all, err := h.entries.Add(c.Context(), callerOf(c), admin.AddEntries{
 		Kind: kind, Patterns: []string{request.Pattern}, Literal: request.Literal, Scope: request.Scope, Reason: request.Reason, Expiry: admin.ExpiryOf(request.ExpiresIn, request.ExpiresAt),
-		OnConflict: blocks.Conflict(request.OnConflict), Confirm: request.Confirm,
+		OnConflict: blocks.Conflict(request.OnConflict), Source: request.Source, Confirm: request.Confirm,
 	})
 	if err != nil {
 		return err
 	}
-	answer := wire.AddedEntry{Added: h.added(all[0])}
-	for _, other := range all[1:] {
-		answer.Others = append(answer.Others, h.added(other))
+	entries := make([]wire.Entry, len(all))
+	for i, added := range all {
+		entries[i] = h.wireEntry(added.Entry)
+	}
+	if err := h.nameSources(c, entries); err != nil {
+		return err
+	}
+	answer := wire.AddedEntry{Added: h.added(all[0], entries[0])}
+	for i, other := range all[1:] {
+		answer.Others = append(answer.Others, h.added(other, entries[i+1]))
 	}
 	return sendAdded(c, all[0].Outcome, entryPath(kind)+"/"+all[0].Entry.ID, answer)
 }
 
-func (h *entryHandler) added(added admin.Added) wire.Added {
-	answer := wire.Added{Entry: h.wireEntry(added.Entry), Outcome: string(added.Outcome), Warnings: notNil(added.Warnings)}
+func (h *entryHandler) added(added admin.Added, entry wire.Entry) wire.Added {
+	answer := wire.Added{Entry: entry, Outcome: string(added.Outcome), Warnings: notNil(added.Warnings)}
 	if added.Before != nil {
 		before := h.wireEntry(added.Before)
 		answer.Before = &before
@@ -145,7 +155,7 @@ func (h *entryHandler) changeEntry(c *httpserver.Call, kind blocks.Kind) error {
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, h.wireEntry(e))
+	return h.sendEntry(c, e)
 }
 
 // endEntry ends an entry. The reason is in the body or, for clients that cannot send a body
@@ -155,19 +165,29 @@ func (h *entryHandler) endEntry(c *httpserver.Call, kind blocks.Kind) error {
 	if err != nil {
 		return err
 	}
-	q := c.ParseQuery("reason")
-	request := wire.EndRequest{Reason: q.Line("reason")}
+	q := c.ParseQuery("reason", "source", "pattern")
+	request := wire.EndRequest{Reason: q.Line("reason"), Source: q.Line("source"), Pattern: q.Line("pattern")}
 	if q.Err() != nil {
 		return q.Err()
 	}
 	if err := c.DecodeOptional(&request); err != nil {
 		return err
 	}
+	if request.Source != "" {
+		e, err := h.entries.EndShare(c.Context(), callerOf(c), kind, id, request.Source, request.Pattern, request.Reason)
+		if err != nil {
+			return err
+		}
+		return h.sendEntry(c, e)
+	}
+	if request.Pattern != "" {
+		return fault.Field("pattern", "is possible with a source only")
+	}
 	ended, err := h.entries.End(c.Context(), callerOf(c), kind, request.Reason, id)
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, h.wireEntry(ended[0]))
+	return h.sendEntry(c, ended[0])
 }
 
 func (h *entryHandler) restoreEntry(c *httpserver.Call, kind blocks.Kind) error {
@@ -183,7 +203,31 @@ func (h *entryHandler) restoreEntry(c *httpserver.Call, kind blocks.Kind) error 
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, h.wireEntry(restored[0]))
+	return h.sendEntry(c, restored[0])
+}
+
+// sendEntry answers with an entry and its sources.
+func (h *entryHandler) sendEntry(c *httpserver.Call, e *blocks.Entry) error {
+	out := []wire.Entry{h.wireEntry(e)}
+	if err := h.nameSources(c, out); err != nil {
+		return err
+	}
+	return c.SendJSON(http.StatusOK, out[0])
+}
+
+// nameSources adds their sources to entries.
+func (h *entryHandler) nameSources(c *httpserver.Call, all []wire.Entry) error {
+	ids := make([]string, len(all))
+	for i := range all {
+		ids[i] = all[i].ID
+	}
+	shares, err := h.entries.Shares(c.Context(), ids...)
+	for i := range all {
+		for _, s := range shares[all[i].ID] {
+			all[i].Sources = append(all[i].Sources, wire.EntrySource{Name: s.Name, Pattern: s.Ref, Reason: s.Reason, Author: s.Author, Kind: string(s.Source), ExpiresAt: wire.At(s.Expires)})
+		}
+	}
+	return err
 }
 
 // filterParams are the query parameters of the lists of entries.
@@ -195,7 +239,7 @@ func (h *entryHandler) entryFilter(c *httpserver.Call, kind blocks.Kind, params 
 	f := blocks.Filter{
 		Kind:   kind,
 		State:  q.OneOf("state", "active", "ended", "all"),
-		Source: blocks.Source(q.OneOf("source", string(blocks.Manual), string(blocks.Automatic), string(blocks.Imported))),
+		Holder: q.Line("source"),
 		Author: q.Line("author"),
 		Search: q.Line("search"),
 		Order:  blocks.Order(q.OneOf("order", string(blocks.ByCreated), string(blocks.ByExpiry))),
@@ -205,6 +249,10 @@ func (h *entryHandler) entryFilter(c *httpserver.Call, kind blocks.Kind, params 
 	literal := q.Flag("literal")
 	if q.Err() != nil {
 		return f, q.Err()
+	}
+	switch kind := blocks.Source(f.Holder); kind {
+	case blocks.Manual, blocks.Automatic, blocks.Imported: // no source has such a name
+		f.Source, f.Holder = kind, ""
 	}
 	var err error
 	if q.Given("key") {

@@ -70,11 +70,11 @@ func (h *entryHandler) runImport(c *httpserver.Call, kind blocks.Kind) (*wire.Im
 	if err != nil {
 		return nil, err
 	}
-	q := c.ParseQuery("on_conflict", "skip_bad", "dry_run", "reason", "expires_in", "expires_at", "confirm", "literal")
+	q := c.ParseQuery("on_conflict", "skip_bad", "dry_run", "source", "reason", "expires_in", "expires_at", "confirm", "literal")
 	options := admin.ImportOptions{
 		Kind: kind, Format: format, OnConflict: blocks.Conflict(q.OneOf("on_conflict", wire.ConflictKeep, wire.ConflictExtend, wire.ConflictReplace)),
 		SkipBad: q.Flag("skip_bad"), Literal: q.Flag("literal"), DryRun: q.Flag("dry_run"), Confirm: q.Line("confirm"),
-		Reason: q.Line("reason"), Expiry: blocks.Expiry{For: q.Duration("expires_in"), Until: q.Time("expires_at")},
+		Source: q.Line("source"), Reason: q.Line("reason"), Expiry: blocks.Expiry{For: q.Duration("expires_in"), Until: q.Time("expires_at")},
 	}
 	if q.Err() != nil {
 		return nil, q.Err()

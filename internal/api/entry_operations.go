@@ -11,8 +11,8 @@ import (
 var (
 	endedParams = []openapi.Param{
 		{Name: "state", Doc: "The state of the entries; active if omitted.", Enum: []string{"active", "ended", "all"}},
-		{Name: "source", Doc: "Only entries of this source.", Enum: []string{"manual", "automatic", "imported"}},
-		{Name: "author", Doc: "Only entries that this author made."},
+		{Name: "source", Doc: "Only entries that the source of this name holds, such as fail2ban/sshd, or that were made in this way: manual, automatic or imported."},
+		{Name: "author", Doc: "Only entries in which this author has a part."},
 		{Name: "search", Doc: "Only entries whose pattern or reason contains this text, case-insensitive."},
 		{Name: "key", Doc: "Only entries whose pattern covers this key."},
 		{Name: "within", Doc: "Only entries whose pattern is covered by this pattern, which is read as that of a new entry."},
@@ -32,7 +32,7 @@ var (
 	}
 	opGetBlock     = &openapi.Operation{ID: "getBlock", Tag: "blocks", Summary: "Show a block.", Answers: ok("The block.", wire.Entry{})}
 	opChangeBlock  = &openapi.Operation{ID: "changeBlock", Tag: "blocks", Summary: "Change a block's reason or end.", Body: wire.EntryPatch{}, Answers: ok("The block.", wire.Entry{})}
-	opEndBlock     = &openapi.Operation{ID: "endBlock", Tag: "blocks", Summary: "End a block.", Query: reasonParam, Body: wire.EndRequest{}, BodyOptional: true, Answers: ok("The block.", wire.Entry{})}
+	opEndBlock     = &openapi.Operation{ID: "endBlock", Tag: "blocks", Summary: "End a block.", Query: endParams, Body: wire.EndRequest{}, BodyOptional: true, Answers: ok("The block.", wire.Entry{})}
 	opRestoreBlock = &openapi.Operation{
 		ID: "restoreBlock", Tag: "blocks", Summary: "Make an ended block active again, until its former expiry.",
 		Body: wire.RestoreRequest{}, BodyOptional: true, Answers: ok("The block.", wire.Entry{}),
@@ -46,7 +46,7 @@ var (
 	}
 	opGetExemption     = &openapi.Operation{ID: "getExemption", Tag: "exemptions", Summary: "Show an exemption.", Answers: ok("The exemption.", wire.Entry{})}
 	opChangeExemption  = &openapi.Operation{ID: "changeExemption", Tag: "exemptions", Summary: "Change an exemption's reason or end.", Body: wire.EntryPatch{}, Answers: ok("The exemption.", wire.Entry{})}
-	opEndExemption     = &openapi.Operation{ID: "endExemption", Tag: "exemptions", Summary: "End an exemption.", Query: reasonParam, Body: wire.EndRequest{}, BodyOptional: true, Answers: ok("The exemption.", wire.Entry{})}
+	opEndExemption     = &openapi.Operation{ID: "endExemption", Tag: "exemptions", Summary: "End an exemption.", Query: endParams, Body: wire.EndRequest{}, BodyOptional: true, Answers: ok("The exemption.", wire.Entry{})}
 	opRestoreExemption = &openapi.Operation{
 		ID: "restoreExemption", Tag: "exemptions", Summary: "Make an ended exemption active again, until its former expiry.",
 		Body: wire.RestoreRequest{}, BodyOptional: true, Answers: ok("The exemption.", wire.Entry{}),
@@ -80,6 +80,7 @@ func importOperation(id, tag, onConflict string) *openapi.Operation {
 			{Name: "skip_bad", Doc: "Skip invalid rows instead of importing nothing.", Boolean: true},
 			{Name: "literal", Doc: "The patterns of all rows are meant exactly as written, as that of a new entry with literal.", Boolean: true},
 			{Name: "dry_run", Doc: "Change nothing and say what would be done.", Boolean: true},
+			{Name: "source", Doc: "The name of the source of the rows, such as that of a list: it has a part of its own in each entry. The caller if omitted."},
 			{Name: "reason", Doc: "The reason of rows without one."},
 			{Name: "expires_in", Doc: "The expiry of rows without one, from now, for example 7d."},
 			{Name: "expires_at", Doc: "The expiry of rows without one, as an RFC 3339 time."},

@@ -42,6 +42,7 @@ var (
 		{Name: "policy", Doc: "The policy to ask by name instead of the key's own."},
 	}
 	reasonParam    = []openapi.Param{{Name: "reason", Doc: "The reason, where the body has none."}}
+	endParams      = []openapi.Param{reasonParam[0], {Name: "source", Doc: "The source in the body, where the body has none."}, {Name: "pattern", Doc: "The pattern in the body, where the body has none."}}
 	timeRangeQuery = []openapi.Param{
 		{Name: "last", Doc: "The time up to now, for example 15m, 24h or 7d; 1h where no time range is given."},
 		{Name: "from", Doc: "RFC 3339; the start of the time range."},

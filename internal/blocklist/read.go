@@ -66,7 +66,7 @@ func yieldRows(rows []Row, err error, yield func(Row, error) bool) bool {
 // columns are those of people, of CrowdSec (value, duration, type) and of an export. The reader
 // takes them in any order and looks at the first twelve.
 var columns = []string{"pattern", "reason", "expires_at", "expires_in", "scope", "ended_at", "kind", "id", "literal", "value", "duration", "type",
-	"author", "source", "policy", "level", "active", "created_at", "ended_by", "revision"}
+	"author", "source", "policy", "level", "active", "created_at", "ended_by", "revision", "sources"}
 
 // jsonRow is an entry as JSON. The fields behind the first twelve are those of an
 // export, which an import takes and leaves.
@@ -91,6 +91,7 @@ type jsonRow struct {
 	CreatedAt jsontext.Value `json:"created_at"`
 	EndedBy   jsontext.Value `json:"ended_by"`
 	Revision  jsontext.Value `json:"revision"`
+	Sources   jsontext.Value `json:"sources"`
 }
 
 // Detect returns a file's format by its name, or by its first bytes where the

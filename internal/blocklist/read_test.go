@@ -223,7 +223,7 @@ func TestWrittenEntriesAreReadBack(t *testing.T) {
 				var file bytes.Buffer
 				w := blocklist.NewWriter(&file, format)
 				for i := range want {
-					if err := w.Write(&want[i]); err != nil {
+					if err := w.Write(&want[i], nil); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -259,7 +259,7 @@ func TestExportedExemptionsAreNoBlocks(t *testing.T) {
 		var file bytes.Buffer
 		w := blocklist.NewWriter(&file, format)
 		for range 2 {
-			if err := w.Write(&blocks.Entry{Kind: blocks.Exemption, Pattern: p, Reason: "ours"}); err != nil {
+			if err := w.Write(&blocks.Entry{Kind: blocks.Exemption, Pattern: p, Reason: "ours"}, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -286,7 +286,7 @@ func TestAnImportOfExemptionsReadsExemptionsOnly(t *testing.T) {
 		for kind, want := range map[blocks.Kind]string{blocks.Exemption: "ip:203.0.113.7", blocks.Block: "as an exported block"} {
 			var file bytes.Buffer
 			w := blocklist.NewWriter(&file, format)
-			if err := errors.Join(w.Write(&blocks.Entry{ID: "0190b8a2-7c4e-7cc3-98c4-dc0c0c07398f", Kind: kind, Pattern: p, Reason: "ours"}), w.Close()); err != nil {
+			if err := errors.Join(w.Write(&blocks.Entry{ID: "0190b8a2-7c4e-7cc3-98c4-dc0c0c07398f", Kind: kind, Pattern: p, Reason: "ours"}, nil), w.Close()); err != nil {
 				t.Fatal(err)
 			}
 			got, err := read(file.String(), format, exemptions)

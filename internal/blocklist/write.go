@@ -32,7 +32,7 @@ func NewWriter(to io.Writer, format Format) *Writer {
 	return w
 }
 
-var exported = []string{"pattern", "reason", "expires_at", "source", "author", "created_at", "scope", "ended_at", "ended_by", "id"}
+var exported = []string{"pattern", "reason", "expires_at", "source", "author", "created_at", "scope", "ended_at", "ended_by", "id", "sources"}
 
 // exportedBlock is what an export holds of a block.
 type exportedBlock struct {
@@ -46,18 +46,20 @@ type exportedBlock struct {
 	EndedAt   string `json:"ended_at,omitzero"`
 	EndedBy   string `json:"ended_by,omitzero"`
 	ID        string `json:"id"`
-	Kind      string `json:"kind,omitzero"` // only of an exemption
+	// Sources are the names of all that hold it; an import takes and leaves them.
+	Sources []string `json:"sources,omitempty"`
+	Kind    string   `json:"kind,omitzero"` // only of an exemption
 }
 
-// Write adds an entry of the same kind as those before. CSV and JSON say of exemptions what they
+// Write adds an entry of the same kind as those before, with the names of its sources. CSV and JSON say of exemptions what they
 // are, so that no import blocks them. Entries that have ended or that have a scope, and exemptions,
 // are left out of a plain list, whose readers would refuse every check.
-func (w *Writer) Write(b *blocks.Entry) error {
+func (w *Writer) Write(b *blocks.Entry, sources []string) error {
 	isExemption := b.Kind == blocks.Exemption
 	if w.format == Plain && (b.Scope != "" || !b.Ended.IsZero() || isExemption) {
 		return nil
 	}
-	row := exportedBlock{b.Pattern.String(), b.Reason, instant(b.Expires), string(b.Source), b.Author, instant(b.Created), b.Scope, instant(b.Ended), b.EndedBy, b.ID, ""}
+	row := exportedBlock{b.Pattern.String(), b.Reason, instant(b.Expires), string(b.Source), b.Author, instant(b.Created), b.Scope, instant(b.Ended), b.EndedBy, b.ID, sources, ""}
 	if isExemption {
 		row.Kind = string(b.Kind)
 	}
@@ -65,7 +67,7 @@ func (w *Writer) Write(b *blocks.Entry) error {
 	w.any = true
 	switch w.format {
 	case CSV:
-		header, cells := exported, []string{escape.CSV(row.Pattern), escape.CSV(row.Reason), row.ExpiresAt, row.Source, escape.CSV(row.Author), row.CreatedAt, row.Scope, row.EndedAt, escape.CSV(row.EndedBy), row.ID}
+		header, cells := exported, []string{escape.CSV(row.Pattern), escape.CSV(row.Reason), row.ExpiresAt, row.Source, escape.CSV(row.Author), row.CreatedAt, row.Scope, row.EndedAt, escape.CSV(row.EndedBy), row.ID, escape.CSV(strings.Join(row.Sources, ", "))}
 		if isExemption {
 			header, cells = append(slices.Clone(header), "kind"), append(cells, row.Kind)
 		}

@@ -50,6 +50,9 @@ type Entry struct {
 	Ended    time.Time // zero: not ended
 	EndedBy  string
 	Revision int64 // of the newest change of the entry
+	// From is the source of an entry that is added, nil if that is its author. It is nil in
+	// entries that were read: all shares of an entry are read by Store.Shares.
+	From *Holder
 }
 
 // ActiveAt reports whether e applies at t. It no longer applies at the time of its expiry.
@@ -63,13 +66,14 @@ func (e *Entry) ExpiredAt(t time.Time) bool {
 }
 
 // Conflict is what adding an entry does if its pattern already has an active entry of the same
-// kind.
+// kind. An entry with From conflicts with the share of the same holder only: it joins an entry
+// that others hold, and Replace replaces its own share only.
 type Conflict string
 
 // What adding an entry does to an existing active entry.
 const (
 	Fail    Conflict = "fail"    // refuse, and name the active entry
 	Keep    Conflict = "keep"    // leave the active entry as it is and add nothing
-	Extend  Conflict = "extend"  // keep the active entry and set its expiry, but never earlier
-	Replace Conflict = "replace" // end the active entry and add the new one
+	Extend  Conflict = "extend"  // add a share to the active entry, or extend the source's own
+	Replace Conflict = "replace" // end the active entry, with the shares of all sources, and add the new one
 )

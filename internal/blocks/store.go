@@ -27,7 +27,9 @@ type Filter struct {
 	State string
 	// Source selects entries of one source, empty for all.
 	Source Source
-	// Author selects the entries that one author made, empty for all.
+	// Holder selects the entries in which the source of that name has a share, empty for all.
+	Holder string
+	// Author selects the entries in which one author has a share, empty for all.
 	Author string
 	// Search selects patterns or reasons that contain this text, ignoring case.
 	Search string
@@ -58,6 +60,7 @@ type Outcome string
 const (
 	Created   Outcome = "created"
 	Extended  Outcome = "extended"
+	Joined    Outcome = "joined" // another source holds the active entry too
 	Replaced  Outcome = "replaced"
 	Unchanged Outcome = "unchanged" // an extension to an earlier expiry, or the import of a pattern with an active block
 )
@@ -66,7 +69,7 @@ const (
 type Added struct {
 	Entry   *Entry
 	Outcome Outcome
-	// Before is the entry that was extended or replaced, nil for none.
+	// Before is the entry as it was before it was extended, joined or replaced, nil for none.
 	Before *Entry
 }
 
@@ -84,7 +87,12 @@ type Store interface {
 	// Each iterates over all results of Find, for exports.
 	Each(ctx context.Context, f Filter) iter.Seq2[*Entry, error]
 	Update(ctx context.Context, by audit.Actor, kind Kind, id string, u Update) (*Entry, error)
-	// End ends active entries. reason, which may be empty, is for the audit record.
+	// Shares returns all shares of entries, by id, the one that lasts longest first.
+	Shares(ctx context.Context, ids ...string) (map[string][]Share, error)
+	// EndShare ends the share of one holder in the active entry of a kind, pattern and scope, and
+	// the entry if no other holds it. The error is NotFound if the holder has no share in one.
+	EndShare(ctx context.Context, by audit.Actor, kind Kind, id string, h Holder, reason string) (*Entry, error)
+	// End ends active entries with the shares of all sources. reason, which may be empty, is for the audit record.
 	End(ctx context.Context, by audit.Actor, kind Kind, reason string, ids ...string) ([]*Entry, error)
 	// EndUnchanged ends entries that have not changed since a revision, all or none.
 	EndUnchanged(ctx context.Context, by audit.Actor, kind Kind, revision int64, ids ...string) ([]*Entry, error)

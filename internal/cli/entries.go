@@ -3,7 +3,9 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -140,6 +142,7 @@ func (e *entryCommand) newAdd() *cobra.Command {
 			return output.One(p, added.Entry, entryDetail)
 		}),
 	}
+	c.Flags().StringVar(&entry.Source, "source", "", "the source that adds it, for example fail2ban/sshd: it joins an active "+e.noun+" of others, and ends its own part only")
 	c.Flags().StringVar(&entry.Reason, "reason", "", "why, "+e.readers)
 	c.Flags().StringVar(&entry.OnConflict, "on-conflict", "", "where the pattern has "+e.article+" already: fail, keep, extend or replace (default fail)")
 	if e.showsImpact {
@@ -224,14 +227,16 @@ func (e *entryCommand) newEdit() *cobra.Command {
 }
 
 func (e *entryCommand) newEnd() *cobra.Command {
-	var reason string
+	var reason, source string
 	var literal bool
 	c := &cobra.Command{
 		Use:   "delete " + e.arg + "...",
 		Short: "Delete " + e.noun + "s: end them now",
 		Long: "End " + e.noun + "s now. " + e.arg + " is an id, or a pattern that has an active " + e.noun + ";\na range or a list ends that of each of its networks.\n" +
-			"'" + e.noun + " restore' makes one active again.",
-		Example: "admin " + e.noun + " delete " + e.example + " --reason \"wrong customer\"",
+			"'" + e.noun + " restore' makes one active again.\n\n" + `--source ends only what that source added, by the pattern that it added; the ` + e.noun + ` goes on while
+another source holds it. It is no error if the source holds none.`,
+		Example: "admin " + e.noun + " delete " + e.example + " --reason \"wrong customer\"\n" +
+			"admin " + e.noun + " delete " + e.example + " --source fail2ban/sshd",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: online(e.Console, func(c *cobra.Command, server *client.Client, args []string) error {
 			args, err := spreadPatterns(args, literal)
@@ -240,20 +245,17 @@ func (e *entryCommand) newEnd() *cobra.Command {
 			}
 			var ended []wire.Entry
 			for _, arg := range args {
-				entry, err := e.find(c, server, arg, literal)
-				if err == nil {
-					entry, err = e.entries(server).End(c.Context(), entry.ID, reason)
-				}
+				some, err := e.end(c, server, arg, literal, wire.EndRequest{Reason: reason, Source: source})
+				ended = append(ended, some...)
 				if err != nil {
 					return partly(e.Console, len(ended), len(args), "ended", err)
 				}
-				ended = append(ended, *entry)
 			}
 			if p := e.Printer(); p.Format != output.Table {
 				return output.List(p, ended, entryColumns)
 			}
 			for _, entry := range ended {
-				e.Printer().Sayf("Ended the %s of %s.", e.noun, output.Escape(entry.Pattern))
+				e.Printer().Sayf("%s", endedSentence(e.noun, source, entry))
 			}
 			if slices.ContainsFunc(ended, func(entry wire.Entry) bool { return entry.Source == "automatic" }) {
 				e.Notef("The requests before an automatic block still count: a limit that is full refuses further ones. 'key reset' starts the limits of a key from zero.")
@@ -262,8 +264,75 @@ func (e *entryCommand) newEnd() *cobra.Command {
 		}),
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit")
+	c.Flags().StringVar(&source, "source", "", "end only the part of this source, for example fail2ban/sshd")
 	literalFlag(c, &literal)
 	return c
+}
+
+// end ends the entry that an argument names or, of one source, its parts in every scope.
+func (e *entryCommand) end(c *cobra.Command, server *client.Client, arg string, literal bool, end wire.EndRequest) ([]wire.Entry, error) {
+	entries := e.entries(server)
+	if end.Source == "" || isID(arg) {
+		entry, err := e.find(c, server, arg, literal)
+		if err == nil {
+			entry, err = entries.End(c.Context(), entry.ID, end)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return []wire.Entry{*entry}, nil
+	}
+	pattern, filter, err := withinFilter(arg, literal)
+	if err != nil {
+		return nil, err
+	}
+	filter.Set("source", end.Source)
+	found, err := entries.List(c.Context(), filter, 0)
+	if err != nil {
+		return nil, err
+	}
+	var ended []wire.Entry
+	end.Pattern = arg
+	for _, held := range found.Items {
+		if !samePattern(held.Pattern, pattern) {
+			continue
+		}
+		entry, err := entries.End(c.Context(), held.ID, end)
+		if codeOf(err) == console.NotFound { // it holds the pattern by another address
+			continue
+		}
+		if err != nil {
+			return ended, err
+		}
+		ended = append(ended, *entry)
+	}
+	if len(ended) == 0 {
+		e.Notef("The source %s does not hold the %s of %s.", output.Escape(end.Source), e.noun, output.Escape(arg))
+	}
+	return ended, nil
+}
+
+// endedSentence says what was ended, and which sources held it or still do.
+func endedSentence(noun, source string, entry wire.Entry) string {
+	pattern, names := output.Escape(entry.Pattern), output.Escape(sourceNames(entry.Sources))
+	switch {
+	case entry.Active:
+		return fmt.Sprintf("Ended the part of %s in the %s of %s, which goes on by %s.", output.Escape(source), noun, pattern, names)
+	case len(entry.Sources) > 1:
+		return fmt.Sprintf("Ended the %s of %s, for all its sources: %s.", noun, pattern, names)
+	}
+	return fmt.Sprintf("Ended the %s of %s.", noun, pattern)
+}
+
+// sourceNames returns the names of sources, each once.
+func sourceNames(all []wire.EntrySource) string {
+	var names []string
+	for _, s := range all {
+		if !slices.Contains(names, s.Name) {
+			names = append(names, s.Name)
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 func (e *entryCommand) newRestore() *cobra.Command {
@@ -302,11 +371,12 @@ var entryColumns = []output.Column[wire.Entry]{
 	{Name: "author", Head: "By", Cell: func(e wire.Entry) output.Cell { return output.Text(e.Author) }},
 	{Name: "source", Head: "Source", Drop: 4, Cell: func(e wire.Entry) output.Cell { return output.Text(e.Source) }},
 	{Name: "created_at", Head: "Since", Drop: 2, Cell: func(e wire.Entry) output.Cell { return output.Time(e.CreatedAt.Time) }},
+	{Name: "sources", Head: "Held by", Drop: 6, Cut: true, Cell: func(e wire.Entry) output.Cell { return output.Text(sourceNames(e.Sources)) }},
 	{Name: "id", Head: "Id", Drop: 1, Cell: func(e wire.Entry) output.Cell { return output.Text(e.ID) }},
 	{Name: "scope", Head: "Scope", Drop: 5, Cell: func(e wire.Entry) output.Cell { return output.Text(e.Scope) }},
 }
 
-var entryDetail = append(append([]output.Column[wire.Entry]{}, entryColumns...),
+var entryDetail = append(detailColumns(),
 	output.Column[wire.Entry]{Name: "kind", Head: "Kind", Cell: func(e wire.Entry) output.Cell { return output.Text(e.Kind) }},
 	output.Column[wire.Entry]{Name: "policy", Head: "Policy", Cell: func(e wire.Entry) output.Cell { return output.Text(string(e.Policy)) }},
 	output.Column[wire.Entry]{Name: "level", Head: "Level", Cell: func(e wire.Entry) output.Cell {
@@ -318,6 +388,35 @@ var entryDetail = append(append([]output.Column[wire.Entry]{}, entryColumns...),
 	output.Column[wire.Entry]{Name: "ended_at", Head: "Ended", Cell: func(e wire.Entry) output.Cell { return output.Time(e.EndedAt.Time) }},
 	output.Column[wire.Entry]{Name: "ended_by", Head: "Ended by", Cell: func(e wire.Entry) output.Cell { return output.Text(string(e.EndedBy)) }},
 )
+
+// detailColumns returns the columns of a list with all that is known of the sources.
+func detailColumns() []output.Column[wire.Entry] {
+	columns := slices.Clone(entryColumns)
+	for i := range columns {
+		if columns[i].Name == "sources" {
+			columns[i].Cell = func(e wire.Entry) output.Cell { return output.Text(sourcesText(e.Sources)) }
+		}
+	}
+	return columns
+}
+
+// sourcesText names the sources of an entry with what they asked for and until when.
+func sourcesText(all []wire.EntrySource) string {
+	var texts []string
+	for _, s := range all {
+		text := s.Name
+		if s.Pattern != "" {
+			text += " (" + s.Pattern + ")"
+		}
+		if s.ExpiresAt.IsZero() {
+			text += " permanently"
+		} else {
+			text += " until " + s.ExpiresAt.String()
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, ", ")
+}
 
 func entryState(e wire.Entry) output.Cell {
 	switch {

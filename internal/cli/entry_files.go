@@ -23,10 +23,10 @@ import (
 
 // importFlags are the flags of 'block import' and 'exemption import'.
 type importFlags struct {
-	format, onConflict, reason string
-	end                        endFlags
-	skipBad, dryRun, literal   bool
-	confirmBroad               bool
+	format, onConflict, reason, source string
+	end                                endFlags
+	skipBad, dryRun, literal           bool
+	confirmBroad                       bool
 }
 
 // importHelp is what the help of an import says of one kind of entries.
@@ -98,6 +98,7 @@ says it of all rows.
 	flags := c.Flags()
 	flags.StringVar(&f.format, "format", "", "csv, json or plain; by the file's extension if omitted")
 	flags.StringVar(&f.onConflict, "on-conflict", "", "if a pattern is already "+help.conflict+": keep (the default), extend or replace")
+	flags.StringVar(&f.source, "source", "", "the source of the rows, for example the name of a list: it has a part of its own in each "+e.noun)
 	flags.StringVar(&f.reason, "reason", "", "the reason of rows without one")
 	flags.BoolVar(&f.skipBad, "skip-bad", false, "skip invalid rows instead of importing nothing")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would change without changing it, and exit as the import would")
@@ -146,6 +147,7 @@ func mediaOf(path, format, allowed string) (string, error) {
 func (f *importFlags) options() url.Values {
 	options := url.Values{}
 	setIf(options, "on_conflict", f.onConflict)
+	setIf(options, "source", f.source)
 	setIf(options, "reason", f.reason)
 	setIf(options, "expires_in", f.end.in.String())
 	setIf(options, "expires_at", f.end.at.Time.String())

@@ -29,8 +29,8 @@ func (f *listFlags) add(c *cobra.Command) {
 func (f *listFlags) addFilter(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.state, "state", "", "active, ended or all (default active)")
-	flags.StringVar(&f.source, "source", "", "only entries of this source: manual, automatic or imported")
-	flags.StringVar(&f.author, "author", "", "only entries by this operator")
+	flags.StringVar(&f.source, "source", "", "only entries that this source holds, for example fail2ban/sshd, or of a kind: manual, automatic or imported")
+	flags.StringVar(&f.author, "author", "", "only entries in which this operator has a part")
 	flags.StringVar(&f.search, "search", "", "only entries whose pattern or reason contains this text")
 	flags.StringVar(&f.key, "key", "", "only entries that cover this key")
 	flags.StringVar(&f.within, "within", "", "only entries that this pattern covers, for example 203.0.113.0/24")

@@ -32,6 +32,23 @@ type Entry struct {
 	EndedAt   Time       `json:"ended_at"`   // when an operator ended it, null otherwise
 	EndedBy   NullString `json:"ended_by"`   // who ended it, null otherwise
 	Revision  int64      `json:"revision"`
+	// Sources are all that hold the entry, the one that lasts longest first, whose reason, author,
+	// source and expiry are those of the entry. The entry ends with the last of them. Only the
+	// answers about blocks and exemptions themselves have them; omitted elsewhere.
+	Sources []EntrySource `json:"sources,omitzero"`
+}
+
+// EntrySource is one source of an entry: an operator, a jail of fail2ban, a list, a policy.
+type EntrySource struct {
+	// Name is what the source is called, or its author.
+	Name string `json:"name"`
+	// Pattern is what the source asked for where that differs from the pattern of the entry:
+	// the address of an IPv6 client, which is known by its network. Omitted otherwise.
+	Pattern   string `json:"pattern,omitzero"`
+	Reason    string `json:"reason"`
+	Author    string `json:"author"`
+	Kind      string `json:"kind" enum:"manual,automatic,imported"` // how it was made
+	ExpiresAt Time   `json:"expires_at"`                            // null: permanent
 }
 
 // AddEntry adds a block or an exemption. With neither ExpiresIn nor ExpiresAt it
@@ -47,8 +64,13 @@ type AddEntry struct {
 	Literal bool `json:"literal,omitzero"`
 	// Scope limits a block to checks with this scope, such as login: everything else of the
 	// keys goes on, and firewalls and bouncers do not get it. Blocks only.
-	Scope      string   `json:"scope,omitzero"`
-	Reason     string   `json:"reason,omitzero"`
+	Scope  string `json:"scope,omitzero"`
+	Reason string `json:"reason,omitzero"`
+	// Source is the name of the source that adds it, such as fail2ban/sshd, of 1 to 100 letters,
+	// digits and . _ / @ : -. A source has a share of its own in an entry: it joins an active entry
+	// of others, which does not conflict, and ends its own share only. Omitted, the caller is
+	// the source.
+	Source     string   `json:"source,omitzero"`
 	ExpiresIn  Duration `json:"expires_in,omitzero"`
 	ExpiresAt  Time     `json:"expires_at,omitzero"`
 	OnConflict string   `json:"on_conflict,omitzero" enum:"fail,keep,extend,replace"` // what to do if the pattern has an active entry; fail if omitted
@@ -67,7 +89,7 @@ type AddedEntry struct {
 // Added is what adding one entry did.
 type Added struct {
 	Entry
-	Outcome string `json:"outcome" enum:"created,extended,replaced,unchanged"` // created, extended, replaced or unchanged
+	Outcome string `json:"outcome" enum:"created,extended,joined,replaced,unchanged"` // created, extended, joined (another source holds it too), replaced or unchanged
 	// Before is what was extended or replaced.
 	Before *Entry `json:"before"`
 	// Warnings says for example that a bare IPv6 address was read as its
@@ -88,9 +110,15 @@ type EntryPatch struct {
 	Confirm string `json:"confirm,omitzero"`
 }
 
-// EndRequest ends a block or an exemption; the body may be omitted.
+// EndRequest ends a block or an exemption, with the shares of all its sources; the body may be
+// omitted.
 type EndRequest struct {
 	Reason string `json:"reason,omitzero"`
+	// Source ends the share of this source only: the entry goes on while another holds it. 404
+	// not_found if it has none.
+	Source string `json:"source,omitzero"`
+	// Pattern is the pattern as the source added it, where that is an address of an IPv6 client.
+	Pattern string `json:"pattern,omitzero"`
 }
 
 // RestoreRequest makes an ended block or exemption active again; the body may be

@@ -178,6 +178,7 @@ func TestCustomBouncerMakesBlocksOfCrowdSecDecisions(t *testing.T) {
 	s.node.Do(t, http.MethodPost, "/v1/blocks", `{"pattern":"ip:203.0.113.7","reason":"CrowdSec by hand","on_conflict":"extend"}`, http.StatusOK)
 	c.cscli("decisions", "delete", "-i", "203.0.113.7")
 	c.cscli("decisions", "add", "-i", "203.0.113.8", "-d", "1h", "-R", "by hand")
+	kept = "ip:203.0.113.7 CrowdSec by hand " + strings.TrimPrefix(operators, "ip:203.0.113.6 by hand ") // which holds it longest
 	s.await(operators, kept, "ip:203.0.113.8 CrowdSec by hand crowdsec")
 	c.cscli("decisions", "delete", "-i", "203.0.113.8")
 	s.await(operators, kept)

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,7 +43,8 @@ func startJail(t *testing.T) *jail {
 		"action.d/stint.conf":  string(action),
 		"filter.d/guess.conf":  "[Definition]\nfailregex = ^ wrong password from <HOST>$\n",
 		"fail2ban.conf":        fmt.Sprintf("[Definition]\nloglevel = INFO\nlogtarget = %[1]s/fail2ban.log\nsyslogsocket = auto\nsocket = %[1]s/socket\npidfile = %[1]s/pid\ndbfile = %[1]s/db\ndbpurgeage = 1d\n", j.dir),
-		"jail.conf":            fmt.Sprintf("[guess]\nenabled = true\nbackend = polling\nfilter = guess\nlogpath = %s\nmaxretry = 3\nfindtime = 600\nbantime = 600\nignoreip =\naction = stint[stint=\"%s\"]\n", j.log, command),
+		"jail.conf":            fmt.Sprintf("[guess]\nenabled = true\nbackend = polling\nfilter = guess\nlogpath = %[1]s\nmaxretry = 3\nfindtime = 600\nbantime = 600\nignoreip =\naction = stint[stint=\"%[2]s\"]\n[recidive]\nenabled = true\nbackend = polling\nfilter = guess\nlogpath = %[3]s\nbantime = 1w\nignoreip =\naction = stint[stint=\"%[2]s\"]\n", j.log, command, filepath.Join(j.dir, "recidive.log")),
+		"recidive.log":         "",
 		"paths-common.conf":    "",
 		"action.d/.keep":       "",
 		"filter.d/common.conf": "",
@@ -95,6 +97,7 @@ func (j *jail) guess(address string) {
 type listed struct {
 	Pattern, Reason, Author string
 	ExpiresAt               *time.Time `json:"expires_at"`
+	Sources                 []struct{ Name, Pattern string }
 }
 
 // blocks returns the active blocks.
@@ -189,4 +192,56 @@ func TestFail2banActionDoesNotReadClientTextAsFlags(t *testing.T) {
 	}
 	j.client("unban", "--all")
 	j.await("unbanned", count(0))
+}
+
+// isHeldBy reports whether there is one block, of a pattern and held by these sources.
+func isHeldBy(pattern string, sources ...string) func([]listed) bool {
+	return func(all []listed) bool {
+		if len(all) != 1 || all[0].Pattern != pattern {
+			return false
+		}
+		var names []string
+		for _, s := range all[0].Sources {
+			names = append(names, strings.TrimSpace(s.Name+" "+s.Pattern))
+		}
+		slices.Sort(names)
+		return slices.Equal(names, sources)
+	}
+}
+
+// The ban of one jail ends for that jail: a short one does not take the block of a long one along.
+func TestFail2banUnbanKeepsBlockOfOtherJails(t *testing.T) {
+	j := startJail(t)
+	j.client("set", "recidive", "banip", "203.0.113.5")
+	long := j.await("the long ban", isHeldBy("ip:203.0.113.5", "fail2ban/recidive"))[0]
+	j.client("set", "guess", "banip", "203.0.113.5")
+	j.await("both bans", isHeldBy("ip:203.0.113.5", "fail2ban/guess", "fail2ban/recidive"))
+	j.client("set", "guess", "unbanip", "203.0.113.5")
+	after := j.await("the end of the short ban", isHeldBy("ip:203.0.113.5", "fail2ban/recidive"))[0]
+	if !after.ExpiresAt.Equal(*long.ExpiresAt) || after.Reason != "fail2ban recidive" {
+		t.Errorf("after the short ban the block is %+v, want %+v", after, long)
+	}
+	// The other way round the block ends with the short ban.
+	j.client("set", "guess", "banip", "203.0.113.5")
+	j.await("both bans", isHeldBy("ip:203.0.113.5", "fail2ban/guess", "fail2ban/recidive"))
+	j.client("set", "recidive", "unbanip", "203.0.113.5")
+	short := j.await("the end of the long ban", isHeldBy("ip:203.0.113.5", "fail2ban/guess"))[0]
+	if short.Reason != "fail2ban guess" || !short.ExpiresAt.Before(*long.ExpiresAt) {
+		t.Errorf("after the long ban the block is %+v", short)
+	}
+	j.client("set", "guess", "unbanip", "203.0.113.5")
+	j.await("the end of both", count(0))
+}
+
+// Two addresses of one /64 are one block, which ends with the ban of the last of them.
+func TestFail2banUnbanKeepsBlockOfOtherAddresses(t *testing.T) {
+	j := startJail(t)
+	j.client("set", "guess", "banip", "2001:db8::1")
+	j.await("the first ban", isHeldBy("ip:2001:db8::/64", "fail2ban/guess ip:2001:db8::1"))
+	j.client("set", "guess", "banip", "2001:db8::2")
+	j.await("both bans", isHeldBy("ip:2001:db8::/64", "fail2ban/guess ip:2001:db8::1", "fail2ban/guess ip:2001:db8::2"))
+	j.client("set", "guess", "unbanip", "2001:db8::1")
+	j.await("the end of the first ban", isHeldBy("ip:2001:db8::/64", "fail2ban/guess ip:2001:db8::2"))
+	j.client("set", "guess", "unbanip", "2001:db8::2")
+	j.await("the end of both", count(0))
 }

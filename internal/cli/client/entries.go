@@ -35,9 +35,9 @@ func (e Entries) Edit(ctx context.Context, id string, change wire.EntryPatch) (*
 	return call[wire.Entry](ctx, e.conn, request{method: http.MethodPatch, path: e.pathOf(id), body: change})
 }
 
-// End ends an entry now. The reason may be empty.
-func (e Entries) End(ctx context.Context, id, reason string) (*wire.Entry, error) {
-	return call[wire.Entry](ctx, e.conn, remove(e.pathOf(id), wire.EndRequest{Reason: reason}))
+// End ends an entry now, or the share of one source in it.
+func (e Entries) End(ctx context.Context, id string, end wire.EndRequest) (*wire.Entry, error) {
+	return call[wire.Entry](ctx, e.conn, remove(e.pathOf(id), end))
 }
 
 // Restore makes an ended entry active again; a broad one needs confirm.

@@ -9,7 +9,7 @@ import (
 )
 
 // bulk are the statements that change many entries of one kind.
-type bulk struct{ giveUp, insert, extend, end string }
+type bulk struct{ giveUp, insert, holders, end string }
 
 var bulkOf = map[blocks.Kind]bulk{blocks.Block: newBulk(blocks.Block), blocks.Exemption: newBulk(blocks.Exemption)}
 
@@ -17,16 +17,15 @@ func newBulk(kind blocks.Kind) bulk {
 	is := "'" + string(kind) + "'"
 	// bulkRow returns a row of these columns.
 	types := []string{db.TextColumn, db.Same(is), db.TextColumn, db.BytesColumn, db.BytesColumn, db.TextColumn, db.TextColumn, db.TextColumn, db.IntColumn, db.IntColumn,
-		db.Parameter(2, db.IntColumn), db.IntColumn, db.Parameter(3, db.IntColumn), db.TextColumn, db.TextColumn}
+		db.Parameter(2, db.IntColumn), db.IntColumn, db.Parameter(3, db.IntColumn), db.TextColumn, db.TextColumn, db.TextColumn, db.TextColumn}
 	insert := intoEntries + db.BulkSelect(types)
 	return bulk{
 		// The plus sign keeps SQLite from reading all entries that have ever expired.
 		giveUp: db.Asked([]string{db.TextColumn}, "pattern") + `
 UPDATE entries SET place = id WHERE kind = ` + is + ` AND place = scope AND +expires_at <= $2 AND pattern IN (SELECT pattern FROM asked)`,
 		insert: insert + ` ON CONFLICT (pattern, kind, place) DO NOTHING RETURNING id`,
-		extend: insert + `
-ON CONFLICT (pattern, kind, place) DO UPDATE SET expires_at = excluded.expires_at, revision = excluded.revision
-WHERE entries.expires_at < excluded.expires_at RETURNING id`,
+		holders: db.Asked([]string{db.TextColumn, db.TextColumn}, "pattern", "scope") + `
+SELECT ` + prefixed("e.", EntryFields) + ` FROM asked CROSS JOIN entries e WHERE e.kind = ` + is + ` AND e.pattern = asked.pattern AND e.place = asked.scope`,
 		end: db.Asked([]string{db.TextColumn, db.TextColumn}, "pattern", "scope") + `
 UPDATE entries SET ended_at = $2, ended_by = $3, place = id, revision = $4 WHERE kind = ` + is + ` AND (pattern, place) IN (SELECT pattern, scope FROM asked)`,
 	}
@@ -35,7 +34,8 @@ UPDATE entries SET ended_at = $2, ended_by = $3, place = id, revision = $4 WHERE
 // bulkRow returns an entry as a row for the statements of its kind.
 func bulkRow(e *blocks.Entry, pattern string) []any {
 	low, high := db.NetworkBounds(e.Pattern)
-	return []any{e.ID, pattern, low, high, e.Reason, e.Author, string(e.Source), e.PolicyID, e.Level, db.ExpiryToMS(e.Expires), e.Scope, e.Scope}
+	from := storedHolder(e)
+	return []any{e.ID, pattern, low, high, e.Reason, e.Author, string(e.Source), e.PolicyID, e.Level, db.ExpiryToMS(e.Expires), e.Scope, e.Scope, from.Name, from.Ref}
 }
 
 // AddBlocks adds blocks with their audit records, and returns the added ones: a pattern with an

@@ -1,6 +1,10 @@
 package entries
 
 import (
+	"fmt"
+	"slices"
+	"strconv"
+
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
@@ -32,10 +36,10 @@ func (t Tx) Add(e blocks.Entry, on blocks.Conflict) (added blocks.Added, err err
 			err = t.note("add", "Added", "", nil, &e)
 		}
 		return added, err
+	case e.From != nil || on == blocks.Extend:
+		return t.join(before, e, on)
 	case on == blocks.Keep:
 		return blocks.Added{Entry: before, Outcome: blocks.Unchanged, Before: before}, nil
-	case on == blocks.Extend:
-		return t.extend(before, e)
 	case on == blocks.Replace:
 		return t.replace(before, &e)
 	case on == blocks.Fail || on == "":
@@ -51,33 +55,45 @@ func taken(e *blocks.Entry) error {
 	return conflict
 }
 
-func (t Tx) extend(before *blocks.Entry, e blocks.Entry) (blocks.Added, error) {
-	if !blocks.IsLater(e.Expires, before.Expires) {
-		return blocks.Added{Entry: before, Outcome: blocks.Unchanged, Before: before}, nil
-	}
-	after := *before
-	after.Expires, after.Revision = e.Expires, t.Revision
-	added := blocks.Added{Entry: &after, Outcome: blocks.Extended, Before: before}
-	if err := t.move(&after); err != nil {
+// join makes e a share of the active entry of its pattern. on decides what happens if the holder
+// has a share already.
+func (t Tx) join(before *blocks.Entry, e blocks.Entry, on blocks.Conflict) (added blocks.Added, err error) {
+	was, err := t.sharesOf(before)
+	if err != nil {
 		return added, err
 	}
-	return added, t.note("extend", "Extended", "", before, &after)
-}
-
-func (t Tx) move(e *blocks.Entry) error {
-	_, err := t.Exec(moveEntry, e.ID, e.Reason, db.ExpiryToMS(e.Expires), e.Revision)
-	return err
+	share := e.ShareOf()
+	if (on == blocks.Fail || on == "") && blocks.ShareBy(was, share.Holder) >= 0 {
+		return added, taken(before)
+	}
+	all, outcome := blocks.Join(was, share, on)
+	past := map[blocks.Outcome]string{
+		blocks.Joined: "Added the source " + strconv.Quote(share.Name) + " to", blocks.Extended: "Extended",
+		blocks.Replaced: "Replaced the part of " + strconv.Quote(share.Name) + " in",
+	}[outcome]
+	if outcome == blocks.Unchanged {
+		return blocks.Added{Entry: before, Outcome: outcome, Before: before}, nil
+	}
+	after, err := t.hold(before, was, all)
+	if err != nil {
+		return added, err
+	}
+	return blocks.Added{Entry: after, Outcome: outcome, Before: before}, t.noteShares("extend", past, "", before, after, was, all)
 }
 
 func (t Tx) replace(before, e *blocks.Entry) (blocks.Added, error) {
 	added := blocks.Added{Entry: e, Outcome: blocks.Replaced, Before: before}
+	was, err := t.sharesOf(before)
+	if err != nil {
+		return added, err
+	}
 	if _, err := t.Exec(endEntry, before.ID, db.ToMS(t.Now), t.By.Name, t.Revision); err != nil {
 		return added, err
 	}
 	if err := t.insert(e); err != nil {
 		return added, err
 	}
-	return added, t.note("replace", "Replaced", "", before, e)
+	return added, t.noteShares("replace", "Replaced", "", before, e, was, []blocks.Share{e.ShareOf()})
 }
 
 // update changes an active entry.
@@ -107,11 +123,24 @@ func (t Tx) update(kind blocks.Kind, id string, u blocks.Update) (*blocks.Entry,
 	if after == *before {
 		return before, db.ErrUnchanged
 	}
-	after.Revision = t.Revision
-	if err := t.move(&after); err != nil {
+	was, err := t.sharesOf(before)
+	if err != nil {
 		return nil, err
 	}
-	return &after, t.note("update", "Changed", "", before, &after)
+	// The operator decides of the whole entry: no source holds it longer.
+	all := slices.Clone(was)
+	for i := range all {
+		if i == 0 {
+			all[i].Reason, all[i].Expires = after.Reason, after.Expires
+		} else if blocks.IsLater(all[i].Expires, after.Expires) {
+			all[i].Expires = after.Expires
+		}
+	}
+	held, err := t.hold(before, was, all)
+	if err != nil {
+		return nil, err
+	}
+	return held, t.noteShares("update", "Changed", "", before, held, was, all)
 }
 
 // checkRevision returns a fault unless e is at that revision.
@@ -141,7 +170,15 @@ func (t Tx) end(kind blocks.Kind, id, reason string) (*blocks.Entry, error) {
 	if _, err := t.Exec(endEntry, id, db.ToMS(after.Ended), after.EndedBy, after.Revision); err != nil {
 		return nil, err
 	}
-	return &after, t.note("end", "Ended", reason, before, &after)
+	all, err := t.sharesOf(before)
+	if err != nil {
+		return nil, err
+	}
+	past := "Ended"
+	if len(all) > 1 {
+		past = fmt.Sprintf("Ended, for all %d sources (%s),", len(all), namesOf(all))
+	}
+	return &after, t.noteShares("end", past, reason, before, &after, all, all)
 }
 
 // restore makes an ended entry active again until its former expiry. It does not change an
@@ -166,7 +203,11 @@ func (t Tx) restore(kind blocks.Kind, id string) (*blocks.Entry, error) {
 	if _, err := t.Exec(restoreEntry, id, after.Revision); err != nil {
 		return nil, err
 	}
-	return &after, t.note("restore", "Restored", "", before, &after)
+	all, err := t.sharesOf(before)
+	if err != nil {
+		return nil, err
+	}
+	return &after, t.noteShares("restore", "Restored", "", before, &after, all, all)
 }
 
 // expiredSince returns the error that an entry cannot be restored because it would have

@@ -15,11 +15,11 @@ import (
 const (
 	EntryFields = `id, kind, pattern, reason, author, source, policy_id, level, created_at, expires_at, revision, scope, ended_at, ended_by`
 
-	intoEntries = `INSERT INTO entries (id, kind, pattern, low, high, reason, author, source, policy_id, level, created_at, expires_at, revision, scope, place) `
+	intoEntries = `INSERT INTO entries (id, kind, pattern, low, high, reason, author, source, policy_id, level, created_at, expires_at, revision, scope, place, source_name, source_ref) `
 
 	findEntry   = `SELECT ` + EntryFields + ` FROM entries WHERE id = $1`
 	findHolder  = `SELECT ` + EntryFields + ` FROM entries WHERE kind = $1 AND pattern = $2 AND place = $3`
-	insertEntry = intoEntries + `VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`
+	insertEntry = intoEntries + `VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`
 	// An expired row releases its pattern. Nodes need not be informed, so the revision stays.
 	giveUp = `UPDATE entries SET place = id WHERE kind = $1 AND pattern = $2 AND place = $4 AND expires_at <= $3`
 	// The conditions are repeated for an entry that another transaction has just changed.
@@ -27,7 +27,6 @@ const (
 UPDATE entries SET place = id WHERE place = scope AND expires_at <= $1 AND id IN (
     SELECT id FROM entries WHERE kind IN ('block', 'exemption') AND place = scope AND expires_at <= $1 LIMIT $2)`
 
-	moveEntry    = `UPDATE entries SET reason = $2, expires_at = $3, revision = $4 WHERE id = $1`
 	endEntry     = `UPDATE entries SET ended_at = $2, ended_by = $3, place = id, revision = $4 WHERE id = $1`
 	restoreEntry = `UPDATE entries SET ended_at = 0, ended_by = '', place = scope, revision = $2 WHERE id = $1`
 )
@@ -169,8 +168,9 @@ func checkEntry(e *blocks.Entry, now time.Time) error {
 
 func (t Tx) insert(e *blocks.Entry) error {
 	low, high := db.NetworkBounds(e.Pattern)
+	from := storedHolder(e)
 	_, err := t.Exec(insertEntry, e.ID, string(e.Kind), e.Pattern.String(), low, high, e.Reason, e.Author, string(e.Source), e.PolicyID, e.Level,
-		db.ToMS(e.Created), db.ExpiryToMS(e.Expires), e.Revision, e.Scope, e.Scope)
+		db.ToMS(e.Created), db.ExpiryToMS(e.Expires), e.Revision, e.Scope, e.Scope, from.Name, from.Ref)
 	return err
 }
 
@@ -197,19 +197,24 @@ type entrySnapshot struct {
 	Expires  time.Time `json:"expires_at,omitzero"` // omitted: permanent
 	Ended    time.Time `json:"ended_at,omitzero"`
 	EndedBy  string    `json:"ended_by,omitzero"`
+	// Sources are omitted if the author is the only one.
+	Sources []shareSnapshot `json:"sources,omitempty"`
 }
 
-// snapshotOf returns the audit log's form of e, nil for nil.
-func snapshotOf(e *blocks.Entry) any {
-	if e == nil {
-		return nil
-	}
+// snapshotOf returns the audit log's form of e without its sources.
+func snapshotOf(e *blocks.Entry) entrySnapshot {
 	return entrySnapshot{e.ID, string(e.Kind), e.Pattern.String(), e.Scope, e.Reason, e.Author, string(e.Source), e.PolicyID, e.Level,
-		e.Created, e.Expires, e.Ended, e.EndedBy}
+		e.Created, e.Expires, e.Ended, e.EndedBy, nil}
 }
 
-// note records a change of an entry; past is the verb that begins the summary.
+// note records a change of an entry that its new state has one share.
 func (t Tx) note(action, past, reason string, before, after *blocks.Entry) error {
+	return t.noteShares(action, past, reason, before, after, nil, []blocks.Share{after.ShareOf()})
+}
+
+// noteShares records a change of an entry and of its shares; past is the verb that begins the
+// summary, and before is nil for a new entry.
+func (t Tx) noteShares(action, past, reason string, before, after *blocks.Entry, was, is []blocks.Share) error {
 	kind := string(after.Kind)
 	summary := fmt.Sprintf("%s the %s of %q", past, kind, after.Pattern)
 	if after.Scope != "" {
@@ -218,5 +223,9 @@ func (t Tx) note(action, past, reason string, before, after *blocks.Entry) error
 	if reason != "" {
 		summary += fmt.Sprintf(": %q", reason)
 	}
-	return t.Record(kind+"."+action, kind, after.ID, summary+".", snapshotOf(before), snapshotOf(after))
+	var former any
+	if before != nil {
+		former = snapshotWith(before, was)
+	}
+	return t.Record(kind+"."+action, kind, after.ID, summary+".", former, snapshotWith(after, is))
 }

@@ -157,7 +157,7 @@ func (r *importRun) flush() error {
 	if err := r.ExecOf(bulkOf[r.kind].giveUp, patterns, db.ToMS(r.Now)); err != nil {
 		return err
 	}
-	if r.on == blocks.Replace {
+	if r.on == blocks.Replace && r.batch[0].From == nil {
 		if err := r.replace(); err != nil {
 			return err
 		}
@@ -198,22 +198,62 @@ func (r *importRun) insert() error {
 		rows[n] = bulkRow(e, e.Pattern.String())
 		made[e.ID] = true
 	}
-	statement := bulkOf[r.kind].insert
-	if r.on == blocks.Extend {
-		statement = bulkOf[r.kind].extend
-	}
-	touched, err := db.EachOf(r.Tx, db.ScanText, statement, rows, db.ToMS(r.Now), r.Revision)
+	touched, err := db.EachOf(r.Tx, db.ScanText, bulkOf[r.kind].insert, rows, db.ToMS(r.Now), r.Revision)
 	if err != nil {
 		return err
 	}
 	for _, id := range touched {
-		if made[id] {
-			r.result.Created++
-		} else {
+		delete(made, id)
+	}
+	r.result.Created += len(touched)
+	return r.join(made)
+}
+
+// join makes the rows of the batch whose ids are left, whose patterns have an active entry, shares
+// of that entry. Without a named source, only an import that extends does.
+func (r *importRun) join(left map[string]bool) error {
+	var asked [][]any
+	rows := map[string]*blocks.Entry{} // by scope and pattern
+	for _, e := range r.batch {
+		switch {
+		case !left[e.ID]:
+		case e.From == nil && r.on != blocks.Extend:
+			r.result.Unchanged++
+		default:
+			asked = append(asked, []any{e.Pattern.String(), e.Scope})
+			rows[e.Scope+" "+e.Pattern.String()] = e
+		}
+	}
+	active, err := db.EachOf(r.Tx, new(EntryScanner).Scan, bulkOf[r.kind].holders, asked)
+	if err != nil {
+		return err
+	}
+	ids := make([]string, len(active))
+	for i, e := range active {
+		ids[i] = e.ID
+	}
+	t := In(r.Tx)
+	shares, err := t.shares(ids...)
+	if err != nil {
+		return err
+	}
+	for _, before := range active {
+		e, was := rows[before.Scope+" "+before.Pattern.String()], shares[before.ID]
+		all, outcome := blocks.Join(was, e.ShareOf(), r.on)
+		if outcome != blocks.Unchanged {
+			if _, err := t.hold(before, was, all); err != nil {
+				return err
+			}
+		}
+		switch outcome {
+		case blocks.Unchanged:
+			r.result.Unchanged++
+		case blocks.Replaced:
+			r.result.Replaced++
+		default:
 			r.result.Extended++
 		}
 	}
-	r.result.Unchanged += len(r.batch) - len(touched)
 	return nil
 }
 
@@ -223,6 +263,7 @@ type importRow struct {
 	Pattern, Scope string
 	Reason, Author string
 	Source         blocks.Source
+	From           *blocks.Holder
 	PolicyID       int64
 	Level          int
 	ExpiresMS      int64 // see db.ToMS
@@ -235,7 +276,7 @@ func (r *importRow) entry() (*blocks.Entry, error) {
 		return nil, err
 	}
 	return &blocks.Entry{
-		Kind: r.Kind, Pattern: p, Scope: r.Scope, Reason: r.Reason, Author: r.Author, Source: r.Source,
+		Kind: r.Kind, Pattern: p, Scope: r.Scope, Reason: r.Reason, Author: r.Author, Source: r.Source, From: r.From,
 		PolicyID: r.PolicyID, Level: r.Level, Expires: db.FromMS(r.ExpiresMS),
 	}, nil
 }
@@ -260,7 +301,7 @@ func importRows(all iter.Seq2[blocks.Entry, error], now time.Time) iter.Seq2[imp
 			if b.Source == "" {
 				b.Source = blocks.Imported
 			}
-			if !yield(importRow{b.Kind, b.Pattern.String(), b.Scope, b.Reason, b.Author, b.Source, b.PolicyID, b.Level, db.ToMS(b.Expires)}, nil) {
+			if !yield(importRow{b.Kind, b.Pattern.String(), b.Scope, b.Reason, b.Author, b.Source, b.From, b.PolicyID, b.Level, db.ToMS(b.Expires)}, nil) {
 				return
 			}
 		}

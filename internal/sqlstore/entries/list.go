@@ -43,7 +43,7 @@ func filterSelection(f blocks.Filter) (*db.Selection, error) {
 	default:
 		return nil, fault.Field("state", "must be active, ended or all")
 	}
-	for field, text := range map[string]string{"source": string(f.Source), "author": f.Author, "search": f.Search} {
+	for field, text := range map[string]string{"source": f.Holder, "author": f.Author, "search": f.Search} {
 		if err := db.CheckText(field, text); err != nil {
 			return nil, err
 		}
@@ -55,8 +55,11 @@ func filterSelection(f blocks.Filter) (*db.Selection, error) {
 	default:
 		q.And("source = ?", string(f.Source))
 	}
+	if f.Holder != "" {
+		q.And("(source_name = ? AND source_name <> '' OR source_name = '' AND author = ? OR id IN (SELECT entry_id FROM entry_sources WHERE name = ?))", f.Holder, f.Holder, f.Holder)
+	}
 	if f.Author != "" {
-		q.And("author = ?", f.Author)
+		q.And("(author = ? OR id IN (SELECT entry_id FROM entry_sources WHERE author = ?))", f.Author, f.Author)
 	}
 	if f.Search != "" {
 		// One comparison per row, over both texts joined by a line break, takes little more

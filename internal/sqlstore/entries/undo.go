@@ -49,23 +49,34 @@ func (t Tx) Undo(e *audit.Record, action string) error {
 	return err
 }
 
-// undoUpdate restores the former reason and expiry of an entry.
+// undoUpdate restores the former shares of an entry, with their reasons and expiries.
 func (t Tx) undoUpdate(e *audit.Record, now *blocks.Entry) error {
-	former, err := formerEntry(e)
+	former, snapshot, err := formerEntry(e)
 	if err != nil {
 		return err
 	}
-	if former.ExpiredAt(t.Now) {
+	if !now.ActiveAt(t.Now) {
+		return notActive(now)
+	}
+	all := snapshot.sharesIn(t.Now)
+	if len(all) == 0 {
 		return expiredSince(former)
 	}
-	_, err = t.update(now.Kind, now.ID, blocks.Update{Reason: &former.Reason, Expires: &former.Expires})
-	return err
+	was, err := t.sharesOf(now)
+	if err != nil {
+		return err
+	}
+	after, err := t.hold(now, was, all)
+	if err != nil {
+		return err
+	}
+	return t.noteShares("update", "Changed", "", now, after, was, all)
 }
 
 // undoReplace ends an entry and restores the one that it replaced. It writes a single record of
 // a replacement, so that undoing that record does both again.
 func (t Tx) undoReplace(e *audit.Record, now *blocks.Entry) error {
-	replaced, err := formerEntry(e)
+	replaced, _, err := formerEntry(e)
 	if err != nil {
 		return err
 	}
@@ -87,22 +98,31 @@ func (t Tx) undoReplace(e *audit.Record, now *blocks.Entry) error {
 	if _, err := t.Exec(restoreEntry, after.ID, after.Revision); err != nil {
 		return err
 	}
-	return t.note("replace", "Restored", "", now, &after)
+	was, err := t.sharesOf(now)
+	if err != nil {
+		return err
+	}
+	all, err := t.sharesOf(former)
+	if err != nil {
+		return err
+	}
+	return t.noteShares("replace", "Restored", "", now, &after, was, all)
 }
 
-func formerEntry(e *audit.Record) (*blocks.Entry, error) {
-	var was entrySnapshot
-	if err := json.Unmarshal(e.Before, &was); err != nil {
-		return nil, fmt.Errorf("audit entry %d: %w", e.ID, err)
+// formerEntry returns what a record says of an entry before its change.
+func formerEntry(e *audit.Record) (*blocks.Entry, *entrySnapshot, error) {
+	was := &entrySnapshot{}
+	if err := json.Unmarshal(e.Before, was); err != nil {
+		return nil, nil, fmt.Errorf("audit entry %d: %w", e.ID, err)
 	}
 	pattern, err := keys.Parser{}.Pattern(was.Pattern)
 	if err != nil {
-		return nil, fmt.Errorf("audit entry %d: %w", e.ID, err)
+		return nil, nil, fmt.Errorf("audit entry %d: %w", e.ID, err)
 	}
 	return &blocks.Entry{
 		ID: was.ID, Kind: blocks.Kind(was.Kind), Pattern: pattern, Scope: was.Scope, Reason: was.Reason, Author: was.Author, Source: blocks.Source(was.Source),
 		PolicyID: was.PolicyID, Level: was.Level, Created: was.Created, Expires: was.Expires.UTC(), Ended: was.Ended, EndedBy: was.EndedBy,
-	}, nil
+	}, was, nil
 }
 
 // importCounts is the form of an import in the audit log.

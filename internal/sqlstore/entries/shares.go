@@ -1,0 +1,223 @@
+package entries
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+)
+
+// The row of an entry is the share that lasts longest, so that all that matches keys, the previous
+// release too, reads entries only; entry_sources has the other shares. An entry that the previous
+// release has changed is therefore read right: its change was one of the longest share.
+
+const (
+	shareFields = `reason, author, source, policy_id, level, expires_at`
+	setEntry    = `
+UPDATE entries SET source_name = $2, source_ref = $3, reason = $4, author = $5, source = $6, policy_id = $7, level = $8, expires_at = $9, revision = $10 WHERE id = $1`
+	putShare = `
+INSERT INTO entry_sources (entry_id, name, ref, ` + shareFields + `) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+ON CONFLICT (entry_id, name, ref) DO UPDATE SET reason = excluded.reason, author = excluded.author, source = excluded.source,
+    policy_id = excluded.policy_id, level = excluded.level, expires_at = excluded.expires_at`
+	dropShare = `DELETE FROM entry_sources WHERE entry_id = $1 AND name = $2 AND ref = $3`
+)
+
+// findShares reads the shares of entries. The effective name of the row of an entry is computed
+// here, since the previous release writes none.
+var findShares = db.Asked([]string{db.TextColumn}, "id") + `
+SELECT e.id, 0, CASE WHEN e.source_name = '' THEN e.author ELSE e.source_name END, e.source_ref, ` + prefixed("e.", shareFields) + `
+FROM asked CROSS JOIN entries e WHERE e.id = asked.id
+UNION ALL SELECT s.entry_id, 1, s.name, s.ref, ` + prefixed("s.", shareFields) + `
+FROM asked CROSS JOIN entry_sources s WHERE s.entry_id = asked.id`
+
+func prefixed(prefix, fields string) string {
+	return prefix + strings.ReplaceAll(fields, ", ", ", "+prefix)
+}
+
+type foundShare struct {
+	id      string
+	isOther bool
+	blocks.Share
+}
+
+func scanShare(r db.Row) (s foundShare, err error) {
+	var other, level, expires int64
+	err = r.Scan(&s.id, &other, &s.Name, &s.Ref, &s.Reason, &s.Author, &s.Source, &s.PolicyID, &level, &expires)
+	s.isOther, s.Level, s.Expires = other == 1, int(level), db.ExpiryFromMS(expires)
+	return s, err
+}
+
+// shares returns the shares of entries by id, that of the entry's own row first and then those
+// that last longest. Shares that had expired before the entry did are left out.
+func (t Tx) shares(ids ...string) (map[string][]blocks.Share, error) {
+	rows := make([][]any, len(ids))
+	for i, id := range ids {
+		rows[i] = []any{id}
+	}
+	all, err := db.EachOf(t.Tx, scanShare, findShares, rows)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(all, func(a, b foundShare) int {
+		switch {
+		case a.isOther != b.isOther:
+			return cmp.Compare(strconv.FormatBool(a.isOther), strconv.FormatBool(b.isOther))
+		case blocks.IsLater(a.Expires, b.Expires):
+			return -1
+		case blocks.IsLater(b.Expires, a.Expires):
+			return 1
+		}
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Ref, b.Ref))
+	})
+	byID := make(map[string][]blocks.Share, len(ids))
+	for _, s := range all {
+		hasExpired := !s.Expires.IsZero() && !t.Now.Before(s.Expires)
+		if !s.isOther || !hasExpired && blocks.ShareBy(byID[s.id], s.Holder) < 0 {
+			byID[s.id] = append(byID[s.id], s.Share)
+		}
+	}
+	return byID, nil
+}
+
+func (t Tx) sharesOf(e *blocks.Entry) ([]blocks.Share, error) {
+	all, err := t.shares(e.ID)
+	return all[e.ID], err
+}
+
+// hold changes the shares of an active entry from was, as sharesOf returns it, to all, and returns
+// the changed entry. At least one share must be left.
+func (t Tx) hold(before *blocks.Entry, was, all []blocks.Share) (*blocks.Entry, error) {
+	after := *before
+	longest := blocks.Longest(all)
+	after.SetShare(all[longest])
+	after.Revision = t.Revision
+	main := all[longest]
+	_, err := t.Exec(setEntry, after.ID, main.Name, main.Ref, main.Reason, main.Author, string(main.Source), main.PolicyID, main.Level, db.ExpiryToMS(main.Expires), after.Revision)
+	if err != nil {
+		return nil, err
+	}
+	for i, s := range was {
+		isKept := i > 0 && s.Holder != main.Holder && blocks.ShareBy(all, s.Holder) >= 0
+		if i == 0 || isKept { // the first is not in entry_sources
+			continue
+		}
+		if _, err := t.Exec(dropShare, after.ID, s.Name, s.Ref); err != nil {
+			return nil, err
+		}
+	}
+	for i, s := range all {
+		if i == longest || slices.Contains(was[1:], s) {
+			continue
+		}
+		if _, err := t.Exec(putShare, after.ID, s.Name, s.Ref, s.Reason, s.Author, string(s.Source), s.PolicyID, s.Level, db.ExpiryToMS(s.Expires)); err != nil {
+			return nil, err
+		}
+	}
+	return &after, nil
+}
+
+// storedHolder returns the name and the ref in the row of an entry that is added.
+func storedHolder(e *blocks.Entry) blocks.Holder {
+	if e.From == nil {
+		return blocks.Holder{}
+	}
+	return *e.From
+}
+
+// Shares implements blocks.Store.
+func (s *Store) Shares(ctx context.Context, ids ...string) (all map[string][]blocks.Share, err error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		all, err = In(t).shares(ids...)
+		return err
+	})
+	return all, err
+}
+
+// EndShare implements blocks.Store.
+func (s *Store) EndShare(ctx context.Context, by audit.Actor, kind blocks.Kind, id string, h blocks.Holder, reason string) (*blocks.Entry, error) {
+	return changeEntries(ctx, s, by, func(t Tx) (*blocks.Entry, error) { return t.endShare(kind, id, h, reason) })
+}
+
+func (t Tx) endShare(kind blocks.Kind, id string, h blocks.Holder, reason string) (*blocks.Entry, error) {
+	before, err := t.find(kind, id)
+	if err != nil {
+		return nil, err
+	}
+	was, err := t.sharesOf(before)
+	if err != nil {
+		return nil, err
+	}
+	own := blocks.ShareBy(was, h)
+	switch {
+	case own < 0 || !before.ActiveAt(t.Now):
+		return nil, fault.New(fault.NotFound, "The source %q does not hold the %s of %q.", h.Name, kind, before.Pattern)
+	case len(was) == 1:
+		return t.end(kind, id, reason)
+	}
+	all := slices.Delete(slices.Clone(was), own, own+1)
+	after, err := t.hold(before, was, all)
+	if err != nil {
+		return nil, err
+	}
+	return after, t.noteShares("update", "Ended the part of "+strconv.Quote(h.Name)+" in", reason, before, after, was, all)
+}
+
+// shareSnapshot is the form of a share in the audit log.
+type shareSnapshot struct {
+	Name     string    `json:"name"`
+	Ref      string    `json:"ref,omitzero"`
+	Reason   string    `json:"reason"`
+	Author   string    `json:"author"`
+	Source   string    `json:"source"`
+	PolicyID int64     `json:"policy_id,omitzero"`
+	Level    int       `json:"level,omitzero"`
+	Expires  time.Time `json:"expires_at,omitzero"`
+}
+
+// snapshotWith returns the audit log's form of an entry with its shares.
+func snapshotWith(e *blocks.Entry, all []blocks.Share) entrySnapshot {
+	snapshot := snapshotOf(e)
+	if len(all) == 1 && all[0].Holder == (blocks.Holder{Name: e.Author}) {
+		return snapshot
+	}
+	for _, s := range all {
+		snapshot.Sources = append(snapshot.Sources, shareSnapshot{s.Name, s.Ref, s.Reason, s.Author, string(s.Source), s.PolicyID, s.Level, s.Expires})
+	}
+	return snapshot
+}
+
+// sharesIn returns the shares of a snapshot that have not expired at now.
+func (e *entrySnapshot) sharesIn(now time.Time) (all []blocks.Share) {
+	sources := e.Sources
+	if len(sources) == 0 {
+		sources = []shareSnapshot{{e.Author, "", e.Reason, e.Author, e.Source, e.PolicyID, e.Level, e.Expires}}
+	}
+	for _, s := range sources {
+		if s.Expires.IsZero() || now.Before(s.Expires) {
+			all = append(all, blocks.Share{Holder: blocks.Holder{Name: s.Name, Ref: s.Ref}, Reason: s.Reason, Author: s.Author, Source: blocks.Source(s.Source),
+				PolicyID: s.PolicyID, Level: s.Level, Expires: s.Expires.UTC()})
+		}
+	}
+	return all
+}
+
+// maxNames bounds the names in a summary.
+const maxNames = 10
+
+func namesOf(all []blocks.Share) string {
+	names := blocks.NamesOf(all)
+	if more := len(names) - maxNames; more > 0 {
+		names = append(names[:maxNames:maxNames], strconv.Itoa(more)+" more")
+	}
+	return strings.Join(names, ", ")
+}
