@@ -68,12 +68,12 @@ type EntryStore interface {
 
 // AddEntries is a request to add entries that differ only in their patterns.
 type AddEntries struct {
-	Kind       blocks.Kind
-	Patterns   []string // each is read as keys.Reading says, and may be a range or a list
-	Literal    bool     // the patterns are meant as written
-	Scope      string   // only refuse checks of this scope, "" for all
-	Reason     string
-	Expiry     blocks.Expiry
+	Kind     blocks.Kind
+	Patterns []string // each is read as keys.Reading says, and may be a range or a list
+	Literal  bool     // the patterns are meant as written
+	Scope    string   // only refuse checks of this scope, "" for all
+	Reason   string
+	Expiry   blocks.Expiry
 	// Source is the name of the source that adds them, "" for the caller by hand. A named source
 	// has a share of its own in each entry: see EndShare.
 	Source     string
