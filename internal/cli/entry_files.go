@@ -72,7 +72,8 @@ valid rows. A file is CSV with named columns or JSON, whose columns or members a
 ` + blocklist.UsualColumns + `;
 a file that CrowdSec imports (value, scope, duration, reason); or a plain list: one pattern per
 line, # before comments. --reason applies to rows without one, and so does --for, --until or
---permanent, of which one must be given. Rows with an ended_at, as an export of ended ` + e.noun + `s has, are left out.
+--permanent, of which one must be given. Rows with an ended_at, as an export of
+ended ` + e.noun + `s has, are left out.
 
 A pattern is read as by '` + e.noun + ` add', and a row is invalid where that refuses it. literal
 true, or in a plain list double quotes, says that it is meant exactly as written; --literal

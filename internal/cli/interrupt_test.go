@@ -34,7 +34,7 @@ func TestSignalEndsACommandThatWaitsForInput(t *testing.T) {
 	t.Cleanup(func() { server.Close() })
 	for name, args := range map[string][]string{
 		"apply":    {"apply", "-f", "PIPE"},
-		"import":   {"block", "import", "PIPE", "--format", "plain", "--reason", "x"},
+		"import":   {"block", "import", "PIPE", "--format", "plain", "--reason", "x", "--permanent"},
 		"restore":  {"restore", "PIPE", "--yes"},
 		"backtest": {"backtest", "PIPE", "--rule", "1/s"},
 		"truth":    {"backtest", filepath.Join("..", "..", "docs", "examples", "access.log"), "--rule", "1/s", "--truth", "PIPE"},
