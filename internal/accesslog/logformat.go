@@ -220,7 +220,7 @@ func (p *formatParser) match(line []byte) []int {
 		if i+1 < len(p.pieces) {
 			behind = p.pieces[i+1].before
 		}
-		length := -1
+		var length int
 		switch {
 		case piece.isQuoted:
 			length = closingQuote(line[at:])

@@ -91,7 +91,7 @@ func unwrapDocker(line []byte) (inner []byte, stream string, isPart, isWrapped b
 		Time   string  `json:"time"`
 	}
 	if json.Unmarshal(line, &object, lenient) != nil || object.Log == nil || object.Stream == "" || object.Time == "" {
-		return nil, "", false, false, nil
+		return nil, "", false, false, nil //nolint:nilerr // it is no line of docker
 	}
 	inner = []byte(*object.Log)
 	return inner, object.Stream, !bytes.HasSuffix(inner, []byte{'\n'}), true, nil
@@ -121,7 +121,7 @@ func unwrapJournal(line []byte) (inner []byte, stream string, isPart, isWrapped 
 		Time    string         `json:"__REALTIME_TIMESTAMP"`
 	}
 	if json.Unmarshal(line, &object, lenient) != nil || object.Time == "" || len(object.Message) == 0 {
-		return nil, "", false, false, nil
+		return nil, "", false, false, nil //nolint:nilerr // it is no line of journald
 	}
 	switch object.Message.Kind() {
 	case '"':

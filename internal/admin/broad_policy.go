@@ -27,9 +27,10 @@ func refusesNewly(before, after *rules.Policy) string {
 	return ""
 }
 
-// nextBroader returns the policy that decides about the keys of p, and its pattern: the most
-// specific of the patterns that cover p.
-func nextBroader(all []*rules.Policy, p keys.Pattern) (next *rules.Policy, pattern keys.Pattern) {
+// nextBroader returns the policy that decides about the keys of p: that of the most specific of
+// the patterns that cover p.
+func nextBroader(all []*rules.Policy, p keys.Pattern) (next *rules.Policy) {
+	var pattern keys.Pattern
 	for _, policy := range all {
 		if policy.Mode == rules.Shadow || policy.IsConditional() {
 			continue
@@ -40,7 +41,7 @@ func nextBroader(all []*rules.Policy, p keys.Pattern) (next *rules.Policy, patte
 			}
 		}
 	}
-	return next, pattern
+	return next
 }
 
 // refusesAll reports whether a policy refuses every request of its keys. A policy with

@@ -58,8 +58,8 @@ func handovers(all []*rules.Policy, changes []rules.PolicyChange) (found []*hand
 			}
 		}
 		for _, p := range slices.Concat(matchOf(before), matchOf(c.Policy)) {
-			from, _ := nextBroader(all, p)
-			to, _ := nextBroader(after, p)
+			from := nextBroader(all, p)
+			to := nextBroader(after, p)
 			if !leaves(p, from, to) {
 				continue
 			}

@@ -108,7 +108,7 @@ func (e *Entries) impact(ctx context.Context, c Caller, kind blocks.Kind, all ..
 	now := e.Now()
 	i := &Impact{Pattern: all[0], Patterns: all}
 	for _, p := range all {
-		e.addNeighbours(i, kind, p)
+		e.addNeighbours(i, p)
 		i.Warnings = append(i.Warnings, e.warnings(c, kind, p)...)
 		i.OriginWarnings = append(i.OriginWarnings, originWarnings(kind, p)...)
 		i.BlocksCaller = i.BlocksCaller || kind == blocks.Block && e.blocksCaller(c.Address, p)
@@ -125,7 +125,7 @@ func (e *Entries) impact(ctx context.Context, c Caller, kind blocks.Kind, all ..
 }
 
 // addNeighbours adds the entries that share keys with one pattern of an impact.
-func (e *Entries) addNeighbours(i *Impact, kind blocks.Kind, p keys.Pattern) {
+func (e *Entries) addNeighbours(i *Impact, p keys.Pattern) {
 	add := func(kind blocks.Kind, listed int, add func(*blocks.Entry)) {
 		all := e.View.Blocks().Overlapping(kind, p, e.Now(), maxNeighbours+1)
 		for _, x := range all[:min(len(all), max(0, maxNeighbours-listed))] {

@@ -32,7 +32,9 @@ func TestSaveInShadowMakesDraftBesideEnforcingPolicy(t *testing.T) {
 		t.Fatal("the draft is there after the undo")
 	}
 	maria.post("/policies/default", n.editorForm(t, 1, shadow)).is(http.StatusSeeOther)
-	tag := func() url.Values { return url.Values{"expect": {n.tag(t, "default.draft", find("default.draft").Version)}} }
+	tag := func() url.Values {
+		return url.Values{"expect": {n.tag(t, "default.draft", find("default.draft").Version)}}
+	}
 	maria.get("/policies/default.draft").is(http.StatusOK).holds("This is the draft of")
 	maria.post("/policies/default/discard", tag()).is(http.StatusSeeOther)
 	if find("default.draft") != nil || find("default").Version != 1 {

@@ -78,6 +78,7 @@ func TestSavedAndRepeatedChangePagesInBrowser(t *testing.T) {
 	b.logIn("maria")
 	b.do(chromedp.Navigate(n.url + "/blocks/import"))
 	b.write("#list", "203.0.113.1")
+	b.do(chromedp.Click(`input[name="for"][value="24h"]`))
 	b.press("#try", "#confirm")
 	// A first click, whose response is not shown.
 	confirm := `(form => fetch(form.action, {method: "POST", body: new URLSearchParams(new FormData(form))}).then(r => r.status))(document.querySelector("#confirm").form)`

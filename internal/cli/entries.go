@@ -237,7 +237,7 @@ func (e *entryCommand) newEnd() *cobra.Command {
 another source holds it. It is no error if the source holds none.`,
 		Example: "admin " + e.noun + " delete " + e.example + " --reason \"wrong customer\"\n" +
 			"admin " + e.noun + " delete " + e.example + " --source fail2ban/sshd",
-		Args:    cobra.MinimumNArgs(1),
+		Args: cobra.MinimumNArgs(1),
 		RunE: online(e.Console, func(c *cobra.Command, server *client.Client, args []string) error {
 			args, err := spreadPatterns(args, literal)
 			if err != nil {

@@ -31,7 +31,7 @@ func TestOnline(t *testing.T) {
 func startStint(ts *testscript.TestScript, _ bool, args []string) {
 	settings, err := server.Load(append([]string{
 		"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", ts.MkAbs("data"),
-	}, args...), []string{"STINT_ADMIN_TOKEN=" + adminToken})
+	}, args...), []string{"STINT_ADMIN_TOKEN=" + adminToken, "STINT_PRESET=api"})
 	ts.Check(err)
 	node, err := server.New(context.Background(), settings, io.Discard, io.Discard)
 	ts.Check(err)

@@ -169,7 +169,7 @@ func (r Reading) network(text, body string) ([]Pattern, error) {
 	case errAddr == nil && addr.Zone() != "":
 		return nil, refuse("pattern", text, "names an interface of one machine, %q; write ip:%s", clip("%"+addr.Zone()), addr.WithZone(""))
 	case errAddr != nil && errNetwork != nil:
-		return nil, nil
+		return nil, nil //nolint:nilerr // it is neither, which is no mistake
 	}
 	given := text
 	if given != "ip:"+body { // text that is canonical already shares its memory

@@ -30,11 +30,7 @@ func TestNewDatabaseBeginsWithWhatWasChosen(t *testing.T) {
 		if err != nil || len(all) == 0 {
 			t.Fatalf("%q: got %d policies, %v", text, len(all), err)
 		}
-		var policies []*rules.Policy
-		for _, p := range all {
-			policies = append(policies, p)
-		}
-		said := presets.Undecided(rules.NewSelector(policies))
+		said := presets.Undecided(rules.NewSelector(all))
 		if isUndecided := text == ""; isUndecided != (said != "") || isUndecided && !strings.Contains(said, "the policy default only counts") {
 			t.Errorf("%q: got %q", text, said)
 		}

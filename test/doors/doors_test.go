@@ -212,8 +212,18 @@ func (s *site) until(what string, is func() bool) {
 	servers.Await(s, what, is)
 }
 
+// put makes a policy, in place of one of that name.
 func (s *site) put(name, policy string) {
 	s.Helper()
+	var list struct{ Items []struct{ Name string } }
+	if err := json.Unmarshal(s.node.Do(s.T, http.MethodGet, "/v1/policies?limit=1000", "", http.StatusOK), &list); err != nil {
+		s.Fatal(err)
+	}
+	for _, p := range list.Items {
+		if p.Name == name {
+			s.remove(name)
+		}
+	}
 	s.node.Do(s.T, http.MethodPut, "/v1/policies/"+name+"?confirm="+name, policy, http.StatusCreated)
 }
 

@@ -198,7 +198,7 @@ func TestEnvoyPoliciesOfThePageLimitTheirDescriptors(t *testing.T) {
 		}
 	}
 	// What the page says of one pattern with and one without the bar.
-	e.node.Do(t, http.MethodDelete, "/v1/policies/login?confirm=login", "", http.StatusNoContent)
+	e.node.Do(t, http.MethodDelete, "/v1/policies/login-path?confirm=login-path", "", http.StatusNoContent)
 	e.node.Do(t, http.MethodPut, "/v1/policies/longer", `{"match":["envoy:site:path=/login|*"],"rules":["1/1d"]}`, http.StatusCreated)
 	for range 3 {
 		e.want(true, e.ask("site", 0, descriptor("path=/login")))

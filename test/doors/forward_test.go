@@ -86,7 +86,7 @@ func TestGatewayIgnoresTheQueryOfTheClient(t *testing.T) {
 // The proxy in front of the gateway passes on all headers of its client except that
 // of the address. None of them may describe the request.
 func TestGatewayIgnoresForwardedHeadersOfTheClient(t *testing.T) {
-	const written, instead = "policy=site&by=ip&by=header:X-Api-Key", "policy=site&by=path&by=host&by=method"
+	const written, instead = "policy=website&by=ip&by=header:X-Api-Key", "policy=site&by=path&by=host&by=method"
 	for _, g := range underTest() {
 		if g.language == "js" { // frameworks call /v1/check and have the request themselves
 			continue

@@ -28,7 +28,7 @@ import { Stint, expressGuard } from 'stint'
 
 const app = express()
 app.use(expressGuard(new Stint('http://127.0.0.1:8080', { timeout: 60_000 }), {
-  policy: 'site',
+  policy: 'visitors',
   key: (request) => JSON.parse(decodeURIComponent(request.get('X-Key'))),
 }))
 app.use((request, response) => response.send('allowed'))

@@ -312,7 +312,7 @@ func (s *snapshotReader) resync(taken []byte) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("read the snapshot: %w", err)
 	}
-	all := append(taken, after...)
+	all := slices.Concat(taken, after)
 	for at := 1; at+8 <= len(all); at++ {
 		if size := binary.LittleEndian.Uint32(all[at:]); size <= maxChunk && at+8+int(size) <= len(all) && chunkIsWhole(all[at:at+8+int(size)]) {
 			s.r = bufio.NewReader(bytes.NewReader(all[at:]))
