@@ -57,7 +57,7 @@ func start(b *testing.B, program string, args ...string) (pid int) {
 	}
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
-	cmd.Env = append(os.Environ(), "STINT_ADMIN_TOKEN="+adminToken, "STINT_LOG_LEVEL=warn")
+	cmd.Env = append(os.Environ(), "STINT_ADMIN_TOKEN="+adminToken, "STINT_PRESET=api", "STINT_LOG_LEVEL=warn")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)

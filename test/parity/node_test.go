@@ -48,7 +48,7 @@ func startNode(t *testing.T) *node {
 	settings, err := app.Load([]string{
 		"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", t.TempDir(), "--log-level", "error",
 		"--proposal-min-addresses", "2", "--escalation-safety-limit", "1%", "--notify-allow-private", "true",
-	}, []string{"STINT_ADMIN_TOKEN=" + bootstrapToken, "STINT_NOTIFY_WEBHOOK_URL=" + webhook.URL})
+	}, []string{"STINT_ADMIN_TOKEN=" + bootstrapToken, "STINT_PRESET=api", "STINT_NOTIFY_WEBHOOK_URL=" + webhook.URL})
 	must(t, err)
 	started, err := app.New(context.Background(), settings, io.Discard, os.Stderr)
 	must(t, err)
