@@ -33,11 +33,11 @@ var wholeLists = []struct {
 		add: func(n *testNode) {
 			for i, name := range []string{"zoo", "customer-b", "customer-a", "50-percent", "x_y"} {
 				mode := []rules.Mode{rules.Enforce, rules.Shadow, rules.Off}[i%3]
-				n.must(n.as(administer, put, wire.PathPolicies+"/"+name,
+				n.must(n.as(administer, put, wire.PathPolicies+"/"+name+"?confirm="+name,
 					fmt.Sprintf(`{"match":["token:Größe-%d-*","token:it's-%d"],"rules":["%d/s"],"mode":"%s"}`, i, i, i+1, mode)), http.StatusCreated)
 				n.clock.Add(time.Duration(i/2) * time.Minute)
 			}
-			n.must(n.as(administer, put, wire.PathPolicies+"/zoo", `{"match":["token:zoo"],"rules":["9/s"]}`, "If-Match: *"), http.StatusOK)
+			n.must(n.as(administer, put, wire.PathPolicies+"/zoo?confirm=zoo", `{"match":["token:zoo"],"rules":["9/s"]}`, "If-Match: *"), http.StatusOK)
 		},
 		orders: []string{"name", "mode", "version", "updated"},
 		names: map[string][]string{

@@ -1,9 +1,13 @@
 package app
 
 import (
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/catalog"
 )
 
 // writes records each write separately, as the reader of a pipe may see them.
@@ -24,7 +28,8 @@ func TestAnnounceWritesAllAddressesAtOnce(t *testing.T) {
 		return l
 	}
 	var out writes
-	a := &App{out: &out, checks: listen(), admin: listen(), grpc: grpcDoor{listener: listen()}, backends: &backends{dir: &dataDir{path: "/the/data"}}}
+	a := &App{out: &out, checks: listen(), admin: listen(), grpc: grpcDoor{listener: listen()}, backends: &backends{dir: &dataDir{path: "/the/data"}},
+		catalog: catalog.New(nil, time.Now), log: slog.New(slog.DiscardHandler)}
 	a.announce()
 	if len(out) != 1 {
 		t.Fatalf("%d writes, want one: %q", len(out), out)

@@ -66,7 +66,7 @@ func startNode(t *testing.T) *node {
 	n.rest(t, request{"POST", wire.PathUsers, `{"name":"` + operator + `","role":"admin","password":"` + password + `"}`}, n.token).wants(t, http.StatusCreated)
 	n.token = created.member(t, "secret")
 	// The kinds of the tables are those of a policy: unknown ones would have to be meant literally.
-	n.rest(t, request{"PUT", wire.PathPolicies + "/kinds", `{"match":["while:x","via` + rest + `:x","via` + pages + `:x","via` + cmd + `:x"],"rules":[],"mode":"off"}`}, n.token).wants(t, http.StatusCreated)
+	n.rest(t, request{"PUT", wire.PathPolicies + "/kinds?confirm=kinds", `{"match":["while:x","via` + rest + `:x","via` + pages + `:x","via` + cmd + `:x"],"rules":[],"mode":"off"}`}, n.token).wants(t, http.StatusCreated)
 	n.logIn(t)
 	return n
 }
