@@ -17,7 +17,7 @@ import (
 func recordedPaths(t *testing.T, args ...string) map[string]bool {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "data")
-	s, err := Load(append([]string{"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", folder, "--drain-timeout", "1s"}, args...),
+	s, err := Load(append([]string{"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", folder, "--drain-timeout", "1s", "--preset", "api"}, args...),
 		[]string{"STINT_ADMIN_TOKEN=" + edgeToken})
 	if err != nil {
 		t.Fatal(err)
