@@ -2,7 +2,9 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"iter"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/paging"
 )
 
@@ -33,7 +36,10 @@ type Entries struct {
 	Traffic TrafficEstimator
 	// Offences reads counts; nil if nothing is counted.
 	Offences OffenceReader
-	Now      func() time.Time
+	// Propose keeps a block of a named source that needs a confirmation as a proposal, and returns
+	// nil where it cannot be one; nil for no proposals.
+	Propose func(ctx context.Context, block blocks.Entry, confirmReason string) (*offences.Proposal, error)
+	Now     func() time.Time
 }
 
 // EntryStore stores entries. A pattern has at most one active entry of each kind. Methods that
@@ -178,8 +184,9 @@ func (e *Entries) entriesOf(ctx context.Context, c Caller, a AddEntries) ([]bloc
 	if err := checkConflict(a.OnConflict, blocks.Fail, blocks.Keep, blocks.Extend, blocks.Replace); err != nil {
 		return nil, err
 	}
-	if err := e.confirm(ctx, a.Kind, a.Confirm, groups...); err != nil {
-		return nil, err
+	needs := e.confirm(ctx, a.Kind, a.Confirm, groups...)
+	if needs != nil && (a.Source == "" || len(patterns) != 1) {
+		return nil, needs
 	}
 	entries := make([]blocks.Entry, 0, len(patterns))
 	for n, group := range groups {
@@ -190,6 +197,9 @@ func (e *Entries) entriesOf(ctx context.Context, c Caller, a AddEntries) ([]bloc
 			}
 			entries = append(entries, entry)
 		}
+	}
+	if needs != nil {
+		return nil, e.propose(ctx, entries[0], needs)
 	}
 	return entries, nil
 }
@@ -257,6 +267,24 @@ func (e *Entries) Update(ctx context.Context, c Caller, kind blocks.Kind, id str
 		}
 	}
 	return e.Store.Update(ctx, c.Actor, kind, id, change)
+}
+
+// propose returns the error for a block of a named source that needs a confirmation: a program
+// cannot give it, so an operator gets a proposal.
+func (e *Entries) propose(ctx context.Context, block blocks.Entry, needs error) error {
+	var mistake *fault.Error
+	if e.Propose == nil || block.Kind != blocks.Block || block.Scope != "" || !errors.As(needs, &mistake) || mistake.Code != fault.NeedConfirm {
+		return needs
+	}
+	reason, _ := mistake.Detail["confirm_reason"].(string)
+	p, err := e.Propose(ctx, block, reason)
+	if err != nil || p == nil {
+		return errors.Join(needs, err)
+	}
+	proposed := fault.New(fault.Proposed, "Not blocked: %s. The request is kept as the proposal %s, which an operator can accept.", reason, p.ID)
+	proposed.Detail = maps.Clone(mistake.Detail)
+	proposed.Detail["proposal"] = p.ID
+	return proposed
 }
 
 // refOf returns what a source called a pattern that was read from a text: its address where that

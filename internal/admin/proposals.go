@@ -25,6 +25,8 @@ type Proposals struct {
 	View     DetectionView
 	Settings func() offences.ProposalSettings // nil means DefaultProposalSettings
 	Now      func() time.Time                 // nil means time.Now
+	// OnRequest is called with each new proposal that a source asked for, nil for none.
+	OnRequest func(ctx context.Context, p offences.Proposal)
 }
 
 func (p *Proposals) now() time.Time {
@@ -116,6 +118,34 @@ func (p *Proposals) Propose(ctx context.Context) ([]offences.Proposal, error) {
 	return fresh, nil
 }
 
+// Request keeps the request of a source to block a range, which needs a confirmation, as a
+// proposal. It returns nil if the range was dismissed lately.
+func (p *Proposals) Request(ctx context.Context, block blocks.Entry, confirmReason string) (*offences.Proposal, error) {
+	network, is := block.Pattern.Network()
+	if !is {
+		return nil, nil
+	}
+	s := offences.DefaultProposalSettings
+	if p.Settings != nil {
+		s = p.Settings().WithDefaults()
+	}
+	now := p.now().UTC()
+	evidence, _, err := p.evidence(ctx, block.Pattern, network, now.Add(-s.Window), now, s)
+	if err != nil {
+		return nil, err
+	}
+	evidence.IsRequested = true
+	evidence.Requests = []offences.BlockRequest{{Source: block.HolderOf().Name, Author: block.Author, Reason: block.Reason, ConfirmReason: confirmReason, Expires: block.Expires.UTC()}}
+	put, err := p.Store.PutProposal(ctx, offences.Proposal{Pattern: block.Pattern, Created: now, Updated: now, Evidence: *evidence}, now.Add(-dismissedFor))
+	if err != nil || put == nil {
+		return nil, err
+	}
+	if put.New && p.OnRequest != nil {
+		p.OnRequest(ctx, put.Proposal)
+	}
+	return &put.Proposal, nil
+}
+
 // isSettled reports whether a block of a range would change nothing, because the whole range is
 // blocked or exempt.
 func (p *Proposals) isSettled(pattern keys.Pattern, now time.Time) bool {
@@ -145,10 +175,7 @@ func (p *Proposals) evidence(ctx context.Context, pattern keys.Pattern, network 
 	if err != nil {
 		return nil, activity, err
 	}
-	e := &offences.Evidence{From: ranking.From, To: ranking.To, OffendedCount: ranking.Keys, Offences: ranking.Offences, Size: offences.AddressesInRange}
-	if network.Addr().Is6() {
-		e.Size = offences.NetworksInRange
-	}
+	e := &offences.Evidence{From: ranking.From, To: ranking.To, OffendedCount: ranking.Keys, Offences: ranking.Offences, Size: offences.RangeSize(network)}
 	e.MinOffences = int64(s.MinOffences)
 	for _, r := range ranking.Rows {
 		e.Offended = append(e.Offended, offences.SeenKey{Key: r.Key, Refused: r.Offences})
@@ -215,7 +242,7 @@ func (p *Proposals) Find(ctx context.Context, state offences.ProposalState, curs
 		if err != nil {
 			return nil, "", err
 		}
-		page = slices.DeleteFunc(page, func(o *offences.Proposal) bool { return p.isSettled(o.Pattern, now) })
+		page = slices.DeleteFunc(page, func(o *offences.Proposal) bool { return o.Evidence.HasLapsed(now) || p.isSettled(o.Pattern, now) })
 		found = append(found, page...)
 		if len(found) > limit {
 			found = found[:limit]

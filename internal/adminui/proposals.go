@@ -115,6 +115,9 @@ func placeIn(network netip.Prefix, text string, size int64) (string, bool) {
 // Sentence describes the drawing.
 func (v *proposalView) Sentence() string {
 	e := v.Evidence
+	if e.IsRequested {
+		return e.Asked() + "."
+	}
 	figures := e.Figures()
 	if figures != "" {
 		figures = ", " + figures

@@ -92,9 +92,17 @@ func fromProposal(p *offences.Proposal) wire.Proposal {
 		DecidedAt: wire.At(p.Decided), DecidedBy: wire.NullString(p.DecidedBy), Reason: wire.NullString(p.Reason), BlockID: wire.NullString(p.BlockID),
 		Evidence: wire.Evidence{
 			From: wire.At(e.From), To: wire.At(e.To), Size: e.Size, OffendedCount: e.OffendedCount, MinOffences: e.MinOffences, Refused: e.Refused, Checked: e.Checked, Offences: e.Offences,
-			SeenCount: e.SeenCount, Allowed: e.Allowed, Offended: fromSeen(e.Offended), Seen: fromSeen(e.Seen), Exempt: exempt,
+			SeenCount: e.SeenCount, Allowed: e.Allowed, Offended: fromSeen(e.Offended), Seen: fromSeen(e.Seen), Exempt: exempt, Requests: fromRequests(e.Requests),
 		},
 	}
+}
+
+func fromRequests(all []offences.BlockRequest) []wire.BlockRequest {
+	shown := make([]wire.BlockRequest, 0, len(all))
+	for _, r := range all {
+		shown = append(shown, wire.BlockRequest{Source: r.Source, Author: r.Author, Reason: r.Reason, ConfirmReason: r.ConfirmReason, ExpiresAt: wire.At(r.Expires)})
+	}
+	return shown
 }
 
 func fromSeen(all []offences.SeenKey) []wire.SeenKey {

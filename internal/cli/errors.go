@@ -25,6 +25,7 @@ const exitHelp = `Exit codes:
   6  a confirmation (--yes) is required; nothing was changed
   7  what an argument or a flag names does not exist, or the server does not have it
   8  the token is missing, unknown or may not do this
+  9  block add --source: nothing is blocked; an operator can accept the proposal
 130  interrupted by Ctrl-C or SIGTERM
 
 run exits with its command's own code, and with one of these where the command was not run.`
@@ -100,8 +101,11 @@ func codeOfProblem(problem *wire.Problem) console.Code {
 	case http.StatusNotFound:
 		return console.NotFound
 	}
-	if problem.Code == "confirmation_required" {
+	switch problem.Code {
+	case "confirmation_required":
 		return console.Unconfirmed
+	case "proposed":
+		return console.Proposed
 	}
 	return console.Failed
 }

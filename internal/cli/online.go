@@ -106,7 +106,7 @@ func confirmPolicy[T any](con *console.Console, yes bool, do func(confirmation s
 func confirm[T any](con *console.Console, yes bool, showImpact func(pattern string) error, do func(confirmation string) (T, error)) (T, error) {
 	done, err := do("")
 	var problem *wire.Problem
-	if !errors.As(err, &problem) || problem.Code != "confirmation_required" {
+	if !errors.As(err, &problem) || problem.Code != "confirmation_required" && !(yes && problem.Code == "proposed") {
 		return done, err
 	}
 	var confirmation, reason string

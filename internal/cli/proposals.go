@@ -73,6 +73,9 @@ func printEvidence(p *output.Printer, e *wire.Evidence) error {
 	if e.Checked > 0 {
 		p.Sayf("\nEach that offended did so at least %d times; %d of the %d checks of the range were refused, reports over a limit included.", e.MinOffences, e.Refused, e.Checked)
 	}
+	for _, r := range e.Requests {
+		p.Sayf("\n%s asked to block it: %s. It needs a confirmation: %s.", output.Escape(r.Source), output.Escape(r.Reason), output.Escape(r.ConfirmReason))
+	}
 	for _, of := range []struct {
 		title string
 		keys  []wire.SeenKey

@@ -23,8 +23,11 @@ const (
 	NeedVersion  Code = "precondition_required" // changing it needs its ETag
 	Outdated     Code = "precondition_failed"   // it was changed since it was read
 	NeedConfirm  Code = "confirmation_required" // it is broad; repeat it confirmed
-	TooMany      Code = "too_many"              // tried too often
-	TooLarge     Code = "too_large"
+	// Proposed: it is broad and comes from a source that cannot confirm it. It is kept as a
+	// proposal, which an operator can accept.
+	Proposed Code = "proposed"
+	TooMany  Code = "too_many" // tried too often
+	TooLarge Code = "too_large"
 	// Unavailable: a part is unreachable. Nothing was changed, or repeating the request does
 	// no harm.
 	Unavailable Code = "unavailable"

@@ -27,6 +27,7 @@ var statusOf = map[fault.Code]int{
 	fault.NotFound:     http.StatusNotFound,
 	fault.Conflict:     http.StatusConflict,
 	fault.NeedConfirm:  http.StatusConflict,
+	fault.Proposed:     http.StatusConflict,
 	fault.Outdated:     http.StatusPreconditionFailed,
 	fault.TooLarge:     http.StatusRequestEntityTooLarge,
 	fault.Unsupported:  http.StatusUnsupportedMediaType,

@@ -2,6 +2,9 @@ package offences
 
 import (
 	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/internal/keys"
@@ -113,12 +116,40 @@ type Evidence struct {
 	MinOffences, Refused, Checked int64
 	// Size is the number of addresses, or of /64s, in the range.
 	Size int64
+	// Requests are those of sources that asked to block the range and could not confirm it.
+	Requests []BlockRequest
+	// IsRequested means that only the requests led to the proposal: it ends with the last of them.
+	IsRequested bool
+}
+
+// BlockRequest is a request of a source to block a range.
+type BlockRequest struct {
+	Source, Author, Reason string
+	ConfirmReason          string    // why it needs a confirmation
+	Expires                time.Time // zero: permanent
+}
+
+// HasLapsed reports whether the proposal has outlived all requests that led to it.
+func (e *Evidence) HasLapsed(now time.Time) bool {
+	return e.IsRequested && !slices.ContainsFunc(e.Requests, func(r BlockRequest) bool { return r.Expires.IsZero() || now.Before(r.Expires) })
+}
+
+// Asked returns a clause about the sources that asked for the block, "" for none.
+func (e *Evidence) Asked() string {
+	var all []string
+	for _, r := range e.Requests {
+		all = append(all, fmt.Sprintf("%s asked to block it (%s), which needs a confirmation: %s", r.Source, r.Reason, r.ConfirmReason))
+	}
+	return strings.Join(all, "; ")
 }
 
 const MaxEvidenceKeys = 256
 
 // String returns a clause about the offenders: "8 of its 256 addresses offended within 10m".
 func (e *Evidence) String() string {
+	if e.IsRequested {
+		return e.Asked()
+	}
 	unit := "addresses"
 	if e.Size == NetworksInRange {
 		unit = "/64s"
@@ -156,6 +187,16 @@ const (
 	AddressesInRange = 256
 	NetworksInRange  = 1 << 16
 )
+
+// RangeSize returns the number of the addresses of an IPv4 network, or of the /64s of an IPv6
+// network.
+func RangeSize(network netip.Prefix) int64 {
+	bits := 32
+	if network.Addr().Is6() {
+		bits = 64
+	}
+	return 1 << min(62, max(0, bits-network.Bits()))
+}
 
 // RefreshedProposal is the result of PutProposal.
 type RefreshedProposal struct {

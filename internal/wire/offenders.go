@@ -253,6 +253,18 @@ type Evidence struct {
 	Offended      []SeenKey `json:"offended"`   // the keys with most offences
 	Seen          []SeenKey `json:"seen"`       // of the keys without an offence those with the most checks
 	Exempt        []string  `json:"exempt"`     // patterns in the range that stay exempt
+	// Requests are those of named sources, such as a jail of fail2ban, that asked for the block and
+	// could not confirm it.
+	Requests []BlockRequest `json:"requests"`
+}
+
+// BlockRequest is a request of a source to block a range.
+type BlockRequest struct {
+	Source        string `json:"source"` // its name
+	Author        string `json:"author"`
+	Reason        string `json:"reason"`
+	ConfirmReason string `json:"confirm_reason"` // why it needs a confirmation
+	ExpiresAt     Time   `json:"expires_at"`     // when the source would have ended it; null: permanent
 }
 
 // SeenKey is one key and what it did.

@@ -20,7 +20,7 @@ type Problem struct {
 	// Code is the same for the same mistake, for programs: "invalid",
 	// "not_found", "conflict", "unauthorized", "forbidden",
 	// "precondition_required", "precondition_failed",
-	// "confirmation_required", "too_many", "too_large", "unavailable",
+	// "confirmation_required", "proposed", "too_many", "too_large", "unavailable",
 	// "saved", "maybe_saved", "internal" and what HTTP itself names.
 	Code string `json:"code"`
 	// Field names the invalid field, for example "rules[2]" or "escalation.max_duration".

@@ -16,6 +16,7 @@ const (
 	Unconfirmed Code = 6   // a confirmation is required; nothing was changed
 	NotFound    Code = 7   // what an argument or a flag names does not exist on the server
 	Denied      Code = 8   // the token is missing, unknown or may not do this
+	Proposed    Code = 9   // block add --source: it needs a confirmation and is kept as a proposal
 	Interrupted Code = 130 // by Ctrl-C or SIGTERM
 )
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"time"
 
@@ -121,10 +122,6 @@ func scanProposal(r db.Row) (*offences.Proposal, error) {
 
 // PutProposal implements admin.ProposalStore.
 func (s *Proposals) PutProposal(ctx context.Context, p offences.Proposal, quietSince time.Time) (put *offences.RefreshedProposal, err error) {
-	evidence, err := json.Marshal(p.Evidence)
-	if err != nil {
-		return nil, err
-	}
 	if p.ID, err = db.NewID(); err != nil {
 		return nil, err
 	}
@@ -132,6 +129,13 @@ func (s *Proposals) PutProposal(ctx context.Context, p offences.Proposal, quietS
 		put = nil
 		var dismissed int
 		if _, err := t.One(dismissedLately, []any{p.Pattern.String(), db.ToMS(quietSince)}, &dismissed); err != nil || dismissed > 0 {
+			return err
+		}
+		if err := in(t).mergeOpen(&p); err != nil {
+			return err
+		}
+		evidence, err := json.Marshal(p.Evidence)
+		if err != nil {
 			return err
 		}
 		refreshed := offences.RefreshedProposal{Proposal: p}
@@ -146,6 +150,23 @@ func (s *Proposals) PutProposal(ctx context.Context, p offences.Proposal, quietS
 		return nil
 	})
 	return put, err
+}
+
+// mergeOpen adds to the evidence of a proposal the requests of the open proposal of its pattern.
+func (t tx) mergeOpen(p *offences.Proposal) error {
+	open, err := db.Each(t.Tx, scanProposal, findProposals+`pattern = $1 AND place = ''`, p.Pattern.String())
+	if err != nil || len(open) == 0 {
+		return err
+	}
+	before := open[0].Evidence
+	p.Evidence.IsRequested = p.Evidence.IsRequested && before.IsRequested
+	for _, r := range before.Requests {
+		again := slices.ContainsFunc(p.Evidence.Requests, func(other offences.BlockRequest) bool { return other.Source == r.Source })
+		if !again && (r.Expires.IsZero() || t.Now.Before(r.Expires)) {
+			p.Evidence.Requests = append(p.Evidence.Requests, r)
+		}
+	}
+	return nil
 }
 
 // FindProposals implements admin.ProposalStore.
