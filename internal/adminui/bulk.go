@@ -157,7 +157,7 @@ func (h *bulkHandler) addBulk(c *httpserver.Call) error {
 // active one, "" if one was created.
 func doneWithout(s *kindTexts, added []admin.Added) (done string, ids []string) {
 	is := func(outcome blocks.Outcome) bool {
-		return slices.ContainsFunc(added, func(a admin.Added) bool { return a.Outcome == outcome })
+		return slices.ContainsFunc(added, func(a admin.Added) bool { return a.Effect() == outcome })
 	}
 	switch {
 	case is(blocks.Created):

@@ -73,6 +73,18 @@ type Added struct {
 	Before *Entry
 }
 
+// Effect returns what adding an entry changed of what is in force: an entry that another source
+// has joined is extended if it lasts longer, and otherwise unchanged.
+func (a *Added) Effect() Outcome {
+	switch {
+	case a.Outcome != Joined:
+		return a.Outcome
+	case IsLater(a.Entry.Expires, a.Before.Expires):
+		return Extended
+	}
+	return Unchanged
+}
+
 // Store keeps entries. For each pattern at most one entry of each kind is active at any time.
 // Methods with a kind and an id find the entry only if it is of that kind. Changes of several
 // entries are made in one transaction, all or nothing. Errors that a caller can fix are

@@ -229,12 +229,7 @@ func (s *Proposals) AcceptProposal(ctx context.Context, by audit.Actor, id strin
 		if err != nil {
 			return err
 		}
-		if outcome = added.Outcome; outcome == blocks.Joined {
-			// Only how long the range is blocked matters here, not who holds the block.
-			if outcome = blocks.Unchanged; !added.Entry.Expires.Equal(added.Before.Expires) {
-				outcome = blocks.Extended
-			}
-		}
+		outcome = added.Effect()
 		return in(t).decide(p, offences.Accepted, block.Reason, added.Entry.ID)
 	})
 	if err != nil {
