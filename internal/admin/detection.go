@@ -47,6 +47,32 @@ func (d *Detection) Seen(ctx context.Context, p keys.Pattern, from, to time.Time
 	return d.Store.Seen(ctx, p, from, to, 1)
 }
 
+// ActiveKeys returns a page of the keys that were checked, most checks first.
+func (d *Detection) ActiveKeys(ctx context.Context, q offences.ActiveQuery) (offences.ActiveKeys, error) {
+	if _, is := q.Pattern.Origin(); is {
+		return offences.ActiveKeys{}, fault.Field("pattern", "Must be a network, or the beginning of keys with *.")
+	}
+	active, err := d.Store.ActiveKeys(ctx, q)
+	if err != nil {
+		return active, err
+	}
+	at, page := map[string]*offences.ActiveKey{}, []string{}
+	for i := range active.Rows {
+		if row := &active.Rows[i]; row.Limited > 0 {
+			at[row.Key], page = row, append(page, row.Key)
+		}
+	}
+	details, _, err := d.Store.Details(ctx, offences.Query{Policy: q.Policy}, page, active.Span, 1)
+	for _, detail := range details {
+		if detail.Kind == offences.Blocked {
+			row := at[detail.Key]
+			blocked := min(detail.Count, row.Limited)
+			row.Blocked, row.Limited = row.Blocked+blocked, row.Limited-blocked
+		}
+	}
+	return active, err
+}
+
 // Offenders ranks the offenders of a span.
 func (d *Detection) Offenders(ctx context.Context, q offences.Query) (*offences.OffenderReport, error) {
 	states, err := selectState(&q, d.View.Blocks(), d.now())

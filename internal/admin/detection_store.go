@@ -40,6 +40,9 @@ type DetectionStore interface {
 	// Seen reads up to limit of the keys that p selects, those with the most checks first, and
 	// the sums over all of them.
 	Seen(ctx context.Context, p keys.Pattern, from, to time.Time, limit int) (offences.Seen, error)
+	// ActiveKeys reads a page of the keys that were checked, most checks first. All refused checks
+	// are in Limited.
+	ActiveKeys(ctx context.Context, q offences.ActiveQuery) (offences.ActiveKeys, error)
 	// SeenParts reads the activity of the parts of a network, each with the given number of
 	// bits, by address. It omits parts without traffic.
 	SeenParts(ctx context.Context, network netip.Prefix, bits int, from, to time.Time) ([]offences.SeenPart, error)

@@ -47,6 +47,7 @@ type keyPage struct {
 	Kept        *profiles.Panel // nil on a node that keeps no profiles
 	HasNotes    bool            // the node stores notes
 	NeverSeen   bool            // no check of the key is known
+	Untracked   int64           // if NeverSeen, allowed checks of keys that are not known
 	FromMemory  bool            // the database did not answer, and its part of the page is missing
 	Ask         string          // the open question: "reset" or ""
 	ResetPolicy string          // what was typed as the policy to reset under

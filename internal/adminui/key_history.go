@@ -249,7 +249,7 @@ func (h *keyHandler) addNeverSeen(ctx context.Context, page *keyPage, key keys.K
 		}
 	}
 	seen, err := h.detection.Seen(ctx, keys.PatternOf(key), h.Now().Add(-seenLately), h.Now())
-	page.NeverSeen = seen.Allowed+seen.Refused == 0
+	page.NeverSeen, page.Untracked = seen.Allowed+seen.Refused == 0, seen.Untracked
 	return err
 }
 

@@ -124,6 +124,7 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 		&searchHandler{Site: s, detection: d.Detection, entries: d.Entries},
 		firstRun,
 		&overviewHandler{Site: s, detection: d.Detection, blocks: d.Entries, parts: d.Health, firstRun: firstRun, toasts: toasts},
+		&activeKeysHandler{Site: s, detection: d.Detection},
 		&attacksHandler{Site: s, detection: d.Detection},
 		&offendersHandler{Site: s, detection: d.Detection, toasts: toasts, origins: &d.Origins, views: d.Views},
 		&viewsHandler{Site: s, views: d.Views},

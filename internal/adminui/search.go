@@ -55,8 +55,9 @@ const suggestedChoices = 20
 // suggestion is a completion of the typed text, and why it is offered.
 type suggestion struct{ Value, Why string }
 
-// suggestKeys sends suggestions for the typed text: the key or id itself, then policies, blocks
-// and recent offenders that contain the text, those with most offences first.
+// suggestKeys sends suggestions for the typed text: the key or id itself, then policies, blocks,
+// recent offenders and other recent keys that contain the text, those with most offences or
+// checks first.
 func (h *searchHandler) suggestKeys(c *httpserver.Call) error {
 	text := format.ClipLine(strings.TrimSpace(c.Query("q")), keys.MaxLength)
 	found, err := h.suggestNamed(c.Context(), text)
@@ -75,6 +76,15 @@ func (h *searchHandler) suggestKeys(c *httpserver.Call) error {
 				continue // browsers draw suggestions themselves, so hidden characters could have an effect
 			}
 			found = append(found, suggestion{row.Key, format.Plural(row.Offences, "offence") + " in the last hour"})
+		}
+		active, err := h.detection.ActiveKeys(ctx, offences.ActiveQuery{From: now.Add(-format.DefaultTimeRange), To: now, Search: text, Limit: suggested})
+		if err != nil {
+			return err
+		}
+		for _, row := range active.Rows {
+			if format.VisibleText(row.Key) == row.Key {
+				found = append(found, suggestion{row.Key, format.Plural(row.Checks(), "check") + " in the last hour"})
+			}
 		}
 	}
 	seen := map[string]bool{}
@@ -183,15 +193,15 @@ func (h *searchHandler) suggestNamed(ctx context.Context, text string) (found []
 	return found, err
 }
 
-// seenLately is the span in which a key is looked up.
-const seenLately = 7 * 24 * time.Hour
+// seenLately is the span in which a key is looked up: as long as its minutes are kept by default.
+const seenLately = 30 * 24 * time.Hour
 
 // seenWords describes the activity of one key within seenLately.
 func seenWords(seen offences.Seen) string {
 	if seen.Allowed+seen.Refused == 0 {
-		return "not seen in the last 7 days"
+		return "not seen in the last 30 days"
 	}
-	return "seen: " + format.Number(seen.Allowed) + " allowed and " + format.Number(seen.Refused) + " refused in the last 7 days"
+	return "seen: " + format.Number(seen.Allowed) + " allowed and " + format.Number(seen.Refused) + " refused in the last 30 days"
 }
 
 // pageOfID returns the address of what an id names: a block, an exemption or a proposal; "" for
@@ -226,17 +236,42 @@ func (h *searchHandler) pageOfID(ctx context.Context, id string) (string, error)
 	return "", err
 }
 
-// isPartOfKeys reports whether a text without a kind is no key that was seen lately, but a part
-// of keys that offended in a time range.
-func (h *searchHandler) isPartOfKeys(ctx context.Context, key keys.Key, text string, in format.TimeRange) (bool, error) {
+// listOfPart returns the address of the list of keys of which a text is a part, if no key that
+// was seen lately is the text itself: the offenders of a time range, or the keys that were
+// checked. It is "" if there is none.
+func (h *searchHandler) listOfPart(ctx context.Context, key keys.Key, text string, in format.TimeRange) (string, error) {
 	if h.detection == nil || strings.Contains(text, ":") || len(text) < minText {
-		return false, nil
+		return "", nil
 	}
 	if seen, err := h.wasSeen(ctx, key); err != nil || seen {
-		return false, err
+		return "", err
 	}
-	found, err := h.detection.SearchOffenders(ctx, text, in.From, in.To, 1)
-	return len(found) > 0, err
+	if found, err := h.detection.SearchOffenders(ctx, text, in.From, in.To, 1); err != nil || len(found) > 0 {
+		return site.WithRange("/offenders", in, "search", text), err
+	}
+	active, err := h.detection.ActiveKeys(ctx, offences.ActiveQuery{From: in.From, To: in.To, Search: text, Limit: 1})
+	if err != nil || active.Keys == 0 {
+		return "", err
+	}
+	return site.WithRange(site.ActiveKeysPath, in, "search", text), nil
+}
+
+// listOfPattern returns the address of the list of the keys that a pattern selects: the
+// offenders of a time range, or the keys that were checked if none of them was refused.
+func (h *searchHandler) listOfPattern(ctx context.Context, p keys.Pattern, in format.TimeRange) (string, error) {
+	offenders := site.WithRange("/offenders", in, "pattern", p.String())
+	if _, is := p.Origin(); is || h.detection == nil {
+		return offenders, nil
+	}
+	refused, err := h.detection.Store.Rank(ctx, offences.Query{From: in.From, To: in.To, Pattern: p, Limit: 1})
+	if err != nil || refused.Keys > 0 {
+		return offenders, err
+	}
+	active, err := h.detection.ActiveKeys(ctx, offences.ActiveQuery{From: in.From, To: in.To, Pattern: p, Limit: 1})
+	if err != nil || active.Keys == 0 {
+		return offenders, err
+	}
+	return site.WithRange(site.ActiveKeysPath, in, "pattern", p.String()), nil
 }
 
 // wasSeen reports whether a key was checked lately.
@@ -278,7 +313,11 @@ func (h *searchHandler) goTo(c *httpserver.Call) error {
 		if h.Catalog.Blocks().Of(blocks.Block, pattern, h.Now()) != nil {
 			return h.Redirect(c, "/blocks?"+url.Values{"q": {pattern.String()}}.Encode())
 		}
-		return h.Redirect(c, site.WithRange("/offenders", kept, "pattern", pattern.String()))
+		list, err := h.listOfPattern(c.Context(), pattern, kept)
+		if err != nil {
+			return err
+		}
+		return h.Redirect(c, list)
 	}
 	page, err := h.pageOfID(c.Context(), text)
 	if err != nil {
@@ -294,12 +333,12 @@ func (h *searchHandler) goTo(c *httpserver.Call) error {
 	if err != nil {
 		return fault.Field("q", "%s", format.Capital(err.Error()))
 	}
-	isPart, err := h.isPartOfKeys(c.Context(), key, text, kept)
+	list, err := h.listOfPart(c.Context(), key, text, kept)
 	if err != nil {
 		return err
 	}
-	if isPart {
-		return h.Redirect(c, site.WithRange("/offenders", kept, "search", text))
+	if list != "" {
+		return h.Redirect(c, list)
 	}
 	if unread != nil { // a mistyped address, unless some program has such a key
 		if seen, err := h.wasSeen(c.Context(), key); err != nil || !seen {

@@ -235,7 +235,7 @@ func TestSearchSuggestionsAndPageDetailsInBrowser(t *testing.T) {
 	b.logIn("maria")
 	b.show(1440, "/")
 	for typed, want := range map[string]string{
-		"203.0.113.6": "ip:203.0.113.6", "198.51.100.77": "ip:198.51.100.77: not seen in the last 7 days", "defau": "default: a policy",
+		"203.0.113.6": "ip:203.0.113.6", "198.51.100.77": "ip:198.51.100.77: not seen in the last 30 days", "defau": "default: a policy",
 		"192.0.2": "ip:192.0.2.0/24: blocked", id: id + ": the id of a refusal",
 	} {
 		b.write("[data-goto]", typed)

@@ -85,7 +85,7 @@ func New(d Deps) *API {
 		(&bouncerHandler{bouncers: d.Bouncers}).routes(),
 		(&policyHandler{common: c, policies: d.Policies, detection: d.Detection}).routes(),
 		entries.routes(),
-		(&keyHandler{common: c, keys: d.Keys, origins: &d.Origins}).routes(),
+		(&keyHandler{common: c, keys: d.Keys, detection: d.Detection, origins: &d.Origins}).routes(),
 		(&noteHandler{keys: d.Keys}).routes(),
 		(&profileHandler{common: c, profiles: d.Profiles}).routes(),
 		identityRoutes(d.Tokens, d.Users),

@@ -22,7 +22,7 @@ func newKey(con *console.Console) *cobra.Command {
 		Short:   "Explain a key, set its plan or a limit of its own, reset its counts",
 		Example: "admin key show ip:203.0.113.7\nadmin key set token:abc --plan gold\nadmin key limit token:abc 5/s --for 2d --reason launch\nadmin key reset token:abc",
 	}
-	c.AddCommand(newKeyShow(con), newKeySet(con), newKeyDelete(con), newKeyLimit(con), newKeyList(con), newKeyPlans(con), newKeyImport(con), newKeyExport(con),
+	c.AddCommand(newKeyShow(con), newKeyActive(con), newKeySet(con), newKeyDelete(con), newKeyLimit(con), newKeyList(con), newKeyPlans(con), newKeyImport(con), newKeyExport(con),
 		newKeyReset(con), newKeyNote(con))
 	return c
 }
@@ -49,6 +49,46 @@ request would be allowed. Nothing is counted.`,
 	c.Flags().StringVar(&policy, "policy", "", "explain under this policy; the most specific match if omitted")
 	c.Flags().BoolVar(&times, "times", false, "list the time of every counted request")
 	return c
+}
+
+func newKeyActive(con *console.Console) *cobra.Command {
+	var span spanFlags
+	var policy, pattern, search string
+	var limit int
+	c := &cobra.Command{
+		Use:   "active",
+		Short: "List the keys that were checked, also those that were never refused",
+		Long: `List the keys that were checked in the last hour or another time range, most checks first,
+and how their checks were answered. Of each minute, each node keeps all keys that were
+refused and 1,024 others, those with the most checks. 'offenders' lists only refused keys.`,
+		Example: "admin key active\nadmin key active --search 203.0.113. --last 7d\nadmin key active --policy login --limit 0 -o csv",
+		Args:    cobra.NoArgs,
+		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
+			filter := span.query()
+			setIf(filter, "policy", policy)
+			setIf(filter, "pattern", pattern)
+			setIf(filter, "search", search)
+			found, err := server.Keys.Active(c.Context(), filter, limit)
+			if err != nil {
+				return err
+			}
+			return printListing(con, found, activeKeyColumns)
+		}),
+	}
+	span.add(c)
+	c.Flags().StringVar(&policy, "policy", "", "only checks under this policy")
+	c.Flags().StringVar(&pattern, "pattern", "", "only keys that this pattern covers")
+	c.Flags().StringVar(&search, "search", "", "only keys that contain this text")
+	limitFlag(c, &limit)
+	return c
+}
+
+var activeKeyColumns = []output.Column[wire.ActiveKey]{
+	{Name: "key", Head: "Key", Cut: true, Cell: func(k wire.ActiveKey) output.Cell { return output.Text(k.Key) }},
+	{Name: "checks", Head: "Checks", Right: true, Cell: func(k wire.ActiveKey) output.Cell { return output.Number(k.Checks) }},
+	{Name: "allowed", Head: "Allowed", Right: true, Cell: func(k wire.ActiveKey) output.Cell { return output.Number(k.Allowed) }},
+	{Name: "limited", Head: "Limited", Right: true, Cell: func(k wire.ActiveKey) output.Cell { return output.Number(k.Limited) }},
+	{Name: "blocked", Head: "Blocked", Right: true, Cell: func(k wire.ActiveKey) output.Cell { return output.Number(k.Blocked) }},
 }
 
 func newKeyReset(con *console.Console) *cobra.Command {

@@ -167,6 +167,37 @@ type Seen struct {
 	SpanFrom, SpanTill time.Time
 }
 
+// ActiveQuery selects the keys that were checked in a time range. Times are rounded to whole
+// minutes: From down and To up.
+type ActiveQuery struct {
+	From, To time.Time    // From inclusive, To exclusive
+	Policy   int64        // 0 for all
+	Pattern  keys.Pattern // not one of an origin
+	Search   string       // part of the key, ignoring case
+	Cursor   string       // from the previous page
+	Limit    int          // 1 to 1000, 0 means 100
+}
+
+// ActiveKeys is a page of the keys that were checked, most checks first.
+type ActiveKeys struct {
+	Span // what was read
+	Rows []ActiveKey
+	Keys int64  // with a row of their own, on all pages
+	Next string // the cursor of the next page, "" on the last
+	// Untracked is at most how many allowed checks of all keys have no key: those of the keys with
+	// the fewest checks of a minute with very many.
+	Untracked int64
+}
+
+// ActiveKey is one key and how its checks were answered.
+type ActiveKey struct {
+	Key                       string
+	Allowed, Limited, Blocked int64
+}
+
+// Checks returns the number of checks.
+func (k *ActiveKey) Checks() int64 { return k.Allowed + k.Limited + k.Blocked }
+
 // SeenKey is one key and the numbers of its checks.
 type SeenKey struct {
 	Key              string

@@ -30,8 +30,9 @@ type Options struct {
 	// Beyond it, each drain still admits its 256 heaviest rows, and 256 more of the networks with
 	// the fewest keys. Zero means 16,384.
 	MaxRows int
-	// TrafficKeys is the number of keys in a minute whose traffic is kept: offending keys first,
-	// then the heaviest. Zero means 1,024.
+	// TrafficKeys is the number of keys in a minute without a refusal whose traffic is kept: the
+	// heaviest, and as many of the first. As many of the keys with a refusal are kept beside them.
+	// Zero means 1,024.
 	TrafficKeys int
 	// SamplePoints bounds the points that a minute adds to the traffic sample. Zero
 	// means 1,000.

@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -355,6 +356,43 @@ func TestAllowedChecksAreInRowsOrUntracked(t *testing.T) {
 	}
 	if !found {
 		t.Error("the key that offended has no row of its traffic")
+	}
+}
+
+func TestAllowedKeyIsKeptAtOnceAndBesideAFloodOfRefusedOnes(t *testing.T) {
+	r := testRecorder(Options{TrafficKeys: 320, MaxKeys: 64_000})
+	kept := func(g *pendingBatch, minute int64) offences.KeyTraffic {
+		return *cmp.Or(g.keys[trafficID{minute, policy.ID, "ip:192.0.2.1"}], &offences.KeyTraffic{})
+	}
+	customer := key(t, "ip:192.0.2.1")
+	r.Record(allowed(customer, noon))
+	g := newPendingBatch(1 << 30)
+	r.drain(g, noon.UnixMilli())
+	if got := kept(g, noon.UnixMilli()); got.Allowed != 1 {
+		t.Errorf("while its minute is open, the key has the row %+v", got)
+	}
+	r.Record(allowed(customer, noon))
+	later := noon.Add(time.Minute)
+	for i := range 20_000 {
+		r.Record(limited(key(t, "k:"+strconv.Itoa(i)), later, 1))
+		r.Record(limited(key(t, "k:"+strconv.Itoa(i)), later, 1))
+	}
+	r.Record(allowed(customer, later))
+	r.drain(g, 1<<62)
+	if got := kept(g, noon.UnixMilli()); got.Allowed != 2 || got.Overcount != 0 {
+		t.Errorf("when its minute is closed, the key has the row %+v", got)
+	}
+	if got := kept(g, later.UnixMilli()); got.Allowed != 1 {
+		t.Errorf("beside a flood, the key has the row %+v", got)
+	}
+	var rows int
+	for id := range g.keys {
+		if id.minute == noon.UnixMilli() {
+			rows++
+		}
+	}
+	if rows != 1 {
+		t.Errorf("%d rows of one key", rows)
 	}
 }
 

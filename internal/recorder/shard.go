@@ -30,7 +30,7 @@ type shardLimits struct {
 	rows int // offence rows of a minute that are admitted whatever their count
 	late int // further rows in each drain, the heaviest first
 	rare int // and then further rows of the networks with the fewest keys among the rest
-	kept int // keys of a minute whose traffic is written
+	kept int // keys with a refusal, and as many without, whose traffic is written when their minute closes
 }
 
 // minute is the state of one minute, except the entries of its keys.
@@ -42,6 +42,7 @@ type minute struct {
 	trafficFloor    int64 // the largest count of checks that was evicted
 	aggregatedFloor int64 // the largest count of a key that was aggregated instead of admitted
 	rows            int   // offence rows in the database
+	early           int   // rows of keys without a refusal that were drained before the minute closed
 	// evicted has how often the keys were refused that were evicted, nil until there are any.
 	evicted *roughCounts
 	// units has how many keys of each safety unit were refused, nil until entries are ranked by it.
@@ -334,30 +335,37 @@ func takeOffence(e *offenceEntry) offences.Offence {
 }
 
 // drainTraffic drains offending keys at every drain, so that their ratio of refusals is right at
-// any time. It drains the heaviest of the other keys when their minute closes.
+// any time. Of the keys without a refusal it drains the heaviest when their minute closes, and
+// before that the first, so that a client can be found while it is there. A flood of refused keys
+// takes no room from the others.
 func (s *shard) drainTraffic(g *pendingBatch, closed int64) {
 	var ending []*trafficEntry
 	for _, e := range s.traffic.entries {
+		m := e.key.in.minute
 		switch {
-		case e.key.in.minute.start < closed:
+		case m.start < closed:
 			ending = append(ending, e)
-		case e.offends && e.pending > 0 && (e.row || e.key.in.minute.rows < s.limits.rows):
+		case e.pending == 0:
+		case e.offends:
+			if e.row || m.rows < s.limits.rows {
+				emitTraffic(g, e)
+			}
+		case !e.row && m.early < s.limits.kept:
+			m.early++
 			emitTraffic(g, e)
 		}
 	}
-	slices.SortFunc(ending, func(a, c *trafficEntry) int {
-		if a.offends != c.offends {
-			if a.offends {
-				return -1
-			}
-			return 1
+	slices.SortFunc(ending, func(a, c *trafficEntry) int { return cmp.Compare(c.upper(), a.upper()) })
+	var kept, keptOffending int
+	for _, e := range ending {
+		n := &kept
+		if e.offends {
+			n = &keptOffending
 		}
-		return cmp.Compare(c.upper(), a.upper())
-	})
-	for i, e := range ending {
-		if e.pending > 0 && (e.row || i < s.limits.kept) {
+		if e.pending > 0 && (e.row || *n < s.limits.kept) {
 			emitTraffic(g, e)
 		}
+		*n++
 		e.key.in.counts.Untracked += int64(e.value.allowed)
 	}
 	s.traffic.drop(func(e *trafficEntry) bool { return e.key.in.minute.start < closed })

@@ -22,6 +22,7 @@ const (
 	PathNotes        = "/v1/keys/notes"
 	PathLimits       = "/v1/keys/limits"
 	PathKeys         = "/v1/keys"
+	PathActiveKeys   = "/v1/keys/active"
 	PathProfiles     = "/v1/profiles"
 	PathPlans        = "/v1/plans"
 	PathTokens       = "/v1/tokens"

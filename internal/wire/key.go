@@ -106,6 +106,28 @@ type KeyRule struct {
 	NextExpiryAt Time `json:"next_expiry_at"`
 }
 
+// ActiveKey is one key that was checked, and how its checks were answered.
+type ActiveKey struct {
+	Key     string `json:"key"`
+	Checks  int64  `json:"checks"` // those below together
+	Allowed int64  `json:"allowed"`
+	Limited int64  `json:"limited"` // refused by a rule
+	Blocked int64  `json:"blocked"` // refused by a block
+}
+
+// ActiveKeys is one page of the keys that were checked in a time range.
+type ActiveKeys struct {
+	// From and To are the time range that was read: whole minutes, or whole hours or days where
+	// minutes are no longer kept.
+	From Time `json:"from"`
+	To   Time `json:"to"`
+	// Untracked is at most how many allowed checks of the time range belong to keys that are not
+	// listed: of each minute, each node keeps all refused keys and 1,024 others, those with the
+	// most checks.
+	Untracked int64 `json:"untracked"`
+	Page[ActiveKey]
+}
+
 // KeyReset says which logs of a key were reset.
 type KeyReset struct {
 	Key      string     `json:"key"`

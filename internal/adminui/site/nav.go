@@ -1,6 +1,7 @@
 package site
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -17,7 +18,8 @@ type navGroup struct {
 
 type navItem struct {
 	Path, Name string
-	Address    string // Path with the time range
+	Opens      string // the path of its first page, "" for Path
+	Address    string // of its first page with the time range
 	Count      int    // number of listed items, 0 if they are not counted
 	Waiting    int    // number of items that need a decision
 	Current    bool
@@ -36,7 +38,7 @@ var sections = []navGroup{
 		{Path: "/blocks", Name: "Blocks", Access: identity.Read},
 		{Path: "/exemptions", Name: "Exemptions", Access: identity.Read},
 		{Path: "/policies", Name: "Policies", Access: identity.Read},
-		{Path: "/keys", Name: "Keys", Access: identity.Read},
+		{Path: "/keys", Opens: ActiveKeysPath, Name: "Keys", Access: identity.Read},
 	}},
 	{Name: "Administration", Items: []navItem{
 		{Path: "/jobs", Name: "Jobs", Access: identity.Read},
@@ -59,7 +61,7 @@ func (s *Site) nav(p *httpserver.Principal, current string, kept format.TimeRang
 		for _, item := range group.Items {
 			if p.May(item.Access) && (item.Path != "/jobs" || s.HasJobs) {
 				item.Current = item.Path == current
-				item.Address = WithRange(item.Path, kept)
+				item.Address = WithRange(cmp.Or(item.Opens, item.Path), kept)
 				item.Count, item.Waiting = counts[item.Path], waiting[item.Path]
 				shown.Items = append(shown.Items, item)
 			}

@@ -215,6 +215,9 @@ func OwnPath(path string) string {
 // KeyPath is the path of the page that explains a key (?key=) or a refusal (?refusal=).
 const KeyPath = "/key"
 
+// ActiveKeysPath is the path of the page that lists the keys that were checked.
+const ActiveKeysPath = "/keys/active"
+
 // ReturnTo redirects to one of these pages, which shows the toast done for the entries with the
 // given ids.
 func (s *Site) ReturnTo(c *httpserver.Call, path, done string, ids []string) error {

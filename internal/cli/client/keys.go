@@ -68,6 +68,11 @@ func (k Keys) Profiles(ctx context.Context, filter url.Values, limit int) (Listi
 	return list[wire.Profile](ctx, k.conn, wire.PathProfiles, filter, limit)
 }
 
+// Active returns the keys that were checked, as filter selects them, at most limit, all for 0.
+func (k Keys) Active(ctx context.Context, filter url.Values, limit int) (Listing[wire.ActiveKey], error) {
+	return list[wire.ActiveKey](ctx, k.conn, wire.PathActiveKeys, filter, limit)
+}
+
 // Plans returns the number of keys with each plan.
 func (k Keys) Plans(ctx context.Context) ([]wire.PlanCount, error) {
 	return items[wire.PlanCount](ctx, k.conn, get(wire.PathPlans))

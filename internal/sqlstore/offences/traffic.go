@@ -150,6 +150,58 @@ func (s *Store) Seen(ctx context.Context, p keys.Pattern, from, to time.Time, li
 	return seen, err
 }
 
+// byRequests is the order of ActiveKeys in its cursors.
+const byRequests offences.Sort = "requests"
+
+// ActiveKeys implements admin.DetectionStore.
+func (s *Store) ActiveKeys(ctx context.Context, query offences.ActiveQuery) (active offences.ActiveKeys, err error) {
+	limit, err := db.PageLimit(query.Limit)
+	if err != nil {
+		return active, err
+	}
+	var at rankCursor
+	if query.Cursor != "" {
+		if at, err = parseRankCursor(query.Cursor, byRequests); err != nil {
+			return active, err
+		}
+		query.From, query.To = time.UnixMilli(at.from), time.UnixMilli(at.to)
+	}
+	c := &conditions{}
+	c.selects(query.Pattern)
+	if query.Policy != 0 {
+		c.and("policy_id = ?", query.Policy)
+	}
+	if query.Search != "" {
+		c.and(`lower(key) LIKE ? ESCAPE '\'`, db.LikeContaining(query.Search))
+	}
+	err = viewSpan(ctx, s.db, query.From, query.To, 0, func(t *db.Tx, span offences.Span, segments []segment) error {
+		active = offences.ActiveKeys{Span: span}
+		q := &db.Selection{}
+		text := "WITH checked AS (SELECT key, CAST(sum(allowed) AS BIGINT) AS a, CAST(sum(refused) AS BIGINT) AS r FROM (" +
+			union(q, "key, allowed, refused", "key_traffic", segments, c.text, c.args...) + ") AS counted GROUP BY key) " +
+			"SELECT key, a, r, (SELECT count(*) FROM checked) FROM checked"
+		if query.Cursor != "" {
+			text += q.Fill(" WHERE a + r < ? OR (a + r = ? AND key > ?)", at.value, at.value, at.key)
+		}
+		text += " ORDER BY a + r DESC, key LIMIT " + strconv.Itoa(limit+1)
+		// The refused checks are all in Limited until the use case knows which were blocked.
+		active.Rows, err = db.Each(t, func(r db.Row) (k offences.ActiveKey, err error) {
+			return k, r.Scan(&k.Key, &k.Allowed, &k.Limited, &active.Keys)
+		}, text, q.Args...)
+		if err != nil {
+			return err
+		}
+		active.Rows, active.Next = db.CutPage(active.Rows, limit, func(last offences.ActiveKey) string {
+			return rankCursor{byRequests, span.From.UnixMilli(), span.To.UnixMilli(), last.Checks(), last.Key}.String()
+		})
+		var seen offences.Seen
+		err := in(t).seenByAll(&seen, segments)
+		active.Untracked = seen.Untracked
+		return err
+	})
+	return active, err
+}
+
 // seenByAll fills in the traffic of all keys together.
 func (t tx) seenByAll(seen *offences.Seen, segments []segment) error {
 	q := &db.Selection{}
