@@ -1,7 +1,7 @@
 // Package algorithms contains the ways to count among which a policy chooses. Each has one file
 // in Go for the log in memory, one in Lua for Redis, and one line in All. Two of them are logs,
-// which keep the time of each request and are exact. The others are counters, which keep a few
-// numbers for each rule, whatever its limit.
+// which keep the time of each request and are exact. The log of amounts keeps times with amounts.
+// The others are counters, which keep a few numbers for each rule, whatever its limit.
 package algorithms
 
 import "slices"
@@ -18,15 +18,20 @@ type Algorithm struct {
 	Exact bool
 	// Options are the names in the API of the options that it supports.
 	Options []string
-	// Counter is the implementation for the log in memory; nil for the two logs.
+	// Amounts marks the log of amounts.
+	Amounts bool
+	// Counter is the implementation for the log in memory; nil for the three logs.
 	Counter Counter
-	// Lua is the implementation for Redis, as engine.lua describes it; "" for the two logs, which
-	// are part of the function library.
+	// Lua is the implementation for Redis, as engine.lua describes it; "" for the two logs of
+	// requests, which are part of the function library.
 	Lua string
 }
 
 // IsLog reports whether the algorithm keeps the time of each request.
-func (a *Algorithm) IsLog() bool { return a.Counter == nil }
+func (a *Algorithm) IsLog() bool { return a.Counter == nil && !a.Amounts }
+
+// TakesReservations reports whether a request may be allowed for a time ahead.
+func (a *Algorithm) TakesReservations() bool { return !a.Amounts }
 
 // Takes reports whether the algorithm supports an option.
 func (a *Algorithm) Takes(option string) bool { return slices.Contains(a.Options, option) }
@@ -140,6 +145,7 @@ func Names() []string {
 var all = []*Algorithm{
 	&timestampLog,
 	&sortedSetLog,
+	&amountLog,
 	&fixedWindow,
 	&slidingWindow,
 	&slidingBuckets,

@@ -14,16 +14,35 @@ const maxAhead = 3_600_000
 
 // Stack counts under all rules of a policy: a request is counted under each or none. It never
 // changes and is safe for concurrent use.
-type Stack struct {
+type Stack struct{ engine engine }
+
+// engine is how a Stack counts. Its methods are those of Stack.
+type engine interface {
+	ask(s *State, q Query) Result
+	add(s *State, q Query, at int64)
+	room(s *State, now int64) int64
+	remaining(detail []RuleRemaining, s *State, now, cost int64) []RuleRemaining
+	ttl(s *State, now int64) int64
+}
+
+// NewStack returns the stack of rules under a, which is not a log.
+func NewStack(a *Algorithm, rules []Rule) *Stack {
+	if a.Amounts {
+		return &Stack{newAmounts(rules)}
+	}
+	return &Stack{newCounters(a, rules)}
+}
+
+// counters is the engine of the algorithms that keep a few numbers for each rule.
+type counters struct {
 	counter Counter
 	rules   []Rule
 	size    int   // total of the numbers for one key
 	longest int64 // how far ahead a reservation may be, in milliseconds
 }
 
-// NewStack returns the stack of rules under a.Counter, which is not nil.
-func NewStack(a *Algorithm, rules []Rule) *Stack {
-	k := &Stack{counter: a.Counter, rules: rules, longest: maxAhead}
+func newCounters(a *Algorithm, rules []Rule) *counters {
+	k := &counters{counter: a.Counter, rules: rules, longest: maxAhead}
 	for _, r := range rules {
 		k.size += a.Counter.Size(r)
 		if queue, ok := a.Counter.(Queue); ok {
@@ -36,7 +55,7 @@ func NewStack(a *Algorithm, rules []Rule) *Stack {
 // State is what is stored for one key. The zero value is that of a key without requests. It must
 // be stored for at least Stack.TTL.
 type State struct {
-	// Numbers are the numbers of all rules, in the order of the rules.
+	// Numbers are the numbers of all rules, in the order of the rules, or the runs of amounts.
 	Numbers []int64
 	// Reservations is nil while no reservation is ahead.
 	Reservations *Reservations
@@ -123,7 +142,26 @@ func (k *Stack) Decide(s *State, q Query, detail *[]RuleRemaining) Result {
 // Ask answers q without counting it; it only brings s to now. An allowed request is allowed at
 // every time from AllowedAt on. So a request about several keys calls Ask for each key, and
 // counts in each at the latest AllowedAt.
-func (k *Stack) Ask(s *State, q Query) Result {
+func (k *Stack) Ask(s *State, q Query) Result { return k.engine.ask(s, q) }
+
+// Add counts a request that Ask has just allowed, at AllowedAt or later, or counts at now a cost
+// of at most Room.
+func (k *Stack) Add(s *State, q Query, reservation int64) { k.engine.add(s, q, reservation) }
+
+// Room returns how much cost every rule allows at now: the smallest Counter.Remaining, and 0
+// while reservations are ahead. Add may count that much. Room brings s to now.
+func (k *Stack) Room(s *State, now int64) int64 { return k.engine.room(s, now) }
+
+// Remaining appends the state of each rule to detail. It brings s to now.
+func (k *Stack) Remaining(detail []RuleRemaining, s *State, now, cost int64) []RuleRemaining {
+	return k.engine.remaining(detail, s, now, cost)
+}
+
+// TTL returns how many milliseconds from now s must be stored if there are no further requests, 0
+// if it is equivalent to the zero value. It brings s to now.
+func (k *Stack) TTL(s *State, now int64) int64 { return k.engine.ttl(s, now) }
+
+func (k *counters) ask(s *State, q Query) Result {
 	base, shifted := k.advance(s, q.Now)
 	v := Result{AllowedAt: base, Rule: -1, Changed: shifted}
 	at := 0
@@ -148,9 +186,7 @@ func (k *Stack) Ask(s *State, q Query) Result {
 	return v
 }
 
-// Add counts a request that Ask has just allowed, at AllowedAt or later, or counts at now a cost
-// of at most Room.
-func (k *Stack) Add(s *State, q Query, reservation int64) {
+func (k *counters) add(s *State, q Query, reservation int64) {
 	if reservation > q.Now {
 		reservations := &Reservations{Newest: reservation, ID: q.ID, Before: slices.Clone(s.Numbers)}
 		if s.Reservations != nil {
@@ -166,9 +202,7 @@ func (k *Stack) Add(s *State, q Query, reservation int64) {
 	}
 }
 
-// Room returns how much cost every rule allows at now: the smallest Counter.Remaining, and 0
-// while reservations are ahead. Add may count that much. Room brings s to now.
-func (k *Stack) Room(s *State, now int64) int64 {
+func (k *counters) room(s *State, now int64) int64 {
 	base, _ := k.advance(s, now)
 	if base > now {
 		return 0
@@ -184,8 +218,7 @@ func (k *Stack) Room(s *State, now int64) int64 {
 	return room
 }
 
-// Remaining appends the state of each rule to detail. It brings s to now.
-func (k *Stack) Remaining(detail []RuleRemaining, s *State, now, cost int64) []RuleRemaining {
+func (k *counters) remaining(detail []RuleRemaining, s *State, now, cost int64) []RuleRemaining {
 	base, _ := k.advance(s, now)
 	at := 0
 	for _, r := range k.rules {
@@ -205,9 +238,7 @@ func (k *Stack) Remaining(detail []RuleRemaining, s *State, now, cost int64) []R
 	return detail
 }
 
-// TTL returns how many milliseconds from now s must be stored if there are no further requests, 0
-// if it is equivalent to the zero value. It brings s to now.
-func (k *Stack) TTL(s *State, now int64) int64 {
+func (k *counters) ttl(s *State, now int64) int64 {
 	base, _ := k.advance(s, now)
 	ttl := base - now
 	at := 0
@@ -240,7 +271,7 @@ func (s *State) Cancel(now, at int64, id string) bool {
 
 // advance brings s to base, which is now or, if reservations are ahead, the time of the newest
 // one. It reports whether something was too far ahead and was shifted back.
-func (k *Stack) advance(s *State, now int64) (base int64, shifted bool) {
+func (k *counters) advance(s *State, now int64) (base int64, shifted bool) {
 	if len(s.Numbers) != k.size {
 		*s = State{Numbers: make([]int64, k.size)}
 	}
@@ -267,7 +298,7 @@ func (k *Stack) advance(s *State, now int64) (base int64, shifted bool) {
 
 // numbers returns the numbers of r, which begin at index *at, and increases *at to the index
 // after them.
-func (k *Stack) numbers(s *State, at *int, r Rule) []int64 {
+func (k *counters) numbers(s *State, at *int, r Rule) []int64 {
 	from := *at
 	*at += k.counter.Size(r)
 	return s.Numbers[from:*at:*at]

@@ -16,7 +16,9 @@
 -- The file of each algorithm is a chunk that returns a table of functions, those of Counter in
 -- algorithms.go: size(rule), advance(rule, s, at, now), wait(rule, s, at, now, cost),
 -- add(rule, s, at, now, cost), remaining(rule, s, at, now), ttl(rule, s, at, now) and, if
--- needed, max_delay(rule) and prepare(rule).
+-- needed, max_delay(rule) and prepare(rule). An algorithm whose rules share one state, of any
+-- size and without reservations, has the functions of the engine instead: ask, add, room,
+-- remaining and ttl, and prepare(stack).
 --
 -- While Redis loads the text, it has no libraries such as math. So only functions of this text
 -- are called then.
@@ -81,6 +83,11 @@ local counters, engine = {}, {}
 function engine.stack(name, rules)
   local counter = counters[name]
   local stack = { counter = counter, rules = rules, size = 0, max_delay = MAX_AHEAD }
+  if counter.ask then
+    stack.shared = counter
+    counter.prepare(stack)
+    return stack
+  end
   for i = 1, #rules do
     local rule = rules[i]
     rule.capacity = rule.burst > 0 and rule.burst or rule.limit
@@ -131,6 +138,7 @@ end
 --   changed      whether a time was too far in the future and was set back, which must be
 --                stored even if the request is refused
 function engine.ask(stack, s, now, cost, max_wait)
+  if stack.shared then return stack.shared.ask(stack, s, now, cost) end
   local rules, wait = stack.rules, stack.counter.wait
   local base, moved = advance(stack, s, now)
   local reservation, by = base, 0
@@ -148,6 +156,7 @@ end
 -- add counts a request that ask has just allowed, at the reservation that ask returned or
 -- later; or, at now, any cost up to room.
 function engine.add(stack, s, now, reservation, cost, id)
+  if stack.shared then return stack.shared.add(stack, s, now, reservation, cost) end
   local size, rules, counter = stack.size, stack.rules, stack.counter
   if reservation > now then
     s[size + 3] = s[size + 1] or 0
@@ -164,6 +173,7 @@ end
 -- room returns the largest cost that every rule allows at now, 0 while there are reservations
 -- in the future. add may count that cost. It brings s to now.
 function engine.room(stack, s, now)
+  if stack.shared then return stack.shared.room(stack, s, now) end
   if advance(stack, s, now) > now then return 0 end
   local rules, room = stack.rules, FURTHEST
   for i = 1, #rules do
@@ -179,6 +189,7 @@ end
 -- fully restored, 0 if it is. While there are reservations in the future, they are the numbers
 -- at the newest one. It brings s to now.
 function engine.remaining(stack, s, now, cost, list)
+  if stack.shared then return stack.shared.remaining(stack, s, now, cost, list) end
   local rules, counter = stack.rules, stack.counter
   local base = advance(stack, s, now)
   for i = 1, #rules do
@@ -196,6 +207,7 @@ end
 -- ttl returns for how many milliseconds from now s must be kept if there are no more requests,
 -- 0 if it has no information. It brings s to now.
 function engine.ttl(stack, s, now)
+  if stack.shared then return stack.shared.ttl(stack, s, now) end
   local rules, counter = stack.rules, stack.counter
   local base = advance(stack, s, now)
   local longest = base - now

@@ -11,7 +11,7 @@ import (
 // morning is a time in 2100. The contract suite's clock starts then, too.
 const morning = 4_102_444_800_000
 
-// counters returns the algorithms that are counters.
+// counters returns the algorithms that are not logs of requests.
 func counters() []*algorithms.Algorithm {
 	var found []*algorithms.Algorithm
 	for _, a := range algorithms.All() {
@@ -75,7 +75,7 @@ func drawRules(t *rapid.T, v variant, maxRules int) []algorithms.Rule {
 	rules := make([]algorithms.Rule, rapid.IntRange(1, maxRules).Draw(t, "rules"))
 	for i := range rules {
 		rules[i] = algorithms.Rule{
-			Limit:   rapid.OneOf(rapid.Int64Range(0, 12), rapid.Int64Range(1, 100_000)).Draw(t, "limit"),
+			Limit:   rapid.OneOf(rapid.Int64Range(0, 12), rapid.Int64Range(1, v.largest(100_000))).Draw(t, "limit"),
 			Window:  rapid.OneOf(rapid.Int64Range(1, 200), rapid.Int64Range(1, 100_000), rapid.Just[int64](86_400_000), rapid.Int64Range(1, 31*86_400_000)).Draw(t, "window"),
 			Options: options,
 		}
@@ -99,9 +99,17 @@ func drawStep(t *rapid.T, rules []algorithms.Rule, wait int64) int64 {
 	).Draw(t, "step")
 }
 
+// largest returns the largest limit or cost to draw: usual, or that of the log of amounts.
+func (v variant) largest(usual int64) int64 {
+	if v.Amounts {
+		return algorithms.MaxAmount
+	}
+	return usual
+}
+
 // drawCost draws a cost that is often 1 or the largest allowed one.
-func drawCost(t *rapid.T, rules []algorithms.Rule) int64 {
-	largest := int64(1000)
+func (v variant) drawCost(t *rapid.T, rules []algorithms.Rule) int64 {
+	largest := v.largest(1000)
 	for _, r := range rules {
 		largest = min(largest, r.Limit, r.Capacity())
 	}

@@ -15,6 +15,8 @@ type bound struct{ length, maxCost int64 }
 // guarantee returns what v guarantees for a rule if no request costs more than cost.
 func (v variant) guarantee(r algorithms.Rule, cost int64) bound {
 	switch {
+	case v.Exact:
+		return bound{r.Window, r.Limit}
 	case v.Name == algorithms.SlidingBuckets && r.Window <= 60:
 		return bound{r.Window, r.Limit} // a sub-window is a millisecond: it is exact
 	case v.Name == algorithms.SlidingBuckets:
@@ -118,7 +120,7 @@ func TestClockStepBackRefusesAtMostOnceMore(t *testing.T) {
 			rules := drawRules(t, v, 3)
 			stack := algorithms.NewStack(v.Algorithm, rules)
 			state, now := history(t, v, rules)
-			q := algorithms.Query{Now: now, Cost: drawCost(t, rules)}
+			q := algorithms.Query{Now: now, Cost: v.drawCost(t, rules)}
 			refused := stack.Decide(&state, q, nil)
 			if refused.Allowed || refused.RetryAt == algorithms.Never {
 				return

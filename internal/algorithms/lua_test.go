@@ -70,7 +70,7 @@ func TestLuaAgreesWithGo(t *testing.T) {
 				s.args = append(s.args, r.Limit, r.Window, r.Burst, asNumber(r.WindowStart == algorithms.WindowFirst), asNumber(r.Variant == algorithms.VariantQueue))
 			}
 			for range rapid.IntRange(1, 25).Draw(rt, "questions") {
-				s.ask(rt, v.Algorithm)
+				s.ask(rt, v)
 			}
 			got, err := script.Run(context.Background(), client, nil, s.args...).Text()
 			if err != nil {
@@ -131,16 +131,16 @@ type sequence struct {
 	id          string
 }
 
-func (s *sequence) ask(t *rapid.T, a *algorithms.Algorithm) {
+func (s *sequence) ask(t *rapid.T, v variant) {
 	if rapid.IntRange(0, 7).Draw(t, "change") == 0 {
 		changed := rapid.IntRange(0, len(s.rules)-1).Draw(t, "which")
 		s.rules = slices.Clone(s.rules)
-		s.rules[changed].Limit = rapid.OneOf(rapid.Int64Range(0, 12), rapid.Int64Range(1, 100_000)).Draw(t, "new limit")
+		s.rules[changed].Limit = rapid.OneOf(rapid.Int64Range(0, 12), rapid.Int64Range(1, v.largest(100_000))).Draw(t, "new limit")
 	}
-	stack := algorithms.NewStack(a, s.rules)
+	stack := algorithms.NewStack(v.Algorithm, s.rules)
 	s.now = max(morning-40*86_400_000, min(s.now+drawStep(t, s.rules, s.wait), morning+200*86_400_000))
 	q := algorithms.Query{
-		Now: s.now, Cost: drawCost(t, s.rules), ID: fmt.Sprint("id", len(s.args)), Peek: rapid.IntRange(0, 9).Draw(t, "peek") == 0,
+		Now: s.now, Cost: v.drawCost(t, s.rules), ID: fmt.Sprint("id", len(s.args)), Peek: rapid.IntRange(0, 9).Draw(t, "peek") == 0,
 		MaxWait: rapid.OneOf(rapid.Just[int64](0), rapid.Int64Range(0, 3_600_000)).Draw(t, "most"),
 	}
 	undo := s.reservation > 0 && rapid.IntRange(0, 5).Draw(t, "undo") == 0

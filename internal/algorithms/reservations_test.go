@@ -82,7 +82,7 @@ func TestReservationsAreInOrder(t *testing.T) {
 			for range 30 {
 				now += rapid.OneOf(rapid.Just[int64](0), rapid.Int64Range(0, 2_000)).Draw(t, "step")
 				maxWait := rapid.SampledFrom([]int64{0, 1_000, 3_600_000}).Draw(t, "maxWait")
-				got := stack.Decide(&state, algorithms.Query{Now: now, Cost: drawCost(t, rules), MaxWait: maxWait, ID: "x"}, nil)
+				got := stack.Decide(&state, algorithms.Query{Now: now, Cost: v.drawCost(t, rules), MaxWait: maxWait, ID: "x"}, nil)
 				if !got.Allowed {
 					continue
 				}
@@ -99,6 +99,9 @@ func TestReservationsAreInOrder(t *testing.T) {
 // after it lapses, and so does one whose time has passed.
 func TestCancelFreesOnlyTheNewestReservation(t *testing.T) {
 	forEach(t, func(t *testing.T, v variant) {
+		if !v.TakesReservations() {
+			return
+		}
 		var state algorithms.State
 		stack := v.stack(1, 10_000)
 		ask := func(id string) algorithms.Result {

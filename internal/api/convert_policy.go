@@ -68,7 +68,7 @@ func policyOf(r *wire.PolicyRequest, parser keys.Parser, name string) (*rules.Po
 	}
 	p := &rules.Policy{
 		Name: name, Outcome: r.Outcome, Scope: r.Scope, Mode: rules.Mode(or(r.Mode, string(rules.Enforce))),
-		OnFailure: rules.OnFailure(or(r.OnFailure, string(rules.FailLocal))), Algorithm: or(r.Algorithm, algorithms.TimestampLog),
+		OnFailure: rules.OnFailure(or(r.OnFailure, string(rules.FailLocal))), Algorithm: r.Algorithm,
 		Options: algorithms.Options(r.Options),
 	}
 	for i, text := range r.Match {
@@ -82,7 +82,7 @@ func policyOf(r *wire.PolicyRequest, parser keys.Parser, name string) (*rules.Po
 	if err != nil {
 		return nil, err
 	}
-	p.Rules = stack
+	p.Rules, p.Algorithm = stack, or(r.Algorithm, rules.AlgorithmFor(stack))
 	if p.When, err = whenOf(r.When); err != nil {
 		return nil, err
 	}

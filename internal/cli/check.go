@@ -37,8 +37,8 @@ The exit code is 0 if it is allowed and 3 if it is refused.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: checkOnline(con, func(c *cobra.Command, server *client.Client, args []string) error {
 			// The request would omit a cost of 0, which then counts as 1.
-			if check.Cost < 1 || check.Cost > wire.MaxUsage || check.Cost > wire.MaxCost && !chargeAlways {
-				return console.Usagef("--cost is %d; it must be a whole number from 1 to 1000, or to 100000 with --charge-always", check.Cost)
+			if check.Cost < 1 || check.Cost > wire.MaxAmount {
+				return console.Usagef("--cost is %d; it must be a whole number from 1 to %d", check.Cost, wire.MaxAmount)
 			}
 			if err := withinMaxWait(maxWait); err != nil {
 				return err
@@ -69,7 +69,7 @@ The exit code is 0 if it is allowed and 3 if it is refused.`,
 	c.Flags().Var(&maxWait, "max-wait", "reserve a time at most this far ahead, for example 30s, at most 1h")
 	c.Flags().StringVar(&check.IdempotencyKey, "idempotency-key", "", "a name for the request: a repeat within a minute is charged once")
 	c.Flags().StringVar(&check.Policy, "policy", "", "the policy to check; the most specific match if omitted")
-	c.Flags().IntVar(&check.Cost, "cost", 1, "the cost of the request, 1 to 1000, or to 100000 with --charge-always")
+	c.Flags().IntVar(&check.Cost, "cost", 1, "the cost of the request, 1 to 1000; to 100000 with --charge-always, and more under policies that count amounts")
 	c.Flags().BoolVar(&chargeAlways, "charge-always", false, "charge as much as fits where the check is refused")
 	addRequestFlags(c, &check.Request)
 	c.Flags().StringArrayVar(&values, "value", nil, "a further value of the request, for distinct rules and further keys: account=alice")

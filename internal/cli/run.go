@@ -85,8 +85,8 @@ func find(command string) (string, error) {
 }
 
 func runWhenAllowed(ctx context.Context, con *console.Console, server *client.Client, command []string, f *runFlags) error {
-	if f.check.Cost < 1 || f.check.Cost > wire.MaxCost {
-		return console.Usagef("--cost is %d; it must be a whole number from 1 to 1000", f.check.Cost)
+	if f.check.Cost < 1 || f.check.Cost > wire.MaxAmount {
+		return console.Usagef("--cost is %d; it must be a whole number from 1 to %d", f.check.Cost, wire.MaxAmount)
 	}
 	if err := withinMaxWait(f.maxWait); err != nil {
 		return err

@@ -2,9 +2,11 @@ package gate
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/crawlers"
@@ -186,6 +188,12 @@ func (d *Decision) checkAskable() error {
 	default:
 		return fault.Field("cost", "%d can never be allowed: the smallest limit of policy %s is %d", d.Check.Cost, d.Policy.Name, largest)
 	}
+	if most := d.mostCost(); d.Check.Cost > most {
+		return fault.Field("cost", "must be a whole number from 1 to %d under policy %s; more is accepted with the algorithm %s%s", most, d.Policy.Name, algorithms.AmountLog, orCharge(d))
+	}
+	if d.Check.MaxWait > 0 && d.Policy.CountsAmounts() {
+		return fault.Field("max_wait", "cannot be granted: the policy %s counts amounts, for which nothing is reserved", d.Policy.Name)
+	}
 	if d.Check.MaxWait > 0 && d.Policy.Rules.Distinct() != "" {
 		return fault.Field("max_wait", "cannot be granted: the policy %s counts different values, for which nothing is reserved", d.Policy.Name)
 	}
@@ -193,6 +201,25 @@ func (d *Decision) checkAskable() error {
 		return fault.Field("max_wait", "cannot be granted: the policy %s counts refused requests too, so no reservation can be kept", d.Policy.Name)
 	}
 	return nil
+}
+
+// mostCost returns the largest cost that a check may have under d's policy.
+func (d *Decision) mostCost() int {
+	switch {
+	case d.Policy.CountsAmounts():
+		return algorithms.MaxAmount
+	case d.Check.ChargeAlways:
+		return timestamplog.MaxUsage
+	}
+	return timestamplog.MaxCost
+}
+
+// orCharge names the other way to charge more.
+func orCharge(d *Decision) string {
+	if d.Check.ChargeAlways {
+		return ""
+	}
+	return fmt.Sprintf(", and up to %d with charge %q", timestamplog.MaxUsage, "always")
 }
 
 func limits(p *rules.Policy) bool {

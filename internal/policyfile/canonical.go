@@ -73,7 +73,6 @@ func Policy(p wire.PolicyRequest) (*rules.Policy, error) {
 		Scope:     p.Scope,
 		Mode:      rules.Mode(orElse(p.Mode, string(rules.Enforce))),
 		OnFailure: rules.OnFailure(orElse(p.OnFailure, string(rules.FailLocal))),
-		Algorithm: orElse(p.Algorithm, algorithms.TimestampLog),
 		Options:   algorithms.Options(p.Options),
 	}
 	for i, text := range p.Match {
@@ -99,7 +98,7 @@ func Policy(p wire.PolicyRequest) (*rules.Policy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("rules: %w", err)
 	}
-	policy.Rules = stack
+	policy.Rules, policy.Algorithm = stack, orElse(p.Algorithm, rules.AlgorithmFor(stack))
 	if policy.Also, err = rules.ParseAlso(p.Also); err != nil {
 		return nil, fmt.Errorf("also: %w", err)
 	}

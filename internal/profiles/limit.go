@@ -89,6 +89,9 @@ func (l *Limit) Apply(base *rules.Policy) *rules.Policy {
 	}
 	made := *from
 	made.Rules, made.Mode = l.Rules, rules.Enforce
+	if l.Rules.LargestLimit() > rules.MaxLimit {
+		made.Algorithm, made.Options = algorithms.AmountLog, algorithms.Options{}
+	}
 	made.Retention = from.Retention.Cover(from.Rules).Cover(l.Rules)
 	sum := fnv.New64a()
 	fmt.Fprint(sum, from.Version, l.Rules.Strings())

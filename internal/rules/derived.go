@@ -200,7 +200,7 @@ func (a Also) validate(p *Policy) error {
 // what, if changed, makes the logs useless.
 func (a Also) counts(algorithm string) []string {
 	found := algorithms.ByName(algorithm)
-	isCounter := found != nil && !found.IsLog()
+	isCounter := found != nil && found.Counter != nil
 	var texts []string
 	for _, d := range a {
 		name := d.Rules.Distinct()

@@ -1,8 +1,10 @@
 package rules
 
 import (
+	"cmp"
 	"iter"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -10,10 +12,11 @@ import (
 // who always sends a request as early as the stack allows. Each time is the earliest that the
 // rules allow after the times before it. No caller ever gets more requests into a window than
 // this caller into the first one. Times are equal within a burst. The iteration is empty if a
-// limit is 0. Otherwise it is endless, but stops before a time.Duration overflows.
+// limit is 0 or beyond MaxLimit. Otherwise it is endless, but stops before a time.Duration
+// overflows.
 func (s Stack) FullSpeed() iter.Seq[time.Duration] {
 	return func(yield func(time.Duration) bool) {
-		if s.refusesAll() {
+		if s.refusesAll() || s.LargestLimit() > MaxLimit {
 			return
 		}
 		at := newTimeline(s)
@@ -79,8 +82,11 @@ func (t *timeline) next() bool {
 }
 
 // busiest returns how many requests the busiest window of length w can hold.
-// It stops counting at enough.
+// It stops counting at enough. For amounts it only considers each rule by itself.
 func (s Stack) busiest(w time.Duration, enough int) int {
+	if s.LargestLimit() > MaxLimit {
+		return int(min(int64(enough), slices.MinFunc(s, func(a, b Rule) int { return cmp.Compare(a.most(w), b.most(w)) }).most(w)))
+	}
 	n := 0
 	for at := range s.FullSpeed() {
 		if at >= w || n == enough {
@@ -98,9 +104,9 @@ type UsedUp struct {
 }
 
 // UsedUp returns how soon the limit is used up at full speed, for each rule that can ever refuse
-// a request. It is empty if a limit is 0 and for distinct rules.
+// a request. It is empty if a limit is 0, for distinct rules and for amounts.
 func (s Stack) UsedUp() []UsedUp {
-	if s.refusesAll() || s.Distinct() != "" {
+	if s.refusesAll() || s.LargestLimit() > MaxLimit || s.Distinct() != "" {
 		return nil
 	}
 	binding, _ := s.split()

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -15,12 +16,26 @@ func (p *Policy) validateAlgorithm() error {
 	if a == nil {
 		return &FieldError{"algorithm", "must be one of " + strings.Join(algorithms.Names(), ", ")}
 	}
+	if largest := p.Rules.LargestLimit(); largest > MaxLimit && !a.Amounts {
+		return &FieldError{"rules", fmt.Sprintf("have the limit %s, but %s takes at most %d; choose the algorithm %s", appendLimit(nil, largest), a.Name, MaxLimit, algorithms.AmountLog)}
+	}
 	var wrong *algorithms.OptionError
 	if err := a.Check(p.Options); errors.As(err, &wrong) {
 		return &FieldError{"options." + wrong.Option, wrong.Problem}
 	}
 	return nil
 }
+
+// AlgorithmFor returns the algorithm of a policy that names none.
+func AlgorithmFor(s Stack) string {
+	if s.LargestLimit() > MaxLimit {
+		return algorithms.AmountLog
+	}
+	return algorithms.TimestampLog
+}
+
+// CountsAmounts reports whether the policy takes limits and costs up to algorithms.MaxAmount.
+func (p *Policy) CountsAmounts() bool { return p.Algorithm == algorithms.AmountLog }
 
 // MovesGeneration reports whether replacing p by next starts the logs of its keys from zero,
 // because the earlier counts have no meaning under next. That is so if the outcome, the distinct
@@ -34,7 +49,7 @@ func (p *Policy) MovesGeneration(next *Policy) bool {
 		return true
 	}
 	a := algorithms.ByName(p.Algorithm)
-	return a != nil && !a.IsLog() && !slices.EqualFunc(p.Rules, next.Rules, func(a, b Rule) bool { return a.Window == b.Window })
+	return a != nil && a.Counter != nil && !slices.EqualFunc(p.Rules, next.Rules, func(a, b Rule) bool { return a.Window == b.Window })
 }
 
 // LargestCost returns the largest cost of one request that the policy can ever allow: that of its

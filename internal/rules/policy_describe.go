@@ -12,7 +12,7 @@ import (
 // the rules in Warnings, because they have no effect.
 func (p *Policy) Describe() string {
 	a := algorithms.ByName(p.Algorithm)
-	if a == nil || a.IsLog() {
+	if a == nil || a.Exact {
 		text := p.Rules.Describe()
 		if p.Options.CountRefused {
 			text += " Refused requests count too: a client that keeps sending requests is refused until it pauses."

@@ -4,19 +4,21 @@ package rules
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/escape"
 )
 
-// Bounds of a rule. A log keeps one entry per allowed request, so the limit
-// bounds a key's memory.
+// Bounds of a rule. A log of requests keeps one entry per allowed request, so the limit bounds a
+// key's memory.
 const (
-	MaxLimit = 100_000
+	MaxLimit = 100_000 // except under the log of amounts, which takes up to algorithms.MaxAmount
 	// MaxDistinct is the largest limit of a distinct rule: a log keeps at least 16 bytes for each
 	// value.
 	MaxDistinct = 10_000
@@ -107,16 +109,38 @@ func parseLimit(text, digits string) (int, error) {
 	if digits == "" {
 		return 0, refuse(text, "has no count before the slash; write for example 20/1m")
 	}
-	for _, c := range digits {
-		if c < '0' || c > '9' {
-			return 0, refuse(text, "has the count %q; a count is a whole number from 0 to %d, digits only", clip(digits), MaxLimit)
+	number, times := digits, 1
+	for _, s := range suffixes {
+		if n, found := strings.CutSuffix(digits, s.letter); found {
+			number, times = n, s.times
 		}
 	}
-	n, err := strconv.Atoi(digits)
-	if err != nil || n > MaxLimit {
-		return 0, refuse(text, "has the count %s; at most %d are allowed", clip(digits), MaxLimit)
+	if number == "" || strings.Trim(number, "0123456789") != "" {
+		return 0, refuse(text, "has the count %q; a count is a whole number from 0 to %d in digits, or one with k, M, G or T: 500k", clip(digits), MaxLimit)
 	}
-	return n, nil
+	n, err := strconv.Atoi(number)
+	if err != nil || n > algorithms.MaxAmount/times {
+		return 0, refuse(text, "has the count %s; at most 1000T are allowed", clip(digits))
+	}
+	return n * times, nil
+}
+
+// suffixes are the letters for thousands, millions and so on, the largest first.
+var suffixes = []struct {
+	letter string
+	times  int
+}{{"T", 1_000_000_000_000}, {"G", 1_000_000_000}, {"M", 1_000_000}, {"k", 1_000}}
+
+// appendLimit appends a limit. One beyond those of requests is written with a suffix: 2500k.
+func appendLimit(b []byte, limit int) []byte {
+	if limit > MaxLimit {
+		for _, s := range suffixes {
+			if limit%s.times == 0 {
+				return append(strconv.AppendInt(b, int64(limit/s.times), 10), s.letter...)
+			}
+		}
+	}
+	return strconv.AppendInt(b, int64(limit), 10)
 }
 
 func parseWindow(text, window string) (time.Duration, error) {
@@ -161,7 +185,7 @@ func badUnit(text, window, name string) error {
 func (r Rule) String() string { return string(r.append(nil)) }
 
 func (r Rule) append(b []byte) []byte {
-	b = append(strconv.AppendInt(b, int64(r.Limit), 10), '/')
+	b = append(appendLimit(b, r.Limit), '/')
 	b = AppendWindow(b, r.Window)
 	if r.Distinct != "" {
 		b = append(append(b, " "+distinctWord+" "...), r.Distinct...)
@@ -203,8 +227,8 @@ func (r Rule) WindowMS() int64 { return r.Window.Milliseconds() }
 // Validate returns an error if the rule, however it was made, is out of bounds.
 func (r Rule) Validate() error {
 	switch {
-	case r.Limit < 0 || r.Limit > MaxLimit:
-		return refuse(r.String(), "has a count outside 0 to %d", MaxLimit)
+	case r.Limit < 0 || r.Limit > algorithms.MaxAmount:
+		return refuse(r.String(), "has a count outside 0 to 1000T")
 	case r.Window < MinWindow || r.Window > MaxWindow:
 		return refuse(r.String(), "has a window outside 1ms to 31d")
 	case r.Window%time.Millisecond != 0:
@@ -227,7 +251,11 @@ func (r Rule) Pace() time.Duration {
 // most returns how many requests r allows in the busiest window of length w: a burst at its
 // beginning and another burst each time r's own window has passed.
 func (r Rule) most(w time.Duration) int64 {
-	return int64(r.Limit) * int64((w+r.Window-1)/r.Window)
+	windows := int64((w + r.Window - 1) / r.Window)
+	if int64(r.Limit) > math.MaxInt64/windows {
+		return math.MaxInt64
+	}
+	return int64(r.Limit) * windows
 }
 
 // Error says what is wrong with a rule or a stack and what would be right.

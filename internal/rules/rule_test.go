@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -49,10 +50,13 @@ func TestParseRuleRejectsBadInputAndSaysWhatIsAllowed(t *testing.T) {
 		"a fraction":                           {"1.5/s", "whole number"},
 		"a negative count":                     {"-1/s", "whole number"},
 		"a plus sign":                          {"+1/s", "whole number"},
-		"a comma between thousands":            {"1,000/s", "digits only"},
+		"a comma between thousands":            {"1,000/s", "whole number"},
 		"digits of another script":             {"٣/s", "whole number"},
-		"a count above the largest":            {"100001/s", "at most 100000"},
-		"a count that overflows":               {"99999999999999999999/s", "at most 100000"},
+		"a count above the largest":            {"1001T/s", "at most 1000T"},
+		"a count that overflows":               {"99999999999999999999/s", "at most 1000T"},
+		"a letter alone":                       {"M/s", "whole number"},
+		"an unknown letter":                    {"5B/s", "whole number"},
+		"two letters":                          {"5kk/s", "whole number"},
 		"no unit":                              {"20/60", "no unit"},
 		"no name of a value":                   {"20/d distinct", "must name one value"},
 		"two names of values":                  {"20/d distinct path host", "must name one value"},
@@ -85,10 +89,10 @@ func TestRuleIsValidOnlyWithinItsBounds(t *testing.T) {
 		rule  rules.Rule
 		valid bool
 	}{
-		"the largest limit and window":  {rules.Rule{Limit: rules.MaxLimit, Window: rules.MaxWindow}, true},
+		"the largest limit and window":  {rules.Rule{Limit: algorithms.MaxAmount, Window: rules.MaxWindow}, true},
 		"the smallest limit and window": {rules.Rule{Limit: 0, Window: rules.MinWindow}, true},
 		"a negative limit":              {rules.Rule{Limit: -1, Window: time.Second}, false},
-		"a limit too large":             {rules.Rule{Limit: rules.MaxLimit + 1, Window: time.Second}, false},
+		"a limit too large":             {rules.Rule{Limit: algorithms.MaxAmount + 1, Window: time.Second}, false},
 		"no window":                     {rules.Rule{Limit: 1}, false},
 		"a window too long":             {rules.Rule{Limit: 1, Window: rules.MaxWindow + 1}, false},
 		"part of a millisecond":         {rules.Rule{Limit: 1, Window: time.Millisecond + 1}, false},
@@ -170,4 +174,20 @@ func mustStack(t testing.TB, text string) rules.Stack {
 		t.Fatal(err)
 	}
 	return s
+}
+
+func TestLimitsOfAmountsAreWrittenWithSuffixes(t *testing.T) {
+	for text, want := range map[string]string{
+		"1M/d": "1M/1d", "1000000/d": "1M/1d", "1500k/d": "1500k/1d", "500k/h": "500k/1h", "250001/h": "250001/1h",
+		"100k/h": "100000/1h", "2G/31d": "2G/31d", "1000T/d": "1000T/1d", "5k/m": "5000/1m",
+	} {
+		r, err := rules.ParseRule(text)
+		if err != nil || r.String() != want {
+			t.Errorf("ParseRule(%q): got %v, %v, want %s", text, r, err, want)
+			continue
+		}
+		if again, err := rules.ParseRule(r.String()); err != nil || again != r {
+			t.Errorf("ParseRule(%q): got %v, %v, want %v", r.String(), again, err, r)
+		}
+	}
 }

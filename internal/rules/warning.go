@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -63,7 +64,7 @@ func (s Stack) warn(r Rule) Warning {
 // closest returns the rule of s that by itself allows the fewest requests in r's window, and
 // whether it allows no more than r.
 func (s Stack) closest(r Rule) (Rule, bool) {
-	by := slices.MinFunc(s, func(a, b Rule) int { return int(a.most(r.Window) - b.most(r.Window)) })
+	by := slices.MinFunc(s, func(a, b Rule) int { return cmp.Compare(a.most(r.Window), b.most(r.Window)) })
 	if by.most(r.Window) > int64(r.Limit) {
 		return Rule{}, false
 	}

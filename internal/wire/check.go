@@ -27,14 +27,15 @@ const ChargeAlways = "always"
 const (
 	MaxBatch      = 1000 // checks in one batch
 	MaxCost       = 1000
-	MaxUsage      = 100_000 // a cost with ChargeAlways
-	MaxSource     = 64      // bytes
-	MaxMeta       = 8       // entries
-	MaxMetaName   = 32      // bytes
-	MaxMetaValue  = 256     // bytes
-	MaxPolicyName = 64      // bytes
-	MaxKeys       = 16      // keys in one check
-	MaxID         = 64      // characters of an idempotency_key
+	MaxUsage      = 100_000               // a cost with ChargeAlways
+	MaxAmount     = 1_000_000_000_000_000 // a cost under policies that count amounts
+	MaxSource     = 64                    // bytes
+	MaxMeta       = 8                     // entries
+	MaxMetaName   = 32                    // bytes
+	MaxMetaValue  = 256                   // bytes
+	MaxPolicyName = 64                    // bytes
+	MaxKeys       = 16                    // keys in one check
+	MaxID         = 64                    // characters of an idempotency_key
 
 	MaxWait = Duration(time.Hour)
 )
@@ -43,7 +44,7 @@ const (
 type CheckRequest struct {
 	Key    string `json:"key"`
 	Policy string `json:"policy,omitzero"`                   // by name; the best match if omitted
-	Cost   int    `json:"cost,omitzero"`                     // 1 to MaxCost, to MaxUsage with ChargeAlways; 1 if omitted
+	Cost   int    `json:"cost,omitzero"`                     // 1 to MaxCost, to MaxUsage with ChargeAlways, to MaxAmount for amounts; 1 if omitted
 	Peek   bool   `json:"peek,omitzero"`                     // answer and charge nothing
 	Detail string `json:"detail,omitzero" enum:"rules,none"` // rules if omitted; none is cheaper
 	Source string `json:"source,omitzero"`                   // who asks, shown with an offence

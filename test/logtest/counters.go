@@ -60,7 +60,11 @@ func everyCounter() []counter {
 func RunCounters(t *testing.T, newHarness func(*testing.T) Harness) {
 	for _, c := range everyCounter() {
 		t.Run(c.String(), func(t *testing.T) {
-			run(t, counterContracts(), func(t *testing.T) Harness {
+			contracts := counterContracts()
+			if c.algorithm.TakesReservations() {
+				contracts = append(contracts, counterReservationContracts()...)
+			}
+			run(t, contracts, func(t *testing.T) Harness {
 				h := newHarness(t)
 				h.Algorithm, h.Options = c.algorithm.Name, c.options
 				return h
@@ -80,14 +84,21 @@ func counterContracts() []contract {
 		{"a reset forgets the counter and no other", counterResets},
 		{"a counter has no times", counterTimes},
 		{"a counter and a log of one LogID are separate", counterBesideLog},
-		{"a request that would wait gets a reservation, in order, for when an immediate request would be allowed", counterReservations},
 		{"a repeated request is counted once", counterAgain},
-		{"cancelling the newest reservation restores the counter, and an earlier one cannot be cancelled", counterCancelled},
-		{"several requests are counted at one common reservation, or not at all", counterCombined},
+		{"several requests are counted together or not at all", counterCombined},
 		{"a raised limit frees sooner, and what was counted still counts", counterLimits},
 		{"RefusalValidUntil is no later than the end of what is kept", counterRefusedUntil},
 		{"a clock that steps back an hour does not open the limit, and makes no key wait an hour", counterBack},
 		{"many callers are allowed as many requests as one caller", counterManyCallers},
+	}
+}
+
+func counterReservationContracts() []contract {
+	return []contract{
+		{"a request that would wait gets a reservation, in order, for when an immediate request would be allowed", counterReservations},
+		{"a repeated reservation is counted once", counterReservedAgain},
+		{"cancelling the newest reservation restores the counter, and an earlier one cannot be cancelled", counterCancelled},
+		{"several requests are counted at one common reservation", counterReservedTogether},
 	}
 }
 
@@ -237,6 +248,10 @@ func counterAgain(t *testing.T, h Harness) {
 	left := f.detail(1)
 	f.wantReplayed(f.decide(f.named("a")), 0)
 	f.wantStates(f.detail(1), left...)
+}
+
+func counterReservedAgain(t *testing.T, h Harness) {
+	f := newFixture(t, h, "3/s")
 	f.fill(1)
 	first := f.reserve("b", 1, minute)
 	f.wantReplayed(f.reserve("b", 1, minute), first.ReservedAt-f.start)
@@ -269,7 +284,15 @@ func counterCombined(t *testing.T, h Harness) {
 		t.Fatalf("DecideAll: got %+v, want only the second refused", results)
 	}
 	a.wantStates(a.detail(1), fresh...)
-	results = a.decideCombined(a.waiting("x", 1, minute), b.waiting("x", 1, minute))
+	if results = a.decideCombined(a.request(1), a.forKey("third").request(1)); !results[0].Allowed || !results[1].Allowed {
+		t.Errorf("DecideAll: got %+v, want both allowed", results)
+	}
+}
+
+func counterReservedTogether(t *testing.T, h Harness) {
+	a, b := pair(newFixture(t, h, "3/s"), "3/10s")
+	b.fill(1)
+	results := a.decideCombined(a.waiting("x", 1, minute), b.waiting("x", 1, minute))
 	if reservation := results[0].ReservedAt; !results[0].Allowed || reservation <= a.start || results[1].ReservedAt != reservation {
 		t.Fatalf("DecideAll: got %+v, want one common reservation ahead", results)
 	}

@@ -290,7 +290,7 @@ func (s *simulation) drawRequest(rt *rapid.T) timestamplog.Request {
 
 // drawWait gives some requests a MaxWait and some an ID.
 func (s *simulation) drawWait(rt *rapid.T, q *timestamplog.Request) {
-	if rapid.Bool().Draw(rt, "waits") {
+	if rapid.Bool().Draw(rt, "waits") && (q.Algorithm == nil || q.Algorithm.TakesReservations()) {
 		q.MaxWait = rapid.SampledFrom([]int64{1, 15, 1000, 100_000, timestamplog.MaxWait}).Draw(rt, "max wait")
 	}
 	if q.Peek || q.MaxWait == 0 && rapid.IntRange(0, 3).Draw(rt, "named") > 0 {

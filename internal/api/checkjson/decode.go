@@ -260,15 +260,15 @@ func readBool(d *jsontext.Decoder, field string) (bool, error) {
 func readCost(d *jsontext.Decoder, field string) (int, error) {
 	kind := d.PeekKind()
 	if kind != '0' {
-		return 0, fault.Field(field, "must be a whole number from 1 to %d, got %s", wire.MaxCost, httpserver.NameJSONKind(kind))
+		return 0, fault.Field(field, "must be a whole number from 1 to %d, got %s", wire.MaxAmount, httpserver.NameJSONKind(kind))
 	}
 	text, err := d.ReadValue()
 	if err != nil {
 		return 0, err
 	}
 	cost, err := strconv.Atoi(string(text))
-	if err != nil || cost < 1 || cost > wire.MaxUsage {
-		return 0, fault.Field(field, "must be a whole number from 1 to %d, in digits only", wire.MaxCost)
+	if err != nil || cost < 1 || cost > wire.MaxAmount {
+		return 0, fault.Field(field, "must be a whole number from 1 to %d, in digits only", wire.MaxAmount)
 	}
 	return cost, nil
 }

@@ -37,25 +37,10 @@ func readCharge(d *jsontext.Decoder) (always bool, err error) {
 	return err == nil, err
 }
 
-// checkUsage returns an error for a member that is not allowed with ChargeAlways, or only
-// allowed with it.
+// checkUsage returns an error for a member that is not allowed with ChargeAlways.
 func (c *Check) checkUsage() error {
-	if c.ChargeAlways {
-		if c.MaxWait > 0 {
-			return fault.Field("charge", "cannot be combined with max_wait: usage that is reported after the fact cannot wait")
-		}
-		return nil
-	}
-	err := func(field string) error {
-		return fault.Field(field, "must be a whole number from 1 to %d; more is accepted only with charge %s", wire.MaxCost, wire.ChargeAlways)
-	}
-	if c.Cost > wire.MaxCost {
-		return err("cost")
-	}
-	for i := range c.Keys {
-		if c.Keys[i].Cost > wire.MaxCost {
-			return err(fmt.Sprintf("keys[%d].cost", i))
-		}
+	if c.ChargeAlways && c.MaxWait > 0 {
+		return fault.Field("charge", "cannot be combined with max_wait: usage that is reported after the fact cannot wait")
 	}
 	return nil
 }

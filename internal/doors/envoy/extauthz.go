@@ -79,8 +79,8 @@ func (s *Server) readCheck(a *authv3.AttributeContext) ([]gate.Check, error) {
 	check.Request = requestOf(a).InScope(scope)
 	if text, given := extensions[extensionCost]; given {
 		cost, err := strconv.Atoi(text)
-		if err != nil || cost < 1 || cost > wire.MaxCost {
-			return nil, fault.Field(extensionCost, "must be a whole number from 1 to %d", wire.MaxCost)
+		if err != nil || cost < 1 || cost > wire.MaxAmount {
+			return nil, fault.Field(extensionCost, "must be a whole number from 1 to %d", wire.MaxAmount)
 		}
 		check.Cost = cost
 	}

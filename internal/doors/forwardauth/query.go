@@ -115,8 +115,8 @@ func (q *Query) set(name, value string) error {
 		q.Policy = value
 	case paramCost:
 		n, err := strconv.Atoi(value)
-		if err != nil || n < 1 || n > wire.MaxCost {
-			return fault.Field(name, "must be a whole number from 1 to %d", wire.MaxCost)
+		if err != nil || n < 1 || n > wire.MaxAmount {
+			return fault.Field(name, "must be a whole number from 1 to %d", wire.MaxAmount)
 		}
 		q.Cost = n
 	case paramBy:

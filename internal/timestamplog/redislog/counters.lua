@@ -57,7 +57,7 @@ end
 function counting.states(v)
   local written, list = {}, {}
   engine.remaining(v.stack.counting, v.state, now, v.cost, list)
-  for i = 1, #list, 3 do written[#written + 1] = pack('>I4I8I8', list[i], wait_of(list[i + 1]), list[i + 2]) end
+  for i = 1, #list, 3 do written[#written + 1] = pack('>I8I8I8', list[i], wait_of(list[i + 1]), list[i + 2]) end
   written[#written + 1] = pack('>I4', 0)
   return concat(written)
 end

@@ -17,7 +17,7 @@ type item struct {
 	shard        int
 	stack        string // in the format of the function library
 	rules        rules.Stack
-	cost         uint32
+	cost         uint64
 	peek, detail bool
 	counted      bool // whether a counter counts it; its waits may be long
 	uncharged    bool // Request.Uncharged

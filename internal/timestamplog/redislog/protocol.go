@@ -52,7 +52,7 @@ func reservationsArguments(now string, items []*item, together bool) (keys int, 
 		if it.id != "" {
 			args = append(args, idsName(it.name))
 		}
-		packed = binary.BigEndian.AppendUint32(append(packed, stacks.number(it)), it.cost)
+		packed = binary.BigEndian.AppendUint64(append(packed, stacks.number(it)), it.cost)
 		packed = binary.BigEndian.AppendUint32(append(packed, flags(it)), uint32(it.maxWait))
 		packed = append(append(packed, byte(len(it.id))), it.id...)
 		if it.value != 0 {
@@ -248,7 +248,11 @@ func (r *reader) states(it *item, result *timestamplog.Result) {
 		return
 	}
 	for i := range result.States {
-		result.States[i].Remaining = int(binary.BigEndian.Uint32(r.next(4)))
+		if it.counted {
+			result.States[i].Remaining = int(binary.BigEndian.Uint64(r.next(8))) //nolint:gosec // at most algorithms.MaxAmount
+		} else {
+			result.States[i].Remaining = int(binary.BigEndian.Uint32(r.next(4)))
+		}
 		result.States[i].RetryAfterMS = r.waitOf(it.counted)
 		if it.counted {
 			result.States[i].ResetAfterMS = int64(binary.BigEndian.Uint64(r.next(8)))

@@ -249,7 +249,7 @@ func (l *Log) fill(it *item, q *timestamplog.Request) int {
 	it.shard, it.name = shard, logName(l.prefix, shard, q.LogID)
 	it.stack = l.stacks.Of(q, stackText)
 	it.rules = q.Rules
-	it.cost = uint32(q.Cost)
+	it.cost = uint64(q.Cost) //nolint:gosec // at least 1
 	it.peek, it.detail = q.Peek, q.Detail
 	it.counted = q.Algorithm != nil && !q.Algorithm.IsLog()
 	if it.value = 0; q.IsDistinct() {

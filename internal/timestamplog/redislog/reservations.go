@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/stint-dev/stint/internal/supervise"
@@ -11,10 +12,10 @@ import (
 )
 
 // needsReserve reports whether any request needs stint_reserve. stint_decide supports no waiting,
-// no IDs, no charging of refused requests and no values.
+// no IDs, no charging of refused requests, no values and no cost above two bytes.
 func needsReserve(requests []timestamplog.Request) bool {
 	for i := range requests {
-		if requests[i].MaxWait > 0 || requests[i].ID != "" || requests[i].ChargeAlways || requests[i].Value != 0 {
+		if requests[i].MaxWait > 0 || requests[i].ID != "" || requests[i].ChargeAlways || requests[i].Value != 0 || requests[i].Cost > math.MaxUint16 {
 			return true
 		}
 	}

@@ -278,7 +278,7 @@ local next_byte, next_key
 
 -- next_request parses the next request.
 local function next_request(keys, args)
-  local which, cost, flags, max_wait, id, at = unpack_at('>I1I4I1I4I1c0', args[3], next_byte)
+  local which, cost, flags, max_wait, id, at = unpack_at('>I1I8I1I4I1c0', args[3], next_byte)
   local name, ids, value = keys[next_key], nil, nil
   if flags >= VALUE then flags, value, at = flags - VALUE, sub(args[3], at, at + 15), at + 16 end
   next_key, next_byte = next_key + 1, at
@@ -302,8 +302,8 @@ end
 -- KEYS    the log of each request, followed by that of its ids (see ids_of) if it has an id
 -- ARGV 1  as in stint_decide
 -- ARGV 2  'together' if all are to be allowed or none; otherwise each is decided by itself
--- ARGV 3  for each request 11 bytes, its id and its value: the number of its stack, counted
---         from 1; its cost in 4 bytes; its flags, as in stint_decide plus 4 to charge it even
+-- ARGV 3  for each request 15 bytes, its id and its value: the number of its stack, counted
+--         from 1; its cost in 8 bytes; its flags, as in stint_decide plus 4 to charge it even
 --         if it is refused and 16 if it has a value; its max_wait in 4 bytes; the length of
 --         its id, 0 for none; the id; and the hash of its value in 16 hexadecimal digits
 -- ARGV 4+ the stacks, as read_stack parses them
@@ -314,7 +314,7 @@ end
 --            rule alone demands, 0 if it is that of reservations or of a counter; and in 8
 --            for how long the refusal stays valid, 0 if that is not known. A wait of 2^53 in
 --            8 bytes never ends.
---         The states of a counter have 8 bytes for each wait, followed by 8 for the time
+--         The states of a counter have 8 bytes for what remains and for each wait, followed by 8 for the time
 --         until the rule is fully restored, and no newest entry.
 local function reserve_many(keys, args)
   if set_now(args[1]) then return pack('>I8', now) end

@@ -1,0 +1,59 @@
+package rules_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+func amounts(t *testing.T, algorithm string, texts ...string) *rules.Policy {
+	t.Helper()
+	stack, err := rules.ParseStack(texts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &rules.Policy{Name: "tokens", Rules: stack, Algorithm: algorithm, Mode: rules.Enforce, OnFailure: rules.FailLocal}
+}
+
+func TestLimitsBeyondThoseOfRequestsNeedTheLogOfAmounts(t *testing.T) {
+	for _, a := range algorithms.All() {
+		err := amounts(t, a.Name, "1M/d").Validate()
+		if a.Amounts != (err == nil) {
+			t.Errorf("1M/d under %s: got %v", a.Name, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), "choose the algorithm amount_log") {
+			t.Errorf("1M/d under %s: %v names no way out", a.Name, err)
+		}
+	}
+	for text, want := range map[string]string{"1M/d": algorithms.AmountLog, "100000/d": algorithms.TimestampLog} {
+		if got := rules.AlgorithmFor(amounts(t, "", text).Rules); got != want {
+			t.Errorf("%s without an algorithm is counted by %s, want %s", text, got, want)
+		}
+	}
+}
+
+// None of this may take time or memory that grows with the limit.
+func TestAmountsAreDescribedWhateverTheirLimit(t *testing.T) {
+	p := amounts(t, algorithms.AmountLog, "1000T/d", "900T/h", "5/s", "2M/s")
+	if text := p.Describe(); !strings.Contains(text, "900,000,000,000,000 in any hour") {
+		t.Errorf("Describe returns %q", text)
+	}
+	if w := p.Warnings(); len(w) != 1 || w[0].Rule.String() != "2M/1s" {
+		t.Errorf("Warnings returns %v, want 2M/s, which 5/s makes ineffective", w)
+	}
+	if len(p.Rules.Warnings()) == 0 || len(p.Rules.UsedUp()) != 0 || p.Advice() != "" {
+		t.Errorf("got %v, %v, %q", p.Rules.Warnings(), p.Rules.UsedUp(), p.Advice())
+	}
+}
+
+func TestWindowsOfAmountsMayChange(t *testing.T) {
+	p, q := amounts(t, algorithms.AmountLog, "1M/d"), amounts(t, algorithms.AmountLog, "2M/d", "100k/h")
+	if p.MovesGeneration(q) {
+		t.Error("other windows reset the counts")
+	}
+	if !p.MovesGeneration(amounts(t, algorithms.TimestampLog, "5/d")) {
+		t.Error("another algorithm keeps the counts")
+	}
+}
