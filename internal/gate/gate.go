@@ -188,8 +188,8 @@ func (d *Decision) checkAskable() error {
 	default:
 		return fault.Field("cost", "%d can never be allowed: the smallest limit of policy %s is %d", d.Check.Cost, d.Policy.Name, largest)
 	}
-	if most := d.mostCost(); d.Check.Cost > most {
-		return fault.Field("cost", "must be a whole number from 1 to %d under policy %s; more is accepted with the algorithm %s%s", most, d.Policy.Name, algorithms.AmountLog, orCharge(d))
+	if largest := d.maxCost(); d.Check.Cost > largest {
+		return fault.Field("cost", "must be a whole number from 1 to %d under policy %s; more is accepted with the algorithm %s%s", largest, d.Policy.Name, algorithms.AmountLog, orCharge(d))
 	}
 	if d.Check.MaxWait > 0 && d.Policy.CountsAmounts() {
 		return fault.Field("max_wait", "cannot be granted: the policy %s counts amounts, for which nothing is reserved", d.Policy.Name)
@@ -203,8 +203,8 @@ func (d *Decision) checkAskable() error {
 	return nil
 }
 
-// mostCost returns the largest cost that a check may have under d's policy.
-func (d *Decision) mostCost() int {
+// maxCost returns the largest cost that a check may have under d's policy.
+func (d *Decision) maxCost() int {
 	switch {
 	case d.Policy.CountsAmounts():
 		return algorithms.MaxAmount
