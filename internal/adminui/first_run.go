@@ -2,6 +2,7 @@ package adminui
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/presets"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
 // firstRunPage shows the first steps. It replaces the overview until there was a check.
@@ -23,7 +25,8 @@ type firstRunPage struct {
 	DataDir            string
 	Policy             *rules.Policy // the policy of the example's key, nil for none
 	Meaning            string
-	Refused            bool // the policy refuses the second of two checks
+	Cost               int  // of the checks that are to be refused
+	Refused            bool // the policy refuses the second of two checks of that cost
 	NeedsToken         bool // checks need a token
 }
 
@@ -59,7 +62,11 @@ func (h *firstRunHandler) show(c *httpserver.Call) error {
 	page.NeedsToken = slices.ContainsFunc(h.settings(), func(s administration.Setting) bool { return s.Name == "check-auth" && s.Value == "token" })
 	if page.Policy, _ = h.Catalog.Selector().Select(rules.Subject{Key: key}); page.Policy != nil {
 		page.Meaning = page.Policy.Describe()
-		page.Refused = len(page.Policy.Rules) > 0 && page.Policy.Rules[0].Limit < 3
+		page.Cost = page.Policy.Rules.LargestCost()
+		page.Refused = page.Policy.Mode == rules.Enforce && len(page.Policy.Rules) > 0 && page.Cost <= timestamplog.MaxCost
+		if !page.Refused {
+			page.Cost = 1
+		}
 	}
 	return h.Render(c, http.StatusOK, "start", page)
 }
@@ -105,11 +112,16 @@ func (p firstRunPage) AskCommand() string {
 		`  -d '{"key":"` + exampleKey + `"}'`
 }
 
-// AgainCommand returns the command of three checks in a row.
+// AgainCommand returns the command of three checks in a row, of which the smallest limit allows at
+// most one.
 func (p firstRunPage) AgainCommand() string {
+	cost := ""
+	if p.Cost > 1 {
+		cost = fmt.Sprintf(`,"cost":%d`, p.Cost)
+	}
 	return "for i in 1 2 3; do\n" +
 		"  curl -s -o /dev/null -w '%{http_code}\\n' " + p.CheckURL + "/v1/check \\\n" + p.authorization("    ") +
-		"    -H 'Content-Type: application/json' -d '" + `{"key":"` + exampleKey + `"}` + "'\n" +
+		"    -H 'Content-Type: application/json' -d '" + `{"key":"` + exampleKey + `"` + cost + `}` + "'\n" +
 		"done"
 }
 

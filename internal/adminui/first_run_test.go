@@ -65,6 +65,16 @@ func TestFirstRunCommandsWorkWhenCopied(t *testing.T) {
 	}
 }
 
+// The command that is to show a refusal does so under every preset for all addresses.
+func TestSecondStepIsRefusedUnderHighLimits(t *testing.T) {
+	n := newNode(t)
+	n.put(t, rules.Policy{Name: "website"}, "50/s", "600/m")
+	page := n.as(t, "maria").get("/start").is(http.StatusOK).holds("costs as much as 50 requests").holds("Prints 429")
+	if out := shell(t, page.commands()[1]); out != "200\n429\n429\n" {
+		t.Errorf("the second command printed %q, want 200 and then 429", out)
+	}
+}
+
 // TestFirstStepsRemainAfterTheFirstCheck: they name Connect, and no longer say that nothing was checked.
 func TestFirstStepsRemainAfterTheFirstCheck(t *testing.T) {
 	checked := false
