@@ -31,6 +31,7 @@ type RefusalExplanation struct {
 	Minute   time.Time
 	Found    RecordStatus
 	Text     string // the explanation, safe to print
+	Why      string // the part of Text that says what about the requests was refused, "" if the rule says it all
 	Key      string // "" if it is unknown
 	Policy   string // name, "" for none or deleted
 	Offences []offences.Offence
@@ -166,6 +167,9 @@ func (d *Detection) describe(ctx context.Context, e *RefusalExplanation) error {
 	}
 	e.Text = fmt.Sprintf("%q %s %s on %s between %s and %s UTC under %s: %s.", sum.Key, verb, times(sum.Count),
 		e.Minute.Format("2006-01-02"), clock(sum.First.At), clock(sum.Last.At), under, strings.Join(by, ", "))
+	if e.Why = d.why(e.Offences); e.Why != "" {
+		e.Text += " " + e.Why
+	}
 	if sum.Last.RetryAt > 0 {
 		e.Text += fmt.Sprintf(" The last answer said to ask again at %s.", time.UnixMilli(sum.Last.RetryAt).UTC().Format("2006-01-02 15:04:05.000 UTC"))
 	}
@@ -177,6 +181,57 @@ func (d *Detection) describe(ctx context.Context, e *RefusalExplanation) error {
 	})
 	e.Escalation = statuses[e.Key]
 	return err
+}
+
+// why says which conditions the refused requests met, and what the policies that refused do.
+func (d *Detection) why(all []offences.Offence) string {
+	var said []string
+	say := func(sentence string) {
+		if sentence != "" && !slices.Contains(said, sentence) {
+			said = append(said, sentence)
+		}
+	}
+	for i := range all {
+		o := &all[i]
+		if o.Kind == offences.Blocked {
+			continue
+		}
+		p, known := d.View.Selector().ByID(o.Policy)
+		if o.IsByTrap() {
+			trap := "The policy"
+			if known {
+				trap = "Policy " + p.Name
+			}
+			say(trap + " is a trap: it refuses every request that meets its conditions, and waiting does not help.")
+		}
+		say(describeMet(o))
+		switch {
+		case known && p.IsReported():
+			say(p.DescribeApplies())
+		case known && len(o.First.Met) == 0:
+			if when := p.When.Describe(); when != "" {
+				say("Policy " + p.Name + " applies " + when + ".")
+			}
+		}
+	}
+	return strings.Join(said, " ")
+}
+
+// describeMet says which conditions of its policy the first of the refused requests met, "" if
+// that is not known.
+func describeMet(o *offences.Offence) string {
+	parts := make([]string, len(o.First.Met))
+	for i, m := range o.First.Met {
+		value := " "
+		if m.Value != "" {
+			value = fmt.Sprintf(" %q ", m.Value)
+		}
+		parts[i] = fmt.Sprintf("%s%smet the condition %q", m.Attribute, value, m.Pattern)
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "In the request of " + clock(o.First.At) + " UTC the " + strings.Join(parts, " and the ") + "."
 }
 
 // ownLimitOf returns the key's own limit if it caused the offence: it has the rule and was
@@ -195,8 +250,11 @@ func ownLimitOf(kept *profiles.Set, o *offences.Offence) *profiles.Limit {
 }
 
 func what(o *offences.Offence) string {
-	if o.Kind == offences.Blocked {
+	switch {
+	case o.Kind == offences.Blocked:
 		return "block " + o.RefusedBy
+	case o.IsByTrap():
+		return "trap (" + o.RefusedBy + ")"
 	}
 	return "rule " + o.RefusedBy
 }

@@ -6,7 +6,9 @@ import (
 	"net/http"
 	"slices"
 	"sync/atomic"
+	"time"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/administration"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -20,6 +22,7 @@ import (
 type firstRunPage struct {
 	site.Frame
 	Checked            bool   // a check was answered
+	Connected          bool   // keys other than that of the example were checked
 	Undecided          string // see presets.Undecided
 	CheckURL, AdminURL string
 	DataDir            string
@@ -34,10 +37,12 @@ type firstRunPage struct {
 type firstRunHandler struct {
 	*site.Site
 	checked            func(context.Context) (bool, error) // nil means never
+	detection          *admin.Detection                    // nil if traffic is not counted
 	settings           func() []administration.Setting
 	checkURL, adminURL string
 	dataDir            string
 	answered           atomic.Bool // a check was answered
+	connected          atomic.Bool // see isConnected
 }
 
 func (h *firstRunHandler) routes() []httpserver.Route {
@@ -55,6 +60,7 @@ func (h *firstRunHandler) show(c *httpserver.Call) error {
 		Frame: h.NewFrame(c, "First steps", "/"), CheckURL: h.checkURL, AdminURL: h.adminURL, DataDir: h.dataDir,
 	}
 	page.Checked, page.Undecided = h.hasChecked(c), presets.Undecided(h.Catalog.Selector())
+	page.Connected = page.Checked && h.isConnected(c.Context())
 	key, err := h.Catalog.Parser().Key(exampleKey)
 	if err != nil {
 		return err
@@ -86,6 +92,19 @@ func (h *firstRunHandler) neverChecked(c *httpserver.Call) bool {
 // hasChecked reports whether it is known that a check was answered.
 func (h *firstRunHandler) hasChecked(c *httpserver.Call) bool {
 	return h.checked != nil && !h.neverChecked(c) && h.answered.Load()
+}
+
+// isConnected reports whether traffic arrives: several keys were checked, so that it is not only
+// the example of the first steps. After that it does not query the store. It is true where the
+// keys are not known.
+func (h *firstRunHandler) isConnected(ctx context.Context) bool {
+	if h.detection == nil || h.connected.Load() {
+		return true
+	}
+	now := h.Now()
+	n, err := h.detection.Store.DistinctKeys(ctx, 0, now.Add(-seenLately), now.Add(time.Minute))
+	h.connected.Store(err == nil && n > 1)
+	return err != nil || n > 1
 }
 
 // askFirstRun answers the page that waits for the first check. After it, the page is shown again,

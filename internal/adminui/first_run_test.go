@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/adminui/administration"
@@ -84,8 +85,19 @@ func TestFirstStepsRemainAfterTheFirstCheck(t *testing.T) {
 	maria := n.as(t, "maria")
 	maria.get("/start").is(http.StatusOK).holds("Nothing has been checked yet").holds(`hx-trigger="every 3s"`).holds(`href="/connect"`).lacks("No limits are enforced")
 	checked = true
-	maria.get("/start").is(http.StatusOK).lacks("Nothing has been checked yet").lacks("every 3s").holds("answered its first check").holds("Connect your gateway")
-	maria.get("/").is(http.StatusOK).holds(`<a href="/start">First steps</a>`).lacks("No limits are enforced")
+	n.send(t, "ip:203.0.113.7")
+	n.flush(t)
+	n.clock.advance(12 * time.Second)
+	for range 10 { // until the sketch of the keys is written
+		n.flush(t)
+	}
+	maria.get("/").is(http.StatusOK).holds("So far only one key was checked").holds(`<a href="/connect">Connect your gateway or application</a>`)
+	maria.get("/start").is(http.StatusOK).holds("so far only one key was checked").lacks("Nothing has been checked yet")
+	n.send(t, "ip:203.0.113.7", "ip:203.0.113.8", "ip:203.0.113.9")
+	n.clock.advance(2 * time.Minute)
+	n.flush(t)
+	maria.get("/start").is(http.StatusOK).lacks("Nothing has been checked yet").lacks("every 3s").holds("answers the checks of your clients").holds("Connect your gateway")
+	maria.get("/").is(http.StatusOK).holds(`<a href="/start">First steps</a>`).lacks("So far only one key").lacks("No limits are enforced")
 	policy, err := n.store.Policies.FindPolicyByName(context.Background(), "default")
 	must(t, err)
 	counting := *policy

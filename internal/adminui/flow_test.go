@@ -27,16 +27,25 @@ func (n *node) ask(t testing.TB, key string) int {
 // askFor is ask about a request for a path.
 func (n *node) askFor(t testing.TB, key, path string) int {
 	t.Helper()
+	if path == "" {
+		return n.askWith(t, key, nil)
+	}
+	return n.askWith(t, key, map[string]string{"path": path})
+}
+
+// askWith is ask about a request that is described.
+func (n *node) askWith(t testing.TB, key string, request map[string]string) int {
+	t.Helper()
 	check := map[string]any{"key": key}
-	if path != "" {
-		check["request"] = map[string]string{"path": path}
+	if request != nil {
+		check["request"] = request
 	}
 	body, err := json.Marshal(check)
 	must(t, err)
-	request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, n.checks+"/v1/check", strings.NewReader(string(body)))
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, n.checks+"/v1/check", strings.NewReader(string(body)))
 	must(t, err)
-	request.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(request)
+	r.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(r)
 	must(t, err)
 	defer response.Body.Close()
 	return response.StatusCode

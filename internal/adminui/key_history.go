@@ -114,8 +114,11 @@ func (h *keyHandler) addRefusals(ctx context.Context, page *keyPage, key keys.Ke
 
 func refusalRow(id string, o offences.Offence) keyRefusal {
 	r := keyRefusal{Offence: o, ID: id, At: time.UnixMilli(o.Last.At).UTC(), Rule: "by " + format.RuleText(o.RefusedBy)}
-	if o.Kind == offences.Blocked {
+	switch {
+	case o.Kind == offences.Blocked:
 		r.Rule = ""
+	case o.IsByTrap():
+		r.Rule = "by a trap"
 	}
 	if o.Last.RetryAt > 0 {
 		r.Wait = time.Duration(o.Last.RetryAt-o.Last.At) * time.Millisecond

@@ -24,18 +24,20 @@ type overviewPage struct {
 	site.MonitorPage
 	Attack    *offences.Attack
 	Undecided string // see presets.Undecided
-	Checks    int64  // in the time range
-	Health    []Part
-	Chart     *chart.Area
-	Sum       offences.Interval // sums of the time range
-	Offenders []offenderRow
-	Report    *offences.OffenderReport
-	Proposals []*proposalView
-	Pauses    []offences.EscalationPause
-	Blocks    []*blocks.Entry // new automatic blocks
-	NewBlocks int
-	Rules     []refusingRule
-	Limited   int64 // in the time range, by all rules
+	// Unconnected means that only the example of the first steps was checked.
+	Unconnected bool
+	Checks      int64 // in the time range
+	Health      []Part
+	Chart       *chart.Area
+	Sum         offences.Interval // sums of the time range
+	Offenders   []offenderRow
+	Report      *offences.OffenderReport
+	Proposals   []*proposalView
+	Pauses      []offences.EscalationPause
+	Blocks      []*blocks.Entry // new automatic blocks
+	NewBlocks   int
+	Rules       []refusingRule
+	Limited     int64 // in the time range, by all rules
 	// SourcePolicy is the policy that limits the source of the attack, "" for none.
 	SourcePolicy string
 	// FromMemory means that the database did not answer, and only what is in memory is shown.
@@ -88,6 +90,7 @@ func (h *overviewHandler) show(c *httpserver.Call) error {
 		return err
 	}
 	page.Health, page.Undecided = h.health(ctx), presets.Undecided(h.Catalog.Selector())
+	page.Unconnected = h.firstRun.hasChecked(c) && !h.firstRun.isConnected(ctx)
 	err = together(ctx, page, h.addTraffic, h.addTopOffenders, h.addProposals, h.addPauses, h.addNewBlocks, h.addRules)
 	if page.FromMemory = err != nil; page.FromMemory {
 		if err = h.Tolerate(&page.Frame, err); err != nil {

@@ -117,7 +117,7 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 	isShared := d.DataDir == ""
 	toasts := &toasts{entries: d.Entries, audit: d.Audit, canUndo: d.Undo != nil, now: d.Now}
 	firstRun := &firstRunHandler{
-		Site: s, checked: d.Checked, settings: d.Settings, checkURL: d.CheckURL, adminURL: d.AdminURL, dataDir: d.DataDir,
+		Site: s, checked: d.Checked, detection: d.Detection, settings: d.Settings, checkURL: d.CheckURL, adminURL: d.AdminURL, dataDir: d.DataDir,
 	}
 	handlers := []interface{ routes() []httpserver.Route }{
 		&loginHandler{Site: s, sessions: sessions, logins: d.Logins, openID: d.OpenID},

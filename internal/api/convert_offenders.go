@@ -66,7 +66,11 @@ func fromRefusal(r offences.Refusal) wire.Refused {
 	if meta == nil {
 		meta = map[string]string{}
 	}
-	return wire.Refused{At: atMS(r.At), BoundaryAt: atMS(r.Boundary), RetryAt: atMS(r.RetryAt), Source: wire.NullString(r.Source), Meta: meta}
+	out := wire.Refused{At: atMS(r.At), BoundaryAt: atMS(r.Boundary), RetryAt: atMS(r.RetryAt), Source: wire.NullString(r.Source), Meta: meta}
+	for _, m := range r.Met {
+		out.Met = append(out.Met, wire.MetCondition(m))
+	}
+	return out
 }
 
 func atMS(ms int64) wire.Time {

@@ -73,6 +73,31 @@ func (w When) Meets(r *Request) bool {
 	return true
 }
 
+// Met is a pattern of a policy and the value of a request that it matched.
+type Met struct {
+	Attribute string // the name of the part of the request, for example path
+	Pattern   string
+	Value     string // normalized, "" if it is not recorded
+}
+
+// Met returns, for each attribute that has patterns, the first of them that r matches, and what
+// it matched. r must meet the conditions.
+func (w When) Met(r *Request) []Met {
+	var all []Met
+	for a, patterns := range w {
+		at := slices.IndexFunc(patterns, func(p Pattern) bool { return p.isMetBy(r, Attribute(a)) })
+		if at < 0 {
+			continue
+		}
+		p, value := patterns[at], r.values[a]
+		if !p.matches(value) {
+			value = r.otherPaths[slices.IndexFunc(r.otherPaths, p.matches)]
+		}
+		all = append(all, Met{Attribute(a).String(), p.text, value})
+	}
+	return all
+}
+
 // isMetBy reports whether the pattern matches an attribute of r, or another reading of its path.
 func (p Pattern) isMetBy(r *Request, a Attribute) bool {
 	return r.values[a] != "" && p.matches(r.values[a]) || a == Path && slices.ContainsFunc(r.otherPaths, p.matches)

@@ -8,6 +8,9 @@ package offences
 
 import (
 	"time"
+
+	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/rules"
 )
 
 // Kind is how an offence was refused.
@@ -40,6 +43,9 @@ type Refusal struct {
 	RetryAt  int64 // 0: waiting would not have helped
 	Source   string
 	Meta     map[string]string
+	// Met are the conditions of the policy that the request met; nil if the policy has none, and
+	// for most refusals but the first of a minute.
+	Met []conditions.Met
 }
 
 // Offence is the refusals of one key in one minute, under one policy, by one rule or block and
@@ -68,6 +74,12 @@ func (o *Offence) Merge(p *Offence) {
 	if p.Last.At >= o.Last.At {
 		o.Last = p.Last
 	}
+}
+
+// IsByTrap reports whether a rule refused that allows nothing, which is the rule of a trap.
+func (o *Offence) IsByTrap() bool {
+	r, err := rules.ParseRule(o.RefusedBy)
+	return o.Kind != Blocked && err == nil && r.Limit == 0
 }
 
 // Other is the RefusedBy of the row for all offences of a minute, policy and kind that have no

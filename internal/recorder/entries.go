@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
@@ -52,12 +53,18 @@ func (k *offenceKey) refusedBy() string {
 
 type offenceValue struct {
 	first, last refusalSample
-	unit        uint64 // the hash of the network that the key belongs to, or of the key
-	before      uint32 // how often it was refused until it was evicted before, roughly
-	crowd       uint32 // how many keys of the unit have had entries, roughly; set where entries are ranked
+	met         []conditions.Met // of first
+	unit        uint64           // the hash of the network that the key belongs to, or of the key
+	before      uint32           // how often it was refused until it was evicted before, roughly
+	crowd       uint32           // how many keys of the unit have had entries, roughly; set where entries are ranked
 }
 
-func (v *offenceValue) reset() { v.first.reset(); v.last.reset(); v.unit, v.before, v.crowd = 0, 0, 0 }
+func (v *offenceValue) reset() {
+	v.first.reset()
+	v.last.reset()
+	v.met = nil
+	v.unit, v.before, v.crowd = 0, 0, 0
+}
 
 // seen returns how often the key of e was refused in its minute, as far as that is known. Entries
 // are ranked by it.

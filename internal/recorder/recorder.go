@@ -277,7 +277,7 @@ func (s *shard) countDecision(in *policyMinute, hash uint64, key string, at int6
 		counts.Blocked++
 		k.kind, k.block = offences.Blocked, d.Block
 	}
-	s.countOffence(hash, k, d.CountedKey(), d.Check.Source, at, unixMilli(d.Boundary), unixMilli(d.RetryAt), d.Check.Meta)
+	s.countOffence(hash, k, d.CountedKey(), &d.Check, d.Policy, at, unixMilli(d.Boundary), unixMilli(d.RetryAt))
 }
 
 // countAdditional counts the refusals of a policy with conditions or an outcome that is not the
@@ -311,7 +311,7 @@ func (s *shard) countShadow(hash uint64, key string, d *gate.Decision) {
 	if d.Shadow.Derived != nil {
 		counted = *d.Shadow.Derived
 	}
-	s.countOffence(hash, k, counted, d.Check.Source, at, unixMilli(d.Shadow.Boundary), unixMilli(d.Shadow.RetryAt), d.Check.Meta)
+	s.countOffence(hash, k, counted, &d.Check, d.Shadow.Policy, at, unixMilli(d.Shadow.Boundary), unixMilli(d.Shadow.RetryAt))
 }
 
 func unixMilli(t time.Time) int64 {

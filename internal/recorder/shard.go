@@ -6,9 +6,11 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/rules"
 )
 
 // shard counts the keys whose hashes map to it.
@@ -161,9 +163,10 @@ func (m *minute) source(text string) *string {
 	return kept
 }
 
-// countOffence counts one refusal of a check from source. It may keep k.key.
-func (s *shard) countOffence(hash uint64, k offenceKey, counted keys.Key, source string, at, boundary, retryAt int64, meta map[string]string) {
-	k.source = k.in.minute.source(source[:min(len(source), maxSource)])
+// countOffence counts one refusal of a check by a policy, nil for none. It may keep k.key.
+func (s *shard) countOffence(hash uint64, k offenceKey, counted keys.Key, check *gate.Check, by *rules.Policy, at, boundary, retryAt int64) {
+	k.source = k.in.minute.source(check.Source[:min(len(check.Source), maxSource)])
+	meta := check.Meta
 	if s.omitPaths {
 		meta = withoutPath(meta)
 	}
@@ -186,12 +189,37 @@ func (s *shard) countOffence(hash uint64, k offenceKey, counted keys.Key, source
 	// offence in what it gets.
 	if e.pending == 0 || at < e.value.first.at {
 		e.value.first.set(at, boundary, retryAt, meta)
+		e.value.met = nil
+		if m := k.in.minute; by != nil && k.kind != offences.Blocked && (e.row || m.rows < s.limits.rows) {
+			e.value.met = s.conditionsMet(by, check.Request)
+		}
 	}
 	e.certain++
 	e.pending++
 	if at >= e.value.last.at {
 		e.value.last.set(at, boundary, retryAt, meta)
 	}
+}
+
+// maxMetValue bounds the stored value that met a condition, in bytes.
+const maxMetValue = 256
+
+// conditionsMet returns the conditions of a policy that a request met, nil if it met them all
+// because there are none. It is called for the first refusal of a row since a drain only, since
+// it compares the request with the patterns one after the other.
+func (s *shard) conditionsMet(p *rules.Policy, r *conditions.Request) []conditions.Met {
+	if p.When.IsZero() || r == nil || !p.When.Meets(r) { // reports, and not the check, met those of a policy with an outcome
+		return nil
+	}
+	all := p.When.Met(r)
+	for i := range all {
+		m := &all[i]
+		if s.omitPaths && m.Attribute == conditions.Path.String() {
+			m.Value = ""
+		}
+		m.Value = clean(strings.Clone(m.Value[:min(len(m.Value), maxMetValue)]))
+	}
+	return all
 }
 
 func (s *shard) evictOffence(e *offenceEntry) {
@@ -330,6 +358,10 @@ func takeOffence(e *offenceEntry) offences.Offence {
 	}
 	o := offences.Offence{Minute: e.key.in.minute.start, Policy: e.key.in.policy, Key: e.key.key, Kind: e.key.kind, RefusedBy: e.key.refusedBy(), Source: source,
 		Count: int64(e.pending), First: e.value.first.refusal(source), Last: e.value.last.refusal(source)}
+	o.First.Met = e.value.met
+	if o.First.At == o.Last.At {
+		o.Last.Met = o.First.Met
+	}
 	e.pending = 0
 	return o
 }

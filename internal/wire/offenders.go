@@ -181,6 +181,16 @@ type Refused struct {
 	RetryAt    Time              `json:"retry_at"`
 	Source     NullString        `json:"source"`
 	Meta       map[string]string `json:"meta"` // what the check's caller sent as meta
+	// Met are the conditions of the policy that the request met, and with what: recorded of the first
+	// refusal of a minute. Omitted if they are not recorded, and for a policy without conditions.
+	Met []MetCondition `json:"met,omitzero"`
+}
+
+// MetCondition is a pattern of a policy and the part of a request that matched it.
+type MetCondition struct {
+	Attribute string `json:"attribute" enum:"path,method,agent,host"`
+	Pattern   string `json:"pattern"`
+	Value     string `json:"value"` // normalized, at most 256 bytes; empty where paths are not recorded
 }
 
 // Traffic is the checks of a time range; the counts are exact.

@@ -347,11 +347,10 @@ func scanOffence(r db.Row) (o offences.Offence, err error) {
 	}
 	copy(o.MAC[:], mac)
 	o.First.Source, o.Last.Source = o.Source, o.Source
-	if o.First.Meta, err = parseMeta(firstMeta); err != nil {
+	if err := parseMeta(firstMeta, &o.First); err != nil {
 		return o, err
 	}
-	o.Last.Meta, err = parseMeta(lastMeta)
-	return o, err
+	return o, parseMeta(lastMeta, &o.Last)
 }
 
 // FindOffences implements admin.DetectionStore.

@@ -1,6 +1,7 @@
 package offences
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	request "github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
@@ -82,11 +84,11 @@ var (
 )
 
 func offenceRow(span, start int64, o *offences.Offence) ([]any, error) {
-	firstMeta, err := metaText(o.First.Meta)
+	firstMeta, err := metaText(&o.First)
 	if err != nil {
 		return nil, err
 	}
-	lastMeta, err := metaText(o.Last.Meta)
+	lastMeta, err := metaText(&o.Last)
 	if err != nil {
 		return nil, err
 	}
@@ -120,17 +122,40 @@ func placeOf(key string) []byte {
 	return first[:]
 }
 
-func metaText(meta map[string]string) (string, error) {
-	if len(meta) == 0 {
+// metPrefix begins the names under which the conditions that a request met are stored beside its
+// meta. No caller can send such a name.
+const metPrefix = "\x1f"
+
+// metaText returns how a refusal's Meta and Met are stored: as one object, which earlier versions
+// read too.
+func metaText(r *offences.Refusal) (string, error) {
+	if len(r.Meta) == 0 && len(r.Met) == 0 {
 		return "", nil
 	}
-	text, err := json.Marshal(meta, json.Deterministic(true), jsontext.AllowInvalidUTF8(false))
+	all := make(map[string]string, len(r.Meta)+len(r.Met))
+	maps.Copy(all, r.Meta)
+	for _, m := range r.Met {
+		all[metPrefix+m.Attribute] = m.Pattern + metPrefix + m.Value
+	}
+	text, err := json.Marshal(all, json.Deterministic(true), jsontext.AllowInvalidUTF8(false))
 	return string(text), err
 }
 
-func parseMeta(text string) (meta map[string]string, err error) {
+// parseMeta reads what metaText returned into a refusal.
+func parseMeta(text string, into *offences.Refusal) error {
 	if text == "" {
-		return nil, nil
+		return nil
 	}
-	return meta, json.Unmarshal([]byte(text), &meta)
+	if err := json.Unmarshal([]byte(text), &into.Meta); err != nil {
+		return err
+	}
+	for _, attribute := range request.Names() {
+		name := metPrefix + attribute
+		if stored, is := into.Meta[name]; is {
+			pattern, value, _ := strings.Cut(stored, metPrefix)
+			into.Met = append(into.Met, request.Met{Attribute: attribute, Pattern: pattern, Value: value})
+			delete(into.Meta, name)
+		}
+	}
+	return nil
 }
