@@ -64,9 +64,14 @@ type state struct {
 
 // object is one object of nft's JSON; the fields are set by its kind.
 type object struct {
+	Table *jsonTable `json:"table"`
 	Set   *jsonSet   `json:"set"`
 	Chain *jsonChain `json:"chain"`
 	Rule  *jsonRule  `json:"rule"`
+}
+
+type jsonTable struct {
+	Name string `json:"name"`
 }
 
 type jsonSet struct {
@@ -89,11 +94,15 @@ type jsonRule struct {
 // whole seconds, rounded down.
 func (l *Layout) read(ctx context.Context) (*state, error) {
 	s := &state{sets: map[string]bool{}}
+	tables, err := list(ctx, "-j", "list", "tables", "inet")
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(tables, func(o object) bool { return o.Table != nil && o.Table.Name == l.Table }) {
+		return s, nil
+	}
 	text, err := nft(ctx, "", "-t", "list", "table", "inet", l.Table)
 	if err != nil {
-		if strings.Contains(err.Error(), "No such file or directory") {
-			return s, nil
-		}
 		return nil, err
 	}
 	// The JSON of nft 1.0 leaves out the comment of a table.

@@ -64,9 +64,9 @@ func isPlainID(text []byte) bool {
 	return true
 }
 
-// logFailure logs an error that is not the caller's fault, with its cause. Everything that a
-// caller chose is quoted, so that nobody can forge a line.
-func (s *Server) logFailure(c *fiber.Ctx, id string, err error) {
+// logFailure logs a request that failed, with its cause; see Failures. Everything that a caller
+// chose is quoted, so that nobody can forge a line.
+func (s *Server) logFailure(c *fiber.Ctx, id string, status int, err error) {
 	attributes := []slog.Attr{
 		slog.String("request_id", id),
 		slog.String("method", escape.Log(c.Method())),
@@ -76,7 +76,7 @@ func (s *Server) logFailure(c *fiber.Ctx, id string, err error) {
 	if trace := traceID(c); trace != "" {
 		attributes = append(attributes, slog.String(TraceKey, trace))
 	}
-	s.o.Logger.LogAttrs(c.UserContext(), slog.LevelError, "request failed", attributes...)
+	s.failures.Log(c.UserContext(), "request failed", status, err, attributes...)
 }
 
 // Answered is what is measured for a request to a route.

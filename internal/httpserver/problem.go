@@ -144,7 +144,7 @@ func (s *Server) fail(c *fiber.Ctx, err error) error {
 		return s.o.MissingPage(c)
 	}
 	if p.Status >= http.StatusInternalServerError {
-		s.logFailure(c, id, err)
+		s.logFailure(c, id, p.Status, err)
 	}
 	writeProblem(c, p)
 	setWait(c, err)

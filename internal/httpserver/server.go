@@ -90,6 +90,7 @@ type Server struct {
 	anyMethod []*Route
 	calls     sync.Pool
 	tokens    *tokenUse
+	failures  *Failures
 }
 
 // New builds both applications from a table of routes; they do not listen yet. It panics if two
@@ -105,7 +106,7 @@ func New(o Options, routes ...[]Route) *Server {
 	if o.Clients == nil {
 		o.Clients = func() ClientAddresses { return ClientAddresses{} }
 	}
-	s := &Server{o: o, isRealTime: isRealTime, tokens: newTokenUse(), routes: slices.Concat(routes...)}
+	s := &Server{o: o, isRealTime: isRealTime, tokens: newTokenUse(), failures: &Failures{Logger: o.Logger, Now: o.Now}, routes: slices.Concat(routes...)}
 	s.calls.New = func() any { return new(Call) }
 	s.check = s.newApp("checks", false)
 	s.admin = s.newApp("admin", true)

@@ -3,6 +3,7 @@ package redisconn
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/url"
 	"strings"
@@ -123,9 +124,15 @@ func speaksPlainly(ctx context.Context, addr string) bool {
 	return n == 1 && (first[0] == '+' || first[0] == '-')
 }
 
-// tlsAlert begins the text of the error after a server ended a TLS connection with an alert; the
-// error's type is not exported.
-const tlsAlert = "remote error: tls: "
+// alertIn returns the error in err after a server ended a TLS connection with an alert, nil for
+// none. The alert's own type is not exported.
+func alertIn(err error) error {
+	var of *net.OpError
+	if !errors.As(err, &of) || of.Op != "remote error" {
+		return nil
+	}
+	return of
+}
 
 // speaksNoTLS returns the error for a server without TLS.
 func (t Target) speaksNoTLS() *ConfigError {
@@ -162,10 +169,10 @@ func (t Target) alertOf(ctx context.Context, addr string) string {
 		_ = conn.SetDeadline(until) // otherwise the read below fails
 		_, err = conn.Read(make([]byte, 1))
 	}
-	if err == nil || !strings.Contains(err.Error(), tlsAlert) {
-		return ""
+	if alert := alertIn(err); alert != nil {
+		return alert.Error()
 	}
-	return err.Error()
+	return ""
 }
 
 // speaksTLS reports whether a server answers a TLS handshake, whatever the result.
@@ -176,7 +183,7 @@ func speaksTLS(ctx context.Context, addr string) bool {
 	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}}
 	conn, err := dialer.DialContext(ctx, "tcp", addr)
 	if err != nil {
-		return strings.Contains(err.Error(), tlsAlert)
+		return alertIn(err) != nil
 	}
 	conn.Close()
 	return true

@@ -284,7 +284,8 @@ func counterCombined(t *testing.T, h Harness) {
 		t.Fatalf("DecideAll: got %+v, want only the second refused", results)
 	}
 	a.wantStates(a.detail(1), fresh...)
-	if results = a.decideCombined(a.request(1), a.forKey("third").request(1)); !results[0].Allowed || !results[1].Allowed {
+	a.at(minute)
+	if results = a.decideCombined(a.request(1), b.request(1)); !results[0].Allowed || !results[1].Allowed {
 		t.Errorf("DecideAll: got %+v, want both allowed", results)
 	}
 }

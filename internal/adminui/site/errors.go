@@ -3,6 +3,7 @@ package site
 import (
 	"cmp"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
@@ -68,7 +69,8 @@ func (s *Site) failed(c *httpserver.Call, err error) error {
 	}
 	if page.Status >= http.StatusInternalServerError {
 		page.RequestID = c.RequestID
-		s.Logger.Error("page failed", "request_id", c.RequestID, "method", c.Method(), "path", format.ClipLine(c.Path(), 200), "error", format.ClipLine(err.Error(), 500))
+		s.failures.Log(c.Context(), "page failed", page.Status, err, slog.String("request_id", c.RequestID), slog.String("method", c.Method()),
+			slog.String("path", format.ClipLine(c.Path(), 200)), slog.String("error", format.ClipLine(err.Error(), 500)))
 	}
 	if page.Status == http.StatusServiceUnavailable {
 		c.Set(fiber.HeaderRetryAfter, "1") // as problems have

@@ -29,7 +29,8 @@ import (
 // pages. See New.
 type Site struct {
 	Options
-	pages *pages
+	pages    *pages
+	failures *httpserver.Failures
 }
 
 // View is the part of the node's copy of the policies and entries that the pages read.
@@ -64,7 +65,7 @@ type Options struct {
 
 // New returns a site. The error is the first one in a shared template.
 func New(o Options) (*Site, error) {
-	s := &Site{Options: o}
+	s := &Site{Options: o, failures: &httpserver.Failures{Logger: o.Logger, Now: o.Now}}
 	var err error
 	s.pages, err = newPages(s.funcs())
 	return s, err

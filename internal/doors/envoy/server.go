@@ -329,6 +329,9 @@ func (s *Server) callError(err error) error {
 	if _, isStatus := status.FromError(err); isStatus {
 		return err
 	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) { // the caller left, or waited no longer
+		return status.FromContextError(err).Err()
+	}
 	s.o.Logger.Error("a gRPC call failed", "error", err)
 	return status.Error(codes.Internal, "This node could not answer; its log has the cause.")
 }

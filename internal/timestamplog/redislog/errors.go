@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/stint-dev/stint/internal/redisconn"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
@@ -74,12 +74,12 @@ var errElsewhere = errors.New("another primary has the log")
 
 // isSplit reports whether err says that the keys of a slot are on two nodes at the moment.
 // Redis has done nothing then.
-func isSplit(err error) bool { return strings.HasPrefix(err.Error(), "TRYAGAIN") }
+func isSplit(err error) bool { return redis.IsTryAgainError(err) }
 
 // isSlotError reports whether err says that a healthy server cannot answer for one slot: its
 // keys are on two nodes, or no node serves it. Redis has done nothing then.
 func isSlotError(err error) bool {
-	return isSplit(err) || strings.HasPrefix(err.Error(), "CLUSTERDOWN Hash slot not served")
+	return isSplit(err) || redisconn.Refuses(err, "CLUSTERDOWN Hash slot not served")
 }
 
 // wasNotDone reports whether err says that this server has done nothing and that another
@@ -90,9 +90,9 @@ func wasNotDone(err error) bool {
 	if isMissing(err) || errors.Is(err, redis.ErrClosed) {
 		return true
 	}
-	return slices.ContainsFunc([]string{"MOVED ", "ASK ", "TRYAGAIN", "READONLY"}, func(word string) bool {
-		return strings.HasPrefix(err.Error(), word)
-	})
+	_, moved := redis.IsMovedError(err)
+	_, asks := redis.IsAskError(err)
+	return moved || asks || isSplit(err) || redis.IsReadOnlyError(err)
 }
 
 // Cause returns what the reason of an outage means, as the rest of a sentence that begins with

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/stint-dev/stint/internal/escape"
+	"github.com/stint-dev/stint/internal/redisconn"
 )
 
 // Health describes the servers.
@@ -124,7 +125,7 @@ func nodeHealth(ctx context.Context, client *redis.Client) (NodeHealth, error) {
 // isRefused reports whether a server rejects a command whatever its state is, as some hosted
 // servers do, and any server for users with few rights.
 func isRefused(err error) bool {
-	return redis.IsPermissionError(err) || strings.HasPrefix(err.Error(), "ERR ")
+	return redis.IsPermissionError(err) || redisconn.Refuses(err, "ERR ")
 }
 
 func (n *NodeHealth) read(info infoText) {

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/redisconn"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
@@ -100,12 +101,12 @@ func firstKey(args []any) string {
 
 // isThere reports whether err says that the library is loaded already. Its name contains the
 // hash of its text and it is never replaced, so it is the right one.
-func isThere(err error) bool { return err != nil && strings.Contains(err.Error(), "already exists") }
+func isThere(err error) bool { return redisconn.Refuses(err, "ERR Library ") }
 
 // isMissing reports whether err says that the library is not loaded. Redis has done nothing
 // then.
 func isMissing(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "Function not found")
+	return redisconn.Refuses(err, "ERR Function not found")
 }
 
 // onceCall is a command that the client never retries, whatever its settings: after a timeout
