@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/bouncers"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Bouncers are the use cases of programs that enforce the blocks elsewhere, and of the
@@ -172,6 +173,12 @@ func (b *Bouncers) NoteLive(c BouncerCaller, sent int64) (write func(context.Con
 }
 
 // List returns the bouncers with a recent request.
-func (b *Bouncers) List(ctx context.Context) ([]bouncers.Bouncer, error) {
-	return b.Store.Bouncers(ctx, b.Now().Add(-bouncers.Gone))
+func (b *Bouncers) List(ctx context.Context, _ Caller, _ wire.None) (wire.Page[wire.Bouncer], error) {
+	all, err := b.Store.Bouncers(ctx, b.Now().Add(-bouncers.Gone))
+	return wire.WholePage(all, func(b bouncers.Bouncer) wire.Bouncer {
+		return wire.Bouncer{
+			Type: b.Type, Version: b.Version, Mode: string(b.Mode), TokenID: b.TokenID, Token: b.TokenName, Address: b.Address.String(),
+			FirstSeen: wire.At(b.First), LastPulled: wire.At(b.Last), Sent: b.Sent, Warning: b.Warning(),
+		}
+	}), err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/bouncers"
+	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -172,8 +173,8 @@ func TestBouncerReceivesChanges(t *testing.T) {
 		f.block(t, "ip:192.0.2.9", time.Time{})
 		pull("")
 
-		list, err := f.bouncers().List(t.Context())
-		if err != nil || len(list) != 1 || list[0].Sent == 0 || list[0].Version != "v1" || !list[0].Last.Equal(f.now) {
+		list, err := f.bouncers().List(t.Context(), ann, wire.None{})
+		if err != nil || len(list.Items) != 1 || list.Items[0].Sent == 0 || list.Items[0].Version != "v1" || !list.Items[0].LastPulled.Equal(f.now) {
 			t.Fatalf("listed %+v, %v", list, err)
 		}
 	})
@@ -213,8 +214,8 @@ func TestLiveBouncerIsStoredOnceAMinute(t *testing.T) {
 	if write := w.cases.NoteLive(w.caller, 3); write == nil || write(t.Context()) != nil {
 		t.Fatal("NoteLive a minute later returned no write, or it failed")
 	}
-	list, err := w.cases.List(t.Context())
-	if err != nil || len(list) != 1 || list[0].Sent != 10 || list[0].Mode != bouncers.Live || !list[0].Last.Equal(f.now) {
+	list, err := w.cases.List(t.Context(), ann, wire.None{})
+	if err != nil || len(list.Items) != 1 || list.Items[0].Sent != 10 || list.Items[0].Mode != string(bouncers.Live) || !list.Items[0].LastPulled.Equal(f.now) {
 		t.Errorf("listed %+v, %v", list, err)
 	}
 }

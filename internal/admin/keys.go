@@ -12,7 +12,6 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keys"
-	"github.com/stint-dev/stint/internal/notes"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
@@ -26,7 +25,7 @@ type Keys struct {
 	Escalations EscalationReader // nil if offences are not counted
 	// A reset deletes from Logs: the log that decides, then its fallback if there is one.
 	Logs     []timestamplog.Log
-	Notes    notes.Store // nil on a node without notes
+	Notes    NoteStore // nil on a node without notes
 	Recorder audit.Recorder
 }
 
@@ -205,37 +204,4 @@ func (k *Keys) resetLogs(ctx context.Context, id timestamplog.LogID) (existed bo
 		existed = existed || did
 	}
 	return existed, nil
-}
-
-var errNoNotes = fault.New(fault.NotFound, "This node keeps no notes.")
-
-// HasNotes reports whether the node stores notes.
-func (k *Keys) HasNotes() bool { return k.Notes != nil }
-
-// FindNotes returns a page of the notes on a key; see notes.Store.
-func (k *Keys) FindNotes(ctx context.Context, key keys.Key, cursor string, limit int) (page []*notes.Note, next string, err error) {
-	if k.Notes == nil {
-		return nil, "", errNoNotes
-	}
-	return k.Notes.FindNotes(ctx, key.String(), cursor, limit)
-}
-
-// AddNote adds a note on a key. It converts the line ends of a form to line feeds.
-func (k *Keys) AddNote(ctx context.Context, by Caller, key, text string) (*notes.Note, error) {
-	if k.Notes == nil {
-		return nil, errNoNotes
-	}
-	parsed, err := k.Parse(key)
-	if err != nil {
-		return nil, err
-	}
-	return k.Notes.AddNote(ctx, by.Actor, parsed.String(), strings.ReplaceAll(text, "\r\n", "\n"))
-}
-
-// DeleteNote deletes a note.
-func (k *Keys) DeleteNote(ctx context.Context, by Caller, id string) (*notes.Note, error) {
-	if k.Notes == nil {
-		return nil, errNoNotes
-	}
-	return k.Notes.DeleteNote(ctx, by.Actor, id)
 }

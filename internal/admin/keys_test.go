@@ -19,6 +19,7 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // orderedRecorder calls before and then records in the audit log, or fails with err.
@@ -170,22 +171,31 @@ func TestResetWithAnUnreachableLogAsksToRepeatIt(t *testing.T) {
 func TestNoteIsAddedFoundAndDeleted(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		use, _, _ := keyFixture(t, f)
-		n, err := use.AddNote(t.Context(), ann, "token:a", "line 1\r\nline 2")
+		n, err := use.AddNote(t.Context(), ann, wire.NoteRequest{Key: "token:a", Text: "  line 1\r\nline 2\n"})
 		if err != nil || n.Text != "line 1\nline 2" || n.Author != "ann" {
 			t.Fatal(n, err)
 		}
-		key := mustParse(t, use, "token:a")
-		if all, _, err := use.FindNotes(t.Context(), key, "", 10); err != nil || len(all) != 1 || all[0].ID != n.ID {
+		for _, text := range []string{"", " \n", strings.Repeat("a", admin.MaxNote+1)} {
+			if _, err := use.AddNote(t.Context(), ann, wire.NoteRequest{Key: "token:b", Text: text}); !isField(err, "text") {
+				t.Errorf("AddNote(%.10q): got %v, want the field text", text, err)
+			}
+		}
+		// The field of the page counts characters.
+		if _, err := use.AddNote(t.Context(), ann, wire.NoteRequest{Key: "token:b", Text: strings.Repeat("é", admin.MaxNote)}); err != nil {
+			t.Errorf("AddNote of %d characters with accents: %v", admin.MaxNote, err)
+		}
+		all, err := use.FindNotes(t.Context(), ann, wire.NoteList{Key: "token:a"})
+		if err != nil || len(all.Items) != 1 || all.Items[0].ID != n.ID {
 			t.Fatal(all, err)
 		}
-		if _, err := use.DeleteNote(t.Context(), ann, n.ID); err != nil {
+		if _, err := use.DeleteNote(t.Context(), ann, wire.ByID{ID: n.ID}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := use.DeleteNote(t.Context(), ann, n.ID); !fault.Is(err, fault.NotFound) {
+		if _, err := use.DeleteNote(t.Context(), ann, wire.ByID{ID: n.ID}); !fault.Is(err, fault.NotFound) {
 			t.Errorf("the second DeleteNote: got %v, want NotFound", err)
 		}
 		use.Notes = nil
-		if _, err := use.AddNote(t.Context(), ann, "token:a", "x"); !fault.Is(err, fault.NotFound) || use.HasNotes() {
+		if _, err := use.AddNote(t.Context(), ann, wire.NoteRequest{Key: "token:a", Text: "x"}); !fault.Is(err, fault.NotFound) || use.HasNotes() {
 			t.Errorf("AddNote on a node without notes: got %v, want NotFound", err)
 		}
 	})

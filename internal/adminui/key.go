@@ -19,9 +19,9 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
-	"github.com/stint-dev/stint/internal/notes"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // keyPage explains one key.
@@ -43,7 +43,7 @@ type keyPage struct {
 	Refusals    []keyRefusal
 	Escalations []*escalationView
 	Earlier     []*blocks.Entry
-	Notes       []*notes.Note
+	Notes       []wire.Note
 	Kept        *profiles.Panel // nil on a node that keeps no profiles
 	HasNotes    bool            // the node stores notes
 	NeverSeen   bool            // no check of the key is known

@@ -7,6 +7,7 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // resetKey resets the counts of a key under the policy of the form, or under all.
@@ -53,7 +54,7 @@ func (h *keyHandler) addNote(c *httpserver.Call) error {
 		return err
 	}
 	by := site.CallerOf(c)
-	if _, err := h.keys.AddNote(c.Context(), by, values.Get("key"), values.Get("text")); err != nil {
+	if _, err := h.keys.AddNote(c.Context(), by, wire.NoteRequest{Key: values.Get("key"), Text: values.Get("text")}); err != nil {
 		return err
 	}
 	return h.ReturnTo(c, values.Get("back"), "noted", nil)
@@ -65,7 +66,7 @@ func (h *keyHandler) deleteNote(c *httpserver.Call) error {
 		return err
 	}
 	by := site.CallerOf(c)
-	if _, err := h.keys.DeleteNote(c.Context(), by, values.Get("id")); err != nil {
+	if _, err := h.keys.DeleteNote(c.Context(), by, wire.ByID{ID: values.Get("id")}); err != nil {
 		return err
 	}
 	return h.ReturnTo(c, values.Get("back"), "notedeleted", nil)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/chart"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/profiles"
@@ -15,6 +16,7 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 const seenRange = time.Hour
@@ -193,7 +195,8 @@ func (h *keyHandler) addNotes(ctx context.Context, page *keyPage, key keys.Key) 
 	if page.HasNotes = h.keys.HasNotes(); !page.HasNotes {
 		return nil
 	}
-	page.Notes, _, err = h.keys.FindNotes(ctx, key, "", 20)
+	found, err := h.keys.FindNotes(ctx, admin.Caller{}, wire.NoteList{Key: key.String(), PageList: wire.PageList{Limit: 20}})
+	page.Notes = found.Items
 	return err
 }
 

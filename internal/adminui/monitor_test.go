@@ -19,6 +19,7 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/reports"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // monitorPages are the paths of the monitor pages, by a name for the file of a screenshot.
@@ -71,7 +72,7 @@ func (n *node) fillMonitor(t testing.TB) {
 	n.flush(t)
 	n.announceAttack(t)
 	for _, text := range hostile {
-		_, err := n.store.Notes.AddNote(ctx, audit.Actor{Kind: audit.User, Name: hostile[1]}, "ip:203.0.113.6", text)
+		_, err := n.store.Notes.AddNote(ctx, audit.Actor{Kind: audit.User, Name: hostile[1]}, wire.NoteRequest{Key: "ip:203.0.113.6", Text: text})
 		must(t, err)
 	}
 	olu := audit.Actor{Kind: audit.User, Name: "olu"}

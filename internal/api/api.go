@@ -15,6 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/api/operations"
 	"github.com/stint-dev/stint/internal/api/outcomes"
+	"github.com/stint-dev/stint/internal/api/routes"
 	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/gate"
@@ -78,15 +79,15 @@ func New(d Deps) *API {
 	}
 	c := common{catalog: d.Catalog, now: d.Now}
 	entries := &entryHandler{common: c, entries: d.Entries}
-	routes := slices.Concat(
+	all := slices.Concat(
 		(&checkHandler{gate: d.Gate, catalog: d.Catalog}).routes(),
 		outcomes.Routes(d.Gate, d.Catalog),
-		(&healthHandler{common: c, ready: d.Ready, nodes: d.Nodes, crawlers: &d.Crawlers, build: d.Build}).routes(),
-		(&bouncerHandler{bouncers: d.Bouncers}).routes(),
+		(&healthHandler{common: c, ready: d.Ready}).routes(),
+		installationRoutes(d),
 		(&policyHandler{common: c, policies: d.Policies, detection: d.Detection}).routes(),
 		entries.routes(),
 		(&keyHandler{common: c, keys: d.Keys, detection: d.Detection, origins: &d.Origins}).routes(),
-		(&noteHandler{keys: d.Keys}).routes(),
+		noteRoutes(d.Keys),
 		(&profileHandler{common: c, profiles: d.Profiles}).routes(),
 		identityRoutes(d.Tokens, d.Users),
 		connectRoutes(d.Connect),
@@ -100,7 +101,29 @@ func New(d Deps) *API {
 		(&proposalHandler{common: c, detection: d.Detection}).routes(),
 		(&eventHandler{common: c, events: d.Events}).routes(),
 	)
-	return &API{routes: slices.Concat(routes, openapi.Routes(d.Build.Version, slices.Concat(routes, d.Doors)))}
+	return &API{routes: slices.Concat(all, openapi.Routes(d.Build.Version, slices.Concat(all, d.Doors)))}
+}
+
+// installationRoutes show the node, the others, and what asks them.
+func installationRoutes(d Deps) []route {
+	return []route{
+		routes.Answers(wire.GetVersion, func(*httpserver.Call, wire.None) (wire.Build, error) {
+			b := d.Build
+			return wire.Build{Version: b.Version, Commit: b.Commit, Date: wire.At(b.Date), Go: b.Go}, nil
+		}),
+		routes.Does(wire.ListNodes, d.Nodes.List),
+		routes.Does(wire.ListCrawlers, d.Crawlers.List),
+		routes.Does(wire.ListBouncers, d.Bouncers.List),
+	}
+}
+
+// noteRoutes are the routes of the notes about keys.
+func noteRoutes(k *admin.Keys) []route {
+	return []route{
+		routes.Does(wire.ListNotes, k.FindNotes),
+		routes.Does(wire.AddNote, k.AddNote),
+		routes.Does(wire.DeleteNote, k.DeleteNote),
+	}
 }
 
 // Routes returns the table of routes.

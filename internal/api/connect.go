@@ -11,7 +11,7 @@ import (
 func connectRoutes(connect *operations.Connect) []route {
 	return []route{
 		routes.Answers(wire.ListGateways, func(*httpserver.Call, wire.None) (wire.Page[wire.Gateway], error) {
-			return wire.WholePage(connect.Gateways()), nil
+			return wire.WholePage(connect.Gateways(), func(g wire.Gateway) wire.Gateway { return g }), nil
 		}),
 		routes.Answers(wire.GetGuide, func(c *httpserver.Call, r wire.ByName) (wire.Guide, error) {
 			return connect.Guide(r.Name, c.Hostname())

@@ -373,7 +373,7 @@ func newKeyNoteList(con *console.Console) *cobra.Command {
 		Example: "admin key note list ip:203.0.113.7\nadmin key note list token:abc -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			found, err := server.Keys.Notes(c.Context(), args[0], limit)
+			found, err := client.Pages(c.Context(), server, wire.ListNotes, wire.NoteList{Key: args[0]}, limit)
 			if err != nil {
 				return err
 			}
@@ -391,11 +391,11 @@ func newKeyNoteAdd(con *console.Console) *cobra.Command {
 		Example: "admin key note add ip:203.0.113.7 \"Same client as in July.\"",
 		Args:    cobra.ExactArgs(2),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			note, err := server.Keys.AddNote(c.Context(), wire.NoteRequest{Key: args[0], Text: args[1]})
+			note, err := client.Call(c.Context(), server, wire.AddNote, wire.NoteRequest{Key: args[0], Text: args[1]})
 			if err != nil {
 				return err
 			}
-			return output.One(con.Printer(), *note, noteColumns)
+			return output.One(con.Printer(), note, noteColumns)
 		}),
 	}
 }
@@ -407,7 +407,7 @@ func newKeyNoteDelete(con *console.Console) *cobra.Command {
 		Example: "admin key note delete 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			if err := server.Keys.DeleteNote(c.Context(), args[0]); err != nil {
+			if _, err := client.Call(c.Context(), server, wire.DeleteNote, wire.ByID{ID: args[0]}); err != nil {
 				return err
 			}
 			con.Notef("Deleted the note %s.", output.Escape(args[0]))

@@ -20,19 +20,10 @@ func newNode(con *console.Console) *cobra.Command {
 		Short:   "Show the nodes and their load",
 		Example: "admin node list",
 	}
-	c.AddCommand(&cobra.Command{
-		Use:     "list",
+	c.AddCommand(listCommand(con, cobra.Command{
 		Short:   "List the nodes seen lately",
 		Example: "admin node list",
-		Args:    cobra.NoArgs,
-		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			all, err := server.Nodes(c.Context())
-			if err != nil {
-				return err
-			}
-			return printItems(con, all, nodeColumns)
-		}),
-	})
+	}, wire.ListNodes, nodeColumns, noFilter))
 	return c
 }
 
@@ -78,19 +69,10 @@ func newBouncer(con *console.Console) *cobra.Command {
 		Short:   "Show the CrowdSec bouncers that fetch the blocks",
 		Example: "admin bouncer list",
 	}
-	c.AddCommand(&cobra.Command{
-		Use:     "list",
+	c.AddCommand(listCommand(con, cobra.Command{
 		Short:   "List the bouncers seen in the last 30 days",
 		Example: "admin bouncer list",
-		Args:    cobra.NoArgs,
-		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			all, err := server.Bouncers(c.Context())
-			if err != nil {
-				return err
-			}
-			return printItems(con, all, bouncerColumns)
-		}),
-	})
+	}, wire.ListBouncers, bouncerColumns, noFilter))
 	return c
 }
 
@@ -117,7 +99,7 @@ func newVersion(con *console.Console) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			if ofServer {
 				return online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-					build, err := server.Version(c.Context())
+					build, err := client.Call(c.Context(), server, wire.GetVersion, wire.None{})
 					if err != nil {
 						return err
 					}
@@ -125,18 +107,18 @@ func newVersion(con *console.Console) *cobra.Command {
 				})(c, args)
 			}
 			b := buildinfo.Read()
-			return output.One(con.Printer(), &wire.Build{Version: b.Version, Commit: b.Commit, Date: wire.At(b.Date), Go: b.Go}, buildColumns)
+			return output.One(con.Printer(), wire.Build{Version: b.Version, Commit: b.Commit, Date: wire.At(b.Date), Go: b.Go}, buildColumns)
 		},
 	}
 	c.Flags().BoolVar(&ofServer, "server", false, "show that of the server")
 	return c
 }
 
-var buildColumns = []output.Column[*wire.Build]{
-	{Name: "version", Head: "Version", Cell: func(b *wire.Build) output.Cell { return output.Text(b.Version) }},
-	{Name: "commit", Head: "Commit", Cell: func(b *wire.Build) output.Cell { return output.Text(b.Commit) }},
-	{Name: "date", Head: "Date", Cell: func(b *wire.Build) output.Cell { return output.TimeOr(b.Date.Time, "unknown") }},
-	{Name: "go", Head: "Go", Cell: func(b *wire.Build) output.Cell { return output.Text(b.Go) }},
+var buildColumns = []output.Column[wire.Build]{
+	{Name: "version", Head: "Version", Cell: func(b wire.Build) output.Cell { return output.Text(b.Version) }},
+	{Name: "commit", Head: "Commit", Cell: func(b wire.Build) output.Cell { return output.Text(b.Commit) }},
+	{Name: "date", Head: "Date", Cell: func(b wire.Build) output.Cell { return output.TimeOr(b.Date.Time, "unknown") }},
+	{Name: "go", Head: "Go", Cell: func(b wire.Build) output.Cell { return output.Text(b.Go) }},
 }
 
 func newCrawler(con *console.Console) *cobra.Command {
@@ -145,21 +127,12 @@ func newCrawler(con *console.Console) *cobra.Command {
 		Short:   "Show the crawlers that the node has verified by DNS",
 		Example: "admin crawler list",
 	}
-	c.AddCommand(&cobra.Command{
-		Use:   "list",
+	c.AddCommand(listCommand(con, cobra.Command{
 		Short: "List the verified crawlers",
 		Long: `List the addresses that the node has verified to be crawlers of the operators that its
 setting verified-crawlers names, and those that other nodes of the database have.`,
 		Example: "admin crawler list",
-		Args:    cobra.NoArgs,
-		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			all, err := server.Crawlers(c.Context())
-			if err != nil {
-				return err
-			}
-			return printItems(con, all, crawlerColumns)
-		}),
-	})
+	}, wire.ListCrawlers, crawlerColumns, noFilter))
 	return c
 }
 

@@ -76,6 +76,9 @@ func listCommand[In, T any](con *console.Console, texts cobra.Command, op wire.O
 	return &texts
 }
 
+// noFilter is the input of a list that has no filter.
+func noFilter() wire.None { return wire.None{} }
+
 // printListing prints a listing, and a note if rows were left out.
 func printListing[T any](con *console.Console, found client.Listing[T], columns []output.Column[T]) error {
 	if err := printItems(con, found.Items, columns); err != nil {

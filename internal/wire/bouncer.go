@@ -15,3 +15,9 @@ type Bouncer struct {
 	// Warning says what the type cannot enforce, "" for nothing known.
 	Warning string `json:"warning"`
 }
+
+// ListBouncers is the operation that lists the bouncers.
+var ListBouncers = Op[None, Page[Bouncer]]{
+	ID: "listBouncers", Route: "GET " + PathBouncers, Access: "read", Tag: "bouncers",
+	Summary: "List the CrowdSec bouncers that have fetched blocks in the last 30 days.", Answer: "The bouncers by token and address.",
+}

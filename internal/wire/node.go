@@ -55,3 +55,20 @@ type Crawler struct {
 	Name       string `json:"name"`        // of the address in DNS
 	VerifiedAt Time   `json:"verified_at"` // when DNS said so
 }
+
+// The operations that show the installation.
+var (
+	GetVersion = Op[None, Build]{
+		ID: "version", Route: "GET " + PathVersion, Access: "read", Tag: "health",
+		Summary: "Show the version and build of this node.", Answer: "The build.",
+	}
+	ListNodes = Op[None, Page[Node]]{
+		ID: "listNodes", Route: "GET " + PathNodes, Access: "read", Tag: "health",
+		Summary: "List the nodes seen lately, with their load.", Answer: "The nodes by name.",
+	}
+	ListCrawlers = Op[None, Page[Crawler]]{
+		ID: "listCrawlers", Route: "GET " + PathCrawlers, Access: "read", Tag: "health",
+		Summary: "List the crawlers that this node has verified by DNS; none unless the setting verified-crawlers names operators.",
+		Answer:  "The crawlers by operator and address.",
+	}
+)

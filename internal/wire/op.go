@@ -18,7 +18,7 @@ import (
 //	Search string `query:"search" json:"-"` // Only users whose name contains this text.
 //	Name   string `json:"name"`
 //
-// A query field may have the tags enum:"a,b", max:"1000" for a number, and required:"true". Its
+// A query field may have the tags enum:"a,b" and, if it must be sent, required with what to send. Its
 // comment is its description, as the comments of all fields are.
 type Op[In, Out any] struct {
 	ID      string // unique, for generated clients

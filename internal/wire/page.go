@@ -24,9 +24,11 @@ type PageList struct {
 }
 
 // WholePage returns a page that holds all items.
-func WholePage[T any](all []T) Page[T] {
+func WholePage[T, W any](all []T, convert func(T) W) Page[W] {
 	total := len(all)
-	return Page[T]{Items: all, Total: &total}
+	page := NewPage(all, "", convert)
+	page.Total = &total
+	return page
 }
 
 // NewPage returns one page of a list whose items are not counted. next is the cursor of the next

@@ -5,14 +5,14 @@ import (
 
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/site"
-	"github.com/stint-dev/stint/internal/bouncers"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 type bouncersPage struct {
 	site.Frame
-	Bouncers []bouncers.Bouncer
+	Bouncers []wire.Bouncer
 }
 
 // bouncersHandler shows the CrowdSec bouncers.
@@ -29,9 +29,9 @@ func (h *bouncersHandler) showBouncers(c *httpserver.Call) error {
 	if _, err := site.ReadQuery(c); err != nil {
 		return err
 	}
-	all, err := h.bouncers.List(c.Context())
+	all, err := h.bouncers.List(c.Context(), site.CallerOf(c), wire.None{})
 	if err != nil {
 		return err
 	}
-	return h.Render(c, http.StatusOK, "bouncers", bouncersPage{Frame: h.NewFrame(c, "Bouncers", "/bouncers"), Bouncers: all})
+	return h.Render(c, http.StatusOK, "bouncers", bouncersPage{Frame: h.NewFrame(c, "Bouncers", "/bouncers"), Bouncers: all.Items})
 }

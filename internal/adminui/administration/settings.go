@@ -8,6 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 type settingsPage struct {
@@ -16,7 +17,7 @@ type settingsPage struct {
 	Settings  []Setting
 	IPv6Bits  int
 	Operators []operations.CrawlerOperator
-	Crawlers  []operations.Crawler
+	Crawlers  []wire.Crawler
 	GeoFiles  []operations.GeoFile // none if origins are not known
 }
 
@@ -34,10 +35,14 @@ func (h *settingsHandler) routes() []httpserver.Route {
 }
 
 func (h *settingsHandler) showSettings(c *httpserver.Call) error {
+	crawlers, err := h.crawlers.List(c.Context(), site.CallerOf(c), wire.None{})
+	if err != nil {
+		return err
+	}
 	return h.Render(c, http.StatusOK, "settings", settingsPage{
 		Frame:    h.NewFrame(c, "Settings", "/settings"),
 		Build:    h.build,
 		Settings: h.settings(), IPv6Bits: h.Catalog.Parser().IPv6Bits,
-		Operators: h.crawlers.Operators(), Crawlers: h.crawlers.List(), GeoFiles: h.origins.Files(),
+		Operators: h.crawlers.Operators(), Crawlers: crawlers.Items, GeoFiles: h.origins.Files(),
 	})
 }

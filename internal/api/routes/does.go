@@ -96,7 +96,7 @@ func readQuery(q *httpserver.Query, p wire.Param, field reflect.Value) {
 		field.SetString(text)
 	}
 	if p.Required && !q.Given(p.Name) {
-		q.Fail(p.Name, "is missing")
+		q.Fail(p.Name, "is missing; "+p.Field.Tag.Get("required"))
 	}
 }
 

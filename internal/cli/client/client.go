@@ -85,21 +85,6 @@ func (c *Client) Attacks(ctx context.Context, limit int) (Listing[wire.Announced
 	return list[wire.AnnouncedAttack](ctx, c.conn, wire.PathAttacks, nil, limit)
 }
 
-// Nodes returns the nodes that were active recently.
-func (c *Client) Nodes(ctx context.Context) ([]wire.Node, error) {
-	return items[wire.Node](ctx, c.conn, get(wire.PathNodes))
-}
-
-// Bouncers returns the bouncers with a request in the last 30 days.
-func (c *Client) Bouncers(ctx context.Context) ([]wire.Bouncer, error) {
-	return items[wire.Bouncer](ctx, c.conn, get(wire.PathBouncers))
-}
-
-// Crawlers returns the crawlers that the node has verified by DNS.
-func (c *Client) Crawlers(ctx context.Context) ([]wire.Crawler, error) {
-	return items[wire.Crawler](ctx, c.conn, get(wire.PathCrawlers))
-}
-
 // RuleTotals returns what each rule and block refused in a time range. filter holds the
 // API's query parameters.
 func (c *Client) RuleTotals(ctx context.Context, filter url.Values) ([]wire.RuleTotal, error) {
@@ -109,9 +94,4 @@ func (c *Client) RuleTotals(ctx context.Context, filter url.Values) ([]wire.Rule
 // Traffic returns the checks of a time range. filter holds the API's query parameters.
 func (c *Client) Traffic(ctx context.Context, filter url.Values) (*wire.Traffic, error) {
 	return call[wire.Traffic](ctx, c.conn, get(wire.PathTraffic).with(filter))
-}
-
-// Version returns the build of the node that answers.
-func (c *Client) Version(ctx context.Context) (*wire.Build, error) {
-	return call[wire.Build](ctx, c.conn, get(wire.PathVersion))
 }

@@ -4,19 +4,15 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
-	"github.com/stint-dev/stint/internal/notes"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
-var _ notes.Store = (*Notes)(nil)
-
-// Notes implements notes.Store.
+// Notes implements admin.NoteStore.
 type Notes struct{ db *db.DB }
 
 // NewNotes returns the store of the notes in a database.
@@ -28,14 +24,11 @@ const (
 	deleteNote = `DELETE FROM notes WHERE id = $1`
 )
 
-func scanNote(r db.Row) (*notes.Note, error) {
-	n := &notes.Note{}
+func scanNote(r db.Row) (n wire.Note, err error) {
 	var created int64
-	if err := r.Scan(&n.ID, &n.Key, &n.Text, &n.Author, &created); err != nil {
-		return nil, err
-	}
-	n.Created = db.FromMS(created)
-	return n, nil
+	err = r.Scan(&n.ID, &n.Key, &n.Text, &n.Author, &created)
+	n.CreatedAt = wire.At(db.FromMS(created))
+	return n, err
 }
 
 // noteSnapshot is the form of a note in the audit log.
@@ -47,66 +40,61 @@ type noteSnapshot struct {
 	Created time.Time `json:"created_at"`
 }
 
-// AddNote implements notes.Store.
-func (s *Notes) AddNote(ctx context.Context, by audit.Actor, key, text string) (*notes.Note, error) {
-	text = strings.TrimSpace(text)
-	if text == "" {
-		return nil, fault.Field("text", "is empty; write what others should know about this key")
-	}
-	if n := utf8.RuneCountInString(text); n > notes.MaxText {
-		return nil, fault.Field("text", "has %d characters; at most %d are allowed", n, notes.MaxText)
-	}
-	for field, value := range map[string]string{"key": key, "text": text} {
+func noteSnapshotOf(n wire.Note) noteSnapshot {
+	return noteSnapshot{ID: n.ID, Key: n.Key, Text: n.Text, Author: n.Author, Created: n.CreatedAt.Time}
+}
+
+// AddNote implements admin.NoteStore.
+func (s *Notes) AddNote(ctx context.Context, by audit.Actor, r wire.NoteRequest) (n wire.Note, err error) {
+	for field, value := range map[string]string{"key": r.Key, "text": r.Text} {
 		if err := db.CheckText(field, value); err != nil {
-			return nil, err
+			return n, err
 		}
 	}
 	id, err := db.NewID()
 	if err != nil {
-		return nil, err
+		return n, err
 	}
-	n := &notes.Note{ID: id, Key: key, Text: text, Author: by.Name}
 	err = s.db.Change(ctx, by, func(t *db.Tx) error {
-		n.Created = t.Now
-		if _, err := t.Exec(addNote, n.ID, n.Key, n.Text, n.Author, db.ToMS(n.Created)); err != nil {
+		n = wire.Note{ID: id, Key: r.Key, Text: r.Text, Author: by.Name, CreatedAt: wire.At(t.Now)}
+		if _, err := t.Exec(addNote, n.ID, n.Key, n.Text, n.Author, db.ToMS(t.Now)); err != nil {
 			return err
 		}
-		return t.Record("note.add", "note", n.ID, fmt.Sprintf("Wrote a note on %q.", n.Key), nil, noteSnapshot(*n))
+		return t.Record("note.add", "note", n.ID, fmt.Sprintf("Wrote a note on %q.", n.Key), nil, noteSnapshotOf(n))
 	})
-	if err != nil {
-		return nil, err
-	}
-	return n, nil
+	return n, err
 }
 
-// FindNotes implements notes.Store.
-func (s *Notes) FindNotes(ctx context.Context, key, cursor string, limit int) (page []*notes.Note, next string, err error) {
-	if limit, err = db.PageLimit(limit); err != nil {
-		return nil, "", err
+// FindNotes implements admin.NoteStore.
+func (s *Notes) FindNotes(ctx context.Context, f wire.NoteList) (page wire.Page[wire.Note], err error) {
+	limit, err := db.PageLimit(f.Limit)
+	if err != nil {
+		return page, err
 	}
-	if err := db.CheckText("key", key); err != nil {
-		return nil, "", err
+	if err := db.CheckText("key", f.Key); err != nil {
+		return page, err
 	}
 	q := &db.Selection{}
-	q.And("key = ?", key)
-	if err := q.AfterID(cursor); err != nil {
-		return nil, "", err
+	q.And("key = ?", f.Key)
+	if err := q.AfterID(f.Cursor); err != nil {
+		return page, err
 	}
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		all, err := db.Each(t, scanNote, findNotes+q.String()+" ORDER BY id DESC LIMIT "+strconv.Itoa(limit+1), q.Args...)
-		page, next = db.CutPage(all, limit, func(n *notes.Note) string { return db.Cursor(n.ID) })
+		all, next := db.CutPage(all, limit, func(n wire.Note) string { return db.Cursor(n.ID) })
+		page = wire.Page[wire.Note]{Items: all, NextCursor: wire.NullString(next)}
 		return err
 	})
-	return page, next, err
+	return page, err
 }
 
-// DeleteNote implements notes.Store.
-func (s *Notes) DeleteNote(ctx context.Context, by audit.Actor, id string) (n *notes.Note, err error) {
+// DeleteNote implements admin.NoteStore.
+func (s *Notes) DeleteNote(ctx context.Context, by audit.Actor, id string) error {
 	none := fault.New(fault.NotFound, "There is no note with the id %q.", id)
 	if db.CheckText("id", id) != nil {
-		return nil, none
+		return none
 	}
-	err = s.db.Change(ctx, by, func(t *db.Tx) error {
+	return s.db.Change(ctx, by, func(t *db.Tx) error {
 		all, err := db.Each(t, scanNote, findNotes+"id = $1", id)
 		if err != nil {
 			return err
@@ -114,14 +102,9 @@ func (s *Notes) DeleteNote(ctx context.Context, by audit.Actor, id string) (n *n
 		if len(all) == 0 {
 			return none
 		}
-		n = all[0]
 		if _, err := t.Exec(deleteNote, id); err != nil {
 			return err
 		}
-		return t.Record("note.delete", "note", id, fmt.Sprintf("Deleted the note of %q on %q.", n.Author, n.Key), noteSnapshot(*n), nil)
+		return t.Record("note.delete", "note", id, fmt.Sprintf("Deleted the note of %q on %q.", all[0].Author, all[0].Key), noteSnapshotOf(all[0]), nil)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return n, nil
 }
