@@ -88,7 +88,6 @@ func TestFormsThatChangeSomethingWriteAuditRecords(t *testing.T) {
 	w.account()
 	w.submit(submission{route: "/notifications/test", path: "/notifications/test", form: url.Values{"channel": {"webhook"}}, action: "notification.test"})
 	w.notifications()
-	w.views()
 	w.submit(submission{route: "/jobs/:name/run", path: "/jobs/archive-blocks/run", action: "job.run"})
 	own := url.Values{"current_password": {password}, "password": {"another horse battery"}} // which ends the session
 	w.submit(submission{route: "/account/password", form: own, action: "user.update", before: true, after: true})
@@ -222,15 +221,6 @@ func (w *audited) notifications() {
 	const silences = "/notifications/silences"
 	id := w.submit(submission{route: silences, form: url.Values{"for": {"1h"}, "reason": {"maintenance"}}, action: "silence.add", after: true}).ObjectID
 	w.submit(submission{route: silences + "/:id/end", path: silences + "/" + id + "/end", action: "silence.end", before: true})
-}
-
-// views has maria save, rename and delete a view of the offenders.
-func (w *audited) views() {
-	w.Helper()
-	const list = "/offenders/views"
-	id := w.submit(submission{route: list, form: url.Values{"name": {"Open"}, "query": {"state=open"}}, action: "view.add", after: true}).ObjectID
-	w.submit(submission{route: list + "/:id", path: list + "/" + id, form: url.Values{"name": {"Still open"}}, action: "view.update", before: true, after: true})
-	w.submit(submission{route: list + "/:id/delete", path: list + "/" + id + "/delete", action: "view.delete", before: true})
 }
 
 // account has maria set up her own second factor and disable it.

@@ -18,7 +18,6 @@ import (
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/test/keytest"
-	"github.com/stint-dev/stint/test/storetest"
 )
 
 // hostile are texts with which attackers try to run scripts or break a page.
@@ -149,14 +148,10 @@ func (n *node) pages(t testing.TB) map[string]string {
 	t.Helper()
 	found, err := n.store.Entries.Find(context.Background(), blocks.Filter{Kind: blocks.Block, At: n.clock.Now(), Search: "Hosting"})
 	must(t, err)
-	for name, query := range map[string]string{"Open scrapers": "last=24h&pattern=ip%3A198.51.0.0%2F16&state=open", "<b>Many</b> offences": "last=1h&min_offences=100"} {
-		_, err := n.store.Views.AddView(context.Background(), storetest.Operator, name, query)
-		must(t, err)
-	}
 	return map[string]string{
 		"login": "/login", "start": "/start", "blocks": "/blocks", "blocks-edit": "/blocks?edit=" + found.Items[0].ID, "blocks-empty": "/blocks?q=nothing+like+it",
 		"blocks-add": "/blocks/new?pattern=ip:198.51.0.0/16&reason=" + "hosting", "blocks-import": "/blocks/import", "exemptions": "/exemptions", "exemptions-add": "/exemptions/new", "exemptions-import": "/exemptions/import",
-		"audit": "/audit", "audit-open": "/audit?object=policy&open=" + n.lastEntry(t), "jobs": "/jobs", "channel": "/notifications/channels", "notifications": "/notifications", "bouncers": "/bouncers", "keys": "/keys?plan=gold", "keys-import": "/keys/import", "origins": "/offenders/origins?by=country", "views": "/offenders/views?query=state%3Dopen%26last%3D24h", "origins-key": "/key?key=ip:203.0.113.2", "tokens": "/tokens", "tokens-delete": "/tokens?delete=" + n.tokenID(t, hostile[0]), "connect": "/connect", "connect-node": "/connect/node", "users": "/users?edit=" + n.userID(t, "olu"),
+		"audit": "/audit", "audit-open": "/audit?object=policy&open=" + n.lastEntry(t), "jobs": "/jobs", "channel": "/notifications/channels", "notifications": "/notifications", "bouncers": "/bouncers", "keys": "/keys?plan=gold", "keys-import": "/keys/import", "origins": "/offenders/origins?by=country", "origins-key": "/key?key=ip:203.0.113.2", "tokens": "/tokens", "tokens-delete": "/tokens?delete=" + n.tokenID(t, hostile[0]), "connect": "/connect", "connect-node": "/connect/node", "users": "/users?edit=" + n.userID(t, "olu"),
 		"policies": "/policies", "policies-found": "/policies?q=log&order=updated", "policies-none": "/policies?q=nothing+like+it", "policy": "/policies/default?compare=1", "policy-new": "/new-policy", "presets": "/presets/website", "presets-traps": "/presets/traps?mode=shadow", "policy-queue": "/policies/login", "settings": "/settings",
 	}
 }

@@ -172,7 +172,7 @@ func newNodeOn(t testing.TB, database string, change ...func(*adminui.Deps)) *no
 	deps := adminui.Deps{
 		Policies: policies, Logins: logins, TwoFactor: &identities.TwoFactor{Store: n.store.Factors, Throttle: throttle, Failed: n.failed, Now: n.clock.Now},
 		OwnPassword: &identities.OwnPassword{Store: n.store.Identities, Throttle: throttle, Failed: n.failed, Now: n.clock.Now}, Tokens: tokens, Connect: connect, Users: users, Entries: entries, Audit: &operations.Audit{Store: n.store.Audit}, Catalog: n.catalog,
-		Detection: n.detection, Views: &admin.Views{Store: n.store.Views, Catalog: n.catalog}, Keys: keyUse, Profiles: profileUse, Undo: &admin.Undo{Records: n.store.Audit, Store: n.store, Entries: entries, Policies: policies}, Events: n.events,
+		Detection: n.detection, Keys: keyUse, Profiles: profileUse, Undo: &admin.Undo{Records: n.store.Audit, Store: n.store, Entries: entries, Policies: policies}, Events: n.events,
 		Bouncers:      &admin.Bouncers{Store: n.store.Bouncers, Now: n.clock.Now},
 		Notifications: someNotifications(n),
 		Jobs:          &operations.Jobs{Runner: runner, Recorder: n.store.Audit}, Reports: &operations.Reports{Builder: &reports.Builder{
@@ -190,7 +190,7 @@ func newNodeOn(t testing.TB, database string, change ...func(*adminui.Deps)) *no
 	n.routes = ui.Routes()
 	rest := api.New(api.Deps{
 		Gate: n.gate, Catalog: n.catalog, Keys: keyUse, Profiles: profileUse, Policies: deps.Policies, Entries: entries, Tokens: tokens, Connect: connect, Users: users,
-		Audit: deps.Audit, Jobs: &operations.Jobs{}, Backups: &operations.Backups{}, Reports: &operations.Reports{}, Notifications: &operations.Notifications{}, Detection: n.detection, Views: deps.Views, Events: n.events, Now: n.clock.Now,
+		Audit: deps.Audit, Jobs: &operations.Jobs{}, Backups: &operations.Backups{}, Reports: &operations.Reports{}, Notifications: &operations.Notifications{}, Detection: n.detection, Events: n.events, Now: n.clock.Now,
 	})
 	server := httpserver.New(httpserver.Options{
 		Credentials: n.catalog, Tokens: n.store.Identities, Throttle: throttle, Sessions: ui.Sessions(), MissingPage: ui.MissingPage, Logger: logger, Now: n.clock.Now,

@@ -38,7 +38,6 @@ type offendersPageData struct {
 	Columns []reportColumn
 	// HasOrigins means that there are files with origins.
 	HasOrigins bool
-	Views      []viewLink
 	Pauses     []offences.EscalationPause
 	// FieldErrors are those of the filter form. With one, no offenders are read.
 	FieldErrors form.FieldErrors
@@ -191,7 +190,6 @@ type offendersHandler struct {
 	detection *admin.Detection // nil if offences are not counted
 	toasts    *toasts
 	origins   *operations.Origins
-	views     *admin.Views
 }
 
 func (h *offendersHandler) routes() []httpserver.Route {
@@ -234,9 +232,6 @@ func (h *offendersHandler) showOffenders(c *httpserver.Call) error {
 	if page.Pauses, err = h.detection.EscalationPauses(ctx); err != nil {
 		return err
 	}
-	if err := page.addViews(ctx, h.views); err != nil {
-		return err
-	}
 	if at, err := strconv.Atoi(page.Query.Get("at")); err == nil && at > 0 && q.Cursor != "" {
 		page.First, page.Refresh = at, 0
 	}
@@ -263,9 +258,6 @@ func (h *offendersHandler) showInvalidFilter(c *httpserver.Call, page *offenders
 	}
 	page.Report, page.Refresh, page.HasOrigins = &offences.OffenderReport{}, 0, h.origins.IsOn()
 	page.Filters = filterChips(&page.MonitorPage)
-	if err := page.addViews(c.Context(), h.views); err != nil {
-		return err
-	}
 	return h.Render(c, http.StatusUnprocessableEntity, "offenders", page)
 }
 

@@ -41,7 +41,6 @@ type Deps struct {
 
 	// Detection reads what was refused; nil hides those figures.
 	Detection *admin.Detection
-	Views     *admin.Views
 	Keys      *admin.Keys
 	Profiles  *use.Profiles
 	Reports   *operations.Reports
@@ -126,8 +125,7 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 		&overviewHandler{Site: s, detection: d.Detection, blocks: d.Entries, parts: d.Health, firstRun: firstRun, toasts: toasts},
 		&activeKeysHandler{Site: s, detection: d.Detection},
 		&attacksHandler{Site: s, detection: d.Detection},
-		&offendersHandler{Site: s, detection: d.Detection, toasts: toasts, origins: &d.Origins, views: d.Views},
-		&viewsHandler{Site: s, views: d.Views},
+		&offendersHandler{Site: s, detection: d.Detection, toasts: toasts, origins: &d.Origins},
 		&originsHandler{Site: s, detection: d.Detection, origins: &d.Origins},
 		&keyHandler{
 			Site: s, keys: d.Keys, profiles: d.Profiles, detection: d.Detection, blocks: d.Entries, toasts: toasts, origins: &d.Origins,

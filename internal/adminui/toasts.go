@@ -40,7 +40,6 @@ var toastTexts = map[string]struct {
 	"renewed-exempt":   {"Each of them was exempt already; such exemptions are extended or replaced.", "", "", false},
 	"unchanged":        {"Nothing was changed: each of them has a block of its own.", "", "", false},
 	"unchanged-exempt": {"Nothing was changed: each of them has an exemption of its own.", "", "", false},
-	"viewsaved":        {"The view is saved.", "", "", false},
 	"rangeblocked":     {"Accepted. A block of the range was there before and lasts at least as long; it goes on until then.", "", "", false},
 	"dismissed":        {"Dismissed. The range is not proposed again for a day.", "", "", false},
 }

@@ -49,7 +49,6 @@ type Deps struct {
 	Audit    *use.Audit
 
 	Detection     *admin.Detection
-	Views         *admin.Views
 	Reports       *use.Reports
 	Nodes         *use.Nodes
 	Crawlers      use.Crawlers
@@ -95,7 +94,6 @@ func New(d Deps) *API {
 			Audit: d.Audit, Undo: d.Undo, Reports: d.Reports, Jobs: d.Jobs, Notifications: d.Notifications, Backups: d.Backups,
 		}),
 		(&offenderHandler{common: c, detection: d.Detection, origins: &d.Origins}).routes(),
-		(&viewHandler{views: d.Views}).routes(),
 		(&trafficHandler{common: c, detection: d.Detection}).routes(),
 		(&escalationHandler{common: c, detection: d.Detection}).routes(),
 		(&proposalHandler{common: c, detection: d.Detection}).routes(),

@@ -83,7 +83,6 @@ func TestOperationsThatChangeSomethingWriteAuditRecords(t *testing.T) {
 		d.do(change{operation: "deleteProfile", method: del, path: "/v1/keys/token:a", action: "profile.delete", before: true, headers: []string{"If-Match: *"}})
 		d.do(change{operation: "importProfiles", method: post, path: "/v1/profiles/import", body: "key,plan\ntoken:b,gold\n", headers: []string{"Content-Type: text/csv"}, action: "profile.import", after: true})
 		d.changeChannels()
-		d.changeViews()
 		d.do(change{operation: "runJob", method: post, path: "/v1/jobs/good/run", action: "job.run"})
 		d.do(change{operation: "writeReport", method: post, path: wire.PathReports, body: `{"kind":"daily"}`, action: "report.write"})
 		d.do(change{operation: "backup", method: get, path: wire.PathBackup, action: "backup.read"})
@@ -109,13 +108,6 @@ func (d *audited) changeChannels() {
 	d.do(change{operation: "deleteChannel", method: del, path: phone, action: "channel.delete", before: true, headers: []string{d.ifMatch(phone)}})
 	s := read[wire.Silence](d, d.do(change{operation: "addSilence", method: post, path: wire.PathSilences, body: `{"reason":"ours","expires_in":"1h"}`, action: "silence.add", after: true}))
 	d.do(change{operation: "endSilence", method: del, path: wire.PathSilences + "/" + s.ID, action: "silence.end", before: true})
-}
-
-func (d *audited) changeViews() {
-	d.Helper()
-	v := read[wire.View](d, d.do(change{operation: "addView", method: post, path: wire.PathViews, body: `{"name":"Open","query":"state=open"}`, action: "view.add", after: true}))
-	d.do(change{operation: "changeView", method: patch, path: wire.PathViews + "/" + v.ID, body: `{"name":"Still open"}`, action: "view.update", before: true, after: true})
-	d.do(change{operation: "deleteView", method: del, path: wire.PathViews + "/" + v.ID, action: "view.delete", before: true})
 }
 
 func (d *audited) changePolicies() {

@@ -151,7 +151,7 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 			Users:    &identities.Users{Store: store.Identities},
 			Policies: policies, Entries: entries, Audit: &operations.Audit{Store: store.Audit}, Nodes: &operations.Nodes{Store: store.Nodes, Now: n.clock.Now},
 			Bouncers:  &admin.Bouncers{Store: store.Bouncers, Entries: store.Entries, View: known, Now: n.clock.Now},
-			Detection: counted, Views: &admin.Views{Store: store.Views, Catalog: known}, Reports: &operations.Reports{
+			Detection: counted, Reports: &operations.Reports{
 				Builder: &reports.Builder{Store: store.Reports, Counts: store.Offences, Detection: counted, Proposals: counted.Proposals, View: known, Now: n.clock.Now}, Recorder: store.Audit, Now: n.clock.Now,
 			},
 			Undo: &admin.Undo{Records: store.Audit, Store: store, Entries: entries, Policies: policies}, Events: n.events,

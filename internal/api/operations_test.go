@@ -119,7 +119,6 @@ func describeOperations(d *described) {
 	d.do("testNotification", post, "/v1/notifications/test", `{"channel":"desk"}`, 200)
 	d.do("testNotification", post, "/v1/notifications/test", `{"channel":"nobody"}`, 422)
 	d.callChannels()
-	d.callViews()
 	d.do("streamEvents", get, "/v1/events?kind=nothing", "", 422)
 }
 

@@ -21,7 +21,6 @@ func TestZeroTimeIsRejected(t *testing.T) {
 			{put, "/v1/keys/limits/token:a", `{"rules":["5/m"],"reason":"x","expires_at":"` + zero + `"}`, "expires_at"},
 			{post, "/v1/blocks/import?reason=x&expires_at=" + zero, `[{"pattern":"token:a"}]`, "expires_at"},
 			{get, "/v1/offenders?from=" + zero, "", "from"},
-			{post, "/v1/views", `{"name":"a","query":"from=` + zero + `"}`, "query"},
 		} {
 			n.wantProblem(n.as(administer, c.method, c.path, c.body), http.StatusUnprocessableEntity, c.field)
 		}

@@ -90,7 +90,7 @@ func (a *App) apiDeps(use useCases) api.Deps {
 	return api.Deps{
 		Gate: a.gate, Catalog: a.catalog, Keys: use.keys, Profiles: use.profiles, Jobs: use.jobs, Backups: use.backups, Reports: use.reports,
 		Policies: use.policies, Entries: a.entries, Tokens: use.tokens, Connect: use.connect, Users: use.users, Audit: use.audit,
-		Detection: a.detection, Views: use.views, Bouncers: a.bouncers,
+		Detection: a.detection, Bouncers: a.bouncers,
 		Undo: use.undo, Nodes: &operations.Nodes{Store: a.backends.store.Nodes, Now: time.Now}, Crawlers: use.crawlers,
 		Origins:       use.origins,
 		Events:        a.events,
@@ -105,7 +105,7 @@ func (a *App) newPages(use useCases, throttle *httpserver.Throttle) (*adminui.Pa
 		Policies: use.policies, Entries: a.entries, Logins: logins, OpenID: openIDOf(a, logins, throttle), TwoFactor: twoFactorOf(a, throttle), OwnPassword: ownPasswordOf(a, throttle),
 		Tokens: use.tokens, Connect: use.connect, Users: use.users, Audit: use.audit,
 		Catalog: a.catalog, Keys: use.keys, Profiles: use.profiles, Jobs: use.jobs, Reports: use.reports, Notifications: use.notifications,
-		Detection: a.detection, Views: use.views, Events: a.events, Health: a.status.health,
+		Detection: a.detection, Events: a.events, Health: a.status.health,
 		Undo: use.undo, Bouncers: a.bouncers, Crawlers: use.crawlers, Origins: use.origins,
 		Checked: use.recorded.hasChecks, Ready: a.status.ready, StoreLiveness: a.backends.liveness(),
 		Node: a.settings.NodeName, Build: buildinfo.Read(),
@@ -192,7 +192,6 @@ type useCases struct {
 	undo          *admin.Undo
 	keys          *admin.Keys
 	profiles      *profiles.Profiles
-	views         *admin.Views
 	jobs          *operations.Jobs
 	backups       *operations.Backups
 	reports       *operations.Reports
@@ -220,7 +219,6 @@ func (a *App) useCases() useCases {
 			View: a.catalog, Gate: a.gate, Escalations: a.detection, Logs: a.logs(), Notes: store.Notes, Recorder: store.Audit,
 		},
 		profiles:      &profiles.Profiles{View: a.catalog, Store: store.Profiles, Now: time.Now},
-		views:         &admin.Views{Store: store.Views, Catalog: a.catalog},
 		jobs:          &operations.Jobs{Runner: a.jobs, Recorder: store.Audit},
 		backups:       &operations.Backups{Recorder: store.Audit, Now: time.Now},
 		reports:       &operations.Reports{Builder: a.reports, Recorder: store.Audit, Now: time.Now},

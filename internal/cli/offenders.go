@@ -1,11 +1,8 @@
 package cli
 
 import (
-	"context"
-	"fmt"
 	"maps"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -64,7 +61,7 @@ func (f *offenderFlags) addTo(query url.Values) {
 
 func newOffenders(con *console.Console) *cobra.Command {
 	var selected offenderFlags
-	var by, view string
+	var by string
 	var limit int
 	c := &cobra.Command{
 		Use:   "offenders",
@@ -74,11 +71,9 @@ first, by which rule or block, and their state now: a block, an exemption, or a 
 the policy's escalation.
 
 With --by asn or --by country, list where they come from instead: the offences of each
-autonomous system or country. With --view, list what a saved view shows; other flags
-replace what it sets.`,
+autonomous system or country.`,
 		Example: `admin offenders
 admin offenders --state open
-admin offenders --view "Open scrapers" --last 24h
 admin offenders --last 24h --pattern ip:203.0.113.0/24
 admin offenders --last 24h --by asn
 admin offenders --pattern country:NL
@@ -86,15 +81,6 @@ admin offenders --last 7d --policy default --limit 0 -o csv > offenders.csv`,
 		Args: cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
 			filter := url.Values{}
-			if view != "" {
-				saved, err := findView(c.Context(), server, view)
-				if err != nil {
-					return err
-				}
-				if filter, err = url.ParseQuery(saved.Query); err != nil {
-					return fmt.Errorf("the view %q cannot be read: %w", view, err)
-				}
-			}
 			selected.addTo(filter)
 			if by != "" {
 				filter.Set("by", by)
@@ -113,7 +99,6 @@ admin offenders --last 7d --policy default --limit 0 -o csv > offenders.csv`,
 	}
 	selected.add(c)
 	c.Flags().StringVar(&by, "by", "", "sum, instead of by key, by: asn or country")
-	c.Flags().StringVar(&view, "view", "", "what the saved view of this name shows")
 	limitFlag(c, &limit)
 	return c
 }
@@ -243,115 +228,4 @@ func offenderState(o wire.Offender) output.Cell {
 	default:
 		return output.Words("not blocked", "none")
 	}
-}
-
-func newView(con *console.Console) *cobra.Command {
-	c := &cobra.Command{
-		Use:     "view",
-		Short:   "Save filters of the offenders under a name, for all users",
-		Example: "admin view list\nadmin view save \"Open scrapers\" --state open --policy default --last 24h\nadmin offenders --view \"Open scrapers\"",
-	}
-	c.AddCommand(newViewList(con), newViewSave(con), newViewRename(con), newViewDelete(con))
-	return c
-}
-
-// findView returns the saved view of a name.
-func findView(ctx context.Context, server *client.Client, name string) (*wire.View, error) {
-	all, err := server.Views.List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	at := slices.IndexFunc(all, func(v wire.View) bool { return v.Name == name })
-	if at < 0 {
-		return nil, console.NotFoundf("there is no saved view %q; see 'view list'", name)
-	}
-	return &all[at], nil
-}
-
-func newViewList(con *console.Console) *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List the saved views", Example: "admin view list", Args: cobra.NoArgs,
-		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			all, err := server.Views.List(c.Context())
-			if err != nil {
-				return err
-			}
-			return printItems(con, all, viewColumns)
-		}),
-	}
-}
-
-func newViewSave(con *console.Console) *cobra.Command {
-	var selected offenderFlags
-	var replace bool
-	c := &cobra.Command{
-		Use:   "save NAME",
-		Short: "Save a filter of the offenders, its order and time range under a name",
-		Long: `Save a filter of the offenders, its order and time range under a name, for all users. The
-flags are those of the command offenders. A time range by --last moves with the clock.`,
-		Example: "admin view save \"Open scrapers\" --state open --policy default --last 24h\nadmin view save \"Open scrapers\" --state open --replace",
-		Args:    cobra.ExactArgs(1),
-		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			query := url.Values{}
-			selected.addTo(query)
-			var saved *wire.View
-			var err error
-			if replace {
-				if saved, err = findView(c.Context(), server, args[0]); err == nil {
-					saved, err = server.Views.Change(c.Context(), saved.ID, wire.ViewPatch{Query: wire.To(query.Encode())})
-				}
-			} else {
-				saved, err = server.Views.Add(c.Context(), wire.ViewRequest{Name: args[0], Query: query.Encode()})
-			}
-			if err != nil {
-				return err
-			}
-			return output.One(con.Printer(), *saved, viewColumns)
-		}),
-	}
-	selected.add(c)
-	c.Flags().BoolVar(&replace, "replace", false, "replace what the view of this name shows")
-	return c
-}
-
-func newViewRename(con *console.Console) *cobra.Command {
-	return &cobra.Command{
-		Use: "rename NAME NEW-NAME", Short: "Rename a saved view", Example: "admin view rename \"Open scrapers\" Scrapers", Args: cobra.ExactArgs(2),
-		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			found, err := findView(c.Context(), server, args[0])
-			if err != nil {
-				return err
-			}
-			renamed, err := server.Views.Change(c.Context(), found.ID, wire.ViewPatch{Name: wire.To(args[1])})
-			if err != nil {
-				return err
-			}
-			return output.One(con.Printer(), *renamed, viewColumns)
-		}),
-	}
-}
-
-func newViewDelete(con *console.Console) *cobra.Command {
-	return &cobra.Command{
-		Use: "delete NAME", Short: "Delete a saved view", Example: "admin view delete \"Open scrapers\"", Args: cobra.ExactArgs(1),
-		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			found, err := findView(c.Context(), server, args[0])
-			if err != nil {
-				return err
-			}
-			if err := server.Views.Delete(c.Context(), found.ID); err != nil {
-				return err
-			}
-			con.Notef("Deleted the view.")
-			return nil
-		}),
-	}
-}
-
-var viewColumns = []output.Column[wire.View]{
-	{Name: "name", Head: "Name", Cell: func(v wire.View) output.Cell { return output.Text(v.Name) }},
-	{Name: "query", Head: "Shows", Cut: true, Cell: func(v wire.View) output.Cell { return output.Text(v.Query) }},
-	{Name: "author", Head: "Saved by", Drop: 1, Cell: func(v wire.View) output.Cell { return output.Text(v.Author) }},
-	{Name: "updated_at", Head: "Changed", Drop: 2, Cell: func(v wire.View) output.Cell { return output.Time(v.UpdatedAt.Time) }},
-	{Name: "id", Cell: func(v wire.View) output.Cell { return output.Text(v.ID) }},
 }

@@ -168,8 +168,6 @@ var (
 	}, func(t wire.Token) string { return t.Name })
 	jobNames = collect(func(ctx context.Context, server *client.Client) ([]wire.Job, error) { return server.Jobs.List(ctx) },
 		func(j wire.Job) string { return j.Name })
-	viewNames = collect(func(ctx context.Context, server *client.Client) ([]wire.View, error) { return server.Views.List(ctx) },
-		func(v wire.View) string { return v.Name })
 	reportIDs = collect(func(ctx context.Context, server *client.Client) ([]wire.Report, error) {
 		found, err := server.Reports.List(ctx, "", maxCompletions)
 		return found.Items, err
@@ -195,7 +193,6 @@ var argumentNames = map[string]namesOf{
 	"policy versions": namesOfPolicies, "policy diff": namesOfPolicies, "policy rollback": namesOfPolicies, "escalation resume": namesOfPolicies,
 	"user set-role": userNames, "user disable": userNames, "user enable": userNames, "user set-password": userNames, "user delete": userNames,
 	"token rotate": tokenNames, "token delete": tokenNames, "job run": jobNames, "job runs": jobNames, "report show": reportIDs,
-	"view rename": viewNames, "view delete": viewNames,
 	"block show": blockPatterns, "block edit": blockPatterns, "block delete": blockPatterns,
 	"exemption show": exemptionPatterns, "exemption edit": exemptionPatterns, "exemption delete": exemptionPatterns,
 }

@@ -55,7 +55,6 @@ type Store struct {
 	Profiles   *sqlprofiles.Store
 	Reports    *operations.Reports
 	Retention  *operations.Retention
-	Views      *operations.Views
 }
 
 // Open returns a store that is ready for use: it migrates the schema and seeds a new database.
@@ -85,7 +84,7 @@ func New(url string, opts Options) (*Store, error) {
 		DB: d, Entries: entries.New(d), Policies: policies.New(d), Identities: identities.New(d), Factors: identities.NewFactors(d),
 		Offences: sqloffences.New(d), Proposals: sqloffences.NewProposals(d),
 		Attacks: operations.NewAttacks(d), Audit: operations.NewAudit(d), Bouncers: operations.NewBouncers(d), Channels: operations.NewChannels(d), Crawlers: operations.NewCrawlers(d), Jobs: operations.NewJobs(d), Nodes: operations.NewNodes(d), Notes: operations.NewNotes(d),
-		Outbox: operations.NewOutbox(d), Profiles: sqlprofiles.New(d), Reports: operations.NewReports(d), Retention: operations.NewRetention(d), Views: operations.NewViews(d),
+		Outbox: operations.NewOutbox(d), Profiles: sqlprofiles.New(d), Reports: operations.NewReports(d), Retention: operations.NewRetention(d),
 	}, nil
 }
 

@@ -34,7 +34,6 @@ const (
 	PathBackup       = "/v1/backup"
 	PathRestore      = "/v1/restore"
 	PathOffenders    = "/v1/offenders"
-	PathViews        = "/v1/views"
 	PathOffences     = "/v1/offences"
 	PathTraffic      = "/v1/traffic"
 	PathAttack       = "/v1/attack"

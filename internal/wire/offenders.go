@@ -294,34 +294,6 @@ type AcceptProposalRequest struct {
 	Confirm string `json:"confirm,omitzero"`
 }
 
-// View is a saved filter of the report of offenders with its order and time range, which
-// all users share.
-type View struct {
-	ID   string `json:"id"`
-	Name string `json:"name"`
-	// Query holds parameters of GET /v1/offenders as an address has them.
-	Query     string `json:"query"`
-	Author    string `json:"author"`
-	CreatedAt Time   `json:"created_at"`
-	UpdatedAt Time   `json:"updated_at"`
-	UpdatedBy string `json:"updated_by"`
-}
-
-// ViewRequest saves a new view.
-type ViewRequest struct {
-	// Name is unique and has at most 60 characters.
-	Name string `json:"name"`
-	// Query holds parameters of GET /v1/offenders, for example "state=open&last=24h".
-	Query string `json:"query"`
-}
-
-// ViewPatch renames a view or replaces what it shows; what is omitted stays as it is.
-type ViewPatch struct {
-	Name Change[string] `json:"name,omitzero"`
-	// Query holds parameters of GET /v1/offenders.
-	Query Change[string] `json:"query,omitzero"`
-}
-
 // OffenderColumn is a column of offenders as CSV.
 type OffenderColumn struct {
 	Name string

@@ -297,31 +297,6 @@ var operationChanges = []change{
 		pages: []form{{path: "/notifications/silences/{silence}/end"}},
 	},
 	{
-		name: "view: save", rest: request{"POST", "/v1/views", `{"name":"Open $N","query":"state=open&last=24h"}`},
-		cli:   command{args: []string{"view", "save", "Open $N", "--state", "open", "--last", "24h"}},
-		pages: []form{{path: "/offenders/views", fields: []string{"name", "Open $N", "query", "state=open&last=24h"}}},
-	},
-	{
-		name: "view: save one with an invalid pattern", want: fault{"invalid", "query"}, rest: request{"POST", "/v1/views", `{"name":"Bad $N","query":"pattern=ip:300.1.1.1"}`},
-		cli:   command{args: []string{"view", "save", "Bad $N", "--pattern", "ip:300.1.1.1"}},
-		pages: []form{{path: "/offenders/views", fields: []string{"name", "Bad $N", "query", "pattern=ip:300.1.1.1"}}},
-	},
-	{
-		name: "view: replace", setup: []step{{request: request{"POST", "/v1/views", `{"name":"Rep $N","query":"state=open"}`}, keep: "view=id"}},
-		rest: request{"PATCH", "/v1/views/{view}", `{"query":"sort=last"}`}, cli: command{args: []string{"view", "save", "Rep $N", "--replace", "--sort", "last"}},
-		pages: []form{{path: "/offenders/views/{view}", fields: []string{"query", "sort=last"}}}, result: "/v1/views/{view}",
-	},
-	{
-		name: "view: rename", setup: []step{{request: request{"POST", "/v1/views", `{"name":"Old $N","query":"state=open"}`}, keep: "view=id"}},
-		rest: request{"PATCH", "/v1/views/{view}", `{"name":"New $N"}`}, cli: command{args: []string{"view", "rename", "Old $N", "New $N"}},
-		pages: []form{{path: "/offenders/views/{view}", fields: []string{"name", "New $N"}}}, result: "/v1/views/{view}",
-	},
-	{
-		name: "view: delete", setup: []step{{request: request{"POST", "/v1/views", `{"name":"Del $N","query":""}`}, keep: "view=id"}},
-		rest: request{"DELETE", "/v1/views/{view}", ""}, cli: command{args: []string{"view", "delete", "Del $N"}},
-		pages: []form{{path: "/offenders/views/{view}/delete"}},
-	},
-	{
 		name: "log out", pages: []form{{path: "/logout"}}, lacks: map[string]string{rest: noSession, cmd: noSession},
 	},
 }

@@ -257,13 +257,6 @@ func TestEveryFilterReadsPatternsAlike(t *testing.T) {
 			a := n.send(t, n.pages, request{"GET", "/live?pattern=" + url.QueryEscape(text), ""}, nil)
 			return a.status == http.StatusOK, pageText(a.body)
 		}},
-		{"a saved view", func(text string) (bool, string) {
-			a := n.rest(t, request{"POST", "/v1/views", jsonOf(t, map[string]string{"name": "v", "query": "pattern=" + url.QueryEscape(text)})}, n.token)
-			if a.status == http.StatusCreated {
-				n.rest(t, request{"DELETE", "/v1/views/" + a.member(t, "id"), ""}, n.token)
-			}
-			return a.status == http.StatusCreated, refused(a)
-		}},
 	}
 	for _, text := range []string{"1.2.3.4", "1.2.3.0 / 24", "AS64500", "RU", "10.0.0.1-10.0.0.3", "1.2.3.0/33", "300.1.1.1", "fd00:db8::zz", "fe80::1%eth0", "ab:cd:ef:01:02:03", "user42", "shop:7"} {
 		_, meant := keys.Reading{AnyKind: true}.Pattern(text)

@@ -29,7 +29,6 @@ type Client struct {
 	Policies      Policies
 	Proposals     Proposals
 	Reports       Reports
-	Views         Views
 
 	conn *conn
 }
@@ -70,7 +69,6 @@ func New(base, token, example string) (*Client, error) {
 		Policies:      Policies{c},
 		Proposals:     Proposals{c},
 		Reports:       Reports{c},
-		Views:         Views{c},
 		conn:          c,
 	}, nil
 }
