@@ -209,14 +209,14 @@ func TestRequestedJobIsRecordedWithItsCaller(t *testing.T) {
 			t.Fatal(err)
 		}
 		use := &operations.Jobs{Runner: runner, Recorder: f.store.Audit}
-		run, err := use.Run(ann, "tidy")
-		if err != nil || run == nil || run.Result != "tidied" || run.TriggeredBy != jobs.ByOperator {
+		run, err := use.Run(t.Context(), ann, wire.ByName{Name: "tidy"})
+		if err != nil || run.Result != "tidied" || run.TriggeredBy != jobs.ByOperator {
 			t.Errorf("got %+v, %v", run, err)
 		}
 		if r := lastRecord(t, f); r.Action != "job.run" || r.ObjectID != "tidy" || r.Actor.Name != "ann" {
 			t.Errorf("the record is %+v", r)
 		}
-		if _, err = use.Run(ann, "other"); !fault.Is(err, fault.NotFound) {
+		if _, err = use.Run(t.Context(), ann, wire.ByName{Name: "other"}); !fault.Is(err, fault.NotFound) {
 			t.Errorf("Run of an unknown job: got %v, want NotFound", err)
 		}
 		if r := lastRecord(t, f); r.ObjectID != "tidy" {

@@ -54,7 +54,7 @@ VALUES ($1, $2, 1, 'default', 'ip:203.0.113.7', 'block', 1, 1, 60000, '', '')`, 
 	}},
 	{wire.PathJobs + "/runs?", func(n *testNode, i int) error {
 		at := start.Add(time.Duration(i/2) * time.Minute)
-		_, err := n.store.Jobs.BeginRun(n.Context(), jobs.Run{Job: "good", Node: "test", Due: at, Started: at})
+		_, err := n.store.Jobs.BeginRun(n.Context(), wire.JobRun{Job: "good", Node: "test", DueAt: wire.At(at), StartedAt: wire.At(at)})
 		return err
 	}},
 }
@@ -119,7 +119,7 @@ func TestRunJobReturnsAcceptedForLongJob(t *testing.T) {
 	}
 	// A node whose clock was slightly ahead died during its run, so that run is the newest.
 	ahead := n.clock.Now().Add(jobs.MaxClockSkew / 2)
-	if _, err := n.store.Jobs.BeginRun(t.Context(), jobs.Run{Job: "long", Node: "dead", Due: ahead, Started: ahead}); err != nil {
+	if _, err := n.store.Jobs.BeginRun(t.Context(), wire.JobRun{Job: "long", Node: "dead", DueAt: wire.At(ahead), StartedAt: wire.At(ahead)}); err != nil {
 		t.Fatal(err)
 	}
 	use.Runner, use.MaxWait = runner, 50*time.Millisecond

@@ -144,7 +144,7 @@ func (s *status) jobsHealth(ctx context.Context) adminui.Part {
 	}
 	well := 0
 	for _, j := range all {
-		if j.Last == nil || j.Last.Err == "" {
+		if j.Last == nil || j.Last.Error == "" {
 			well++
 		}
 	}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/catalog"
-	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/notify"
 	"github.com/stint-dev/stint/internal/notify/channels"
 	"github.com/stint-dev/stint/internal/notify/egress"
@@ -23,6 +22,7 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore"
 	"github.com/stint-dev/stint/internal/supervise"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // outboxTimeout bounds writing notifications to the outbox.
@@ -284,7 +284,7 @@ func (n *notifier) geo(ctx context.Context, trouble bool, subject, text string) 
 	n.notify(ctx, notify.Notification{Kind: kind, Subject: subject + " on node " + n.node, Text: text, Facts: map[string]string{"node": n.node}})
 }
 
-func (n *notifier) failedJob(ctx context.Context, r jobs.Run) {
-	n.notify(ctx, notify.Notification{Kind: notify.JobFailed, At: r.Finished, Subject: "The job " + r.Job + " failed",
-		Text: r.Err, Facts: map[string]string{"job": r.Job, "node": r.Node}})
+func (n *notifier) failedJob(ctx context.Context, r wire.JobRun) {
+	n.notify(ctx, notify.Notification{Kind: notify.JobFailed, At: r.FinishedAt.Time, Subject: "The job " + r.Job + " failed",
+		Text: string(r.Error), Facts: map[string]string{"job": r.Job, "node": r.Node}})
 }

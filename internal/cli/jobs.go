@@ -19,24 +19,11 @@ func newJob(con *console.Console) *cobra.Command {
 		Short:   "Show the periodic jobs, or run one now",
 		Example: "admin job list\nadmin job run roll-up",
 	}
-	c.AddCommand(newJobList(con), newJobRuns(con), newJobRun(con))
-	return c
-}
-
-func newJobList(con *console.Console) *cobra.Command {
-	return &cobra.Command{
-		Use:     "list",
+	c.AddCommand(listCommand(con, cobra.Command{
 		Short:   "List the jobs, the next run and the last result of each",
 		Example: "admin job list",
-		Args:    cobra.NoArgs,
-		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			all, err := server.Jobs.List(c.Context())
-			if err != nil {
-				return err
-			}
-			return printItems(con, all, jobColumns)
-		}),
-	}
+	}, wire.ListJobs, jobColumns, noFilter), newJobRuns(con), newJobRun(con))
+	return c
 }
 
 func newJobRuns(con *console.Console) *cobra.Command {
@@ -51,7 +38,7 @@ func newJobRuns(con *console.Console) *cobra.Command {
 			if len(args) > 0 {
 				job = args[0]
 			}
-			runs, err := server.Jobs.Runs(c.Context(), job, limit)
+			runs, err := client.Pages(c.Context(), server, wire.ListRuns, wire.RunList{Job: job}, limit)
 			if err != nil {
 				return err
 			}
@@ -69,7 +56,7 @@ func newJobRuns(con *console.Console) *cobra.Command {
 
 // findJob returns an error if the server has no job of a name.
 func findJob(ctx context.Context, server *client.Client, name string) error {
-	all, err := server.Jobs.List(ctx)
+	all, err := client.Items(ctx, server, wire.ListJobs, wire.None{})
 	if err != nil || slices.ContainsFunc(all, func(j wire.Job) bool { return j.Name == name }) {
 		return err
 	}
@@ -83,11 +70,11 @@ func newJobRun(con *console.Console) *cobra.Command {
 		Example: "admin job run roll-up",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			run, err := server.Jobs.Run(c.Context(), args[0])
+			run, err := client.RunJob(c.Context(), server, args[0])
 			if err != nil {
 				return err
 			}
-			if err := output.One(con.Printer(), *run, runColumns); err != nil {
+			if err := output.One(con.Printer(), run, runColumns); err != nil {
 				return err
 			}
 			if run.Error != "" {

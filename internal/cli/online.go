@@ -166,7 +166,9 @@ var (
 	tokenNames = collect(func(ctx context.Context, server *client.Client) ([]wire.Token, error) {
 		return client.Items(ctx, server, wire.ListTokens, wire.TokenList{State: "active"})
 	}, func(t wire.Token) string { return t.Name })
-	jobNames = collect(func(ctx context.Context, server *client.Client) ([]wire.Job, error) { return server.Jobs.List(ctx) },
+	jobNames = collect(func(ctx context.Context, server *client.Client) ([]wire.Job, error) {
+		return client.Items(ctx, server, wire.ListJobs, wire.None{})
+	},
 		func(j wire.Job) string { return j.Name })
 	reportIDs = collect(func(ctx context.Context, server *client.Client) ([]wire.Report, error) {
 		found, err := server.Reports.List(ctx, "", maxCompletions)

@@ -11,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // A node with a wrong clock could regard everything as old and delete it.
@@ -78,7 +79,7 @@ func TestRunWaitsForTheClockOfTheDatabase(t *testing.T) {
 		began := time.Now()
 		now := func() time.Time { return at("2026-11-20T00:59:59Z").Add(time.Since(began)) }
 		theirs := func(context.Context) (time.Time, error) { return now().Add(-2 * time.Second), nil }
-		if _, err := store.Jobs.BeginRun(t.Context(), jobs.Run{Job: "daily", Due: at("2026-11-19T01:00:00Z"), Started: now()}); err != nil {
+		if _, err := store.Jobs.BeginRun(t.Context(), wire.JobRun{Job: "daily", DueAt: wire.At(at("2026-11-19T01:00:00Z")), StartedAt: wire.At(now())}); err != nil {
 			t.Fatal(err)
 		}
 		runs := make(chan time.Time, 9)

@@ -3,10 +3,12 @@ package jobs
 import (
 	"context"
 	"time"
+
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // RunDue runs a job at a due time as its schedule does. It returns nil if the job must not run.
-func (r *Runner) RunDue(ctx context.Context, name string, due time.Time) (*Run, error) {
+func (r *Runner) RunDue(ctx context.Context, name string, due time.Time) (*wire.JobRun, error) {
 	return r.run(ctx, r.named(name).Job, due, nil)
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/recorder"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // at is an instant of a test.
@@ -43,7 +44,7 @@ func TestRunFromAClockFarAheadDoesNotCount(t *testing.T) {
 			t.Errorf("the second RunDue: got %+v, %v; want no run", run, err)
 		}
 		list, err := r.List(t.Context())
-		if err != nil || !list[0].Last.Due.Equal(c.now()) {
+		if err != nil || !list[0].Last.DueAt.Equal(c.now()) {
 			t.Errorf("the last run is %+v, %v", list[0].Last, err)
 		}
 		c.set("2026-11-21T09:00:00Z")
@@ -121,7 +122,7 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 // begin records a run of the job daily that has not ended.
 func begin(t *testing.T, store jobs.Store, due time.Time) (id int64) {
 	t.Helper()
-	id, err := store.BeginRun(t.Context(), jobs.Run{Job: "daily", Node: "stopped", Due: due, Started: due})
+	id, err := store.BeginRun(t.Context(), wire.JobRun{Job: "daily", Node: "stopped", DueAt: wire.At(due), StartedAt: wire.At(due)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +138,7 @@ func TestRunInterruptedByAStopIsRepeatedAndNoFailure(t *testing.T) {
 		entered := make(chan time.Time, 1)
 		r, err := jobs.New(jobs.Options{
 			Store: store.Jobs, Node: "a", Now: c.now, Log: slog.New(slog.DiscardHandler),
-			OnFailure: func(_ context.Context, run jobs.Run) { t.Errorf("OnFailure was called with %+v", run) },
+			OnFailure: func(_ context.Context, run wire.JobRun) { t.Errorf("OnFailure was called with %+v", run) },
 		}, jobs.Job{Name: "daily", Schedule: "0 1 * * *", MakeUp: true, Run: func(ctx context.Context, due time.Time) (string, error) {
 			entered <- due
 			<-ctx.Done()
@@ -153,9 +154,9 @@ func TestRunInterruptedByAStopIsRepeatedAndNoFailure(t *testing.T) {
 		}
 		stop() // the second node gets a signal
 		<-ended
-		all, _, err := r.Runs(t.Context(), "daily", "", 10)
-		if err != nil || len(all) != 2 || !all[0].Finished.IsZero() || all[0].Err != "" {
-			t.Fatalf("recorded %+v, %v", all[0], err)
+		all, err := r.Runs(t.Context(), wire.RunList{Job: "daily"})
+		if err != nil || len(all.Items) != 2 || !all.Items[0].IsUnfinished() || all.Items[0].Error != "" {
+			t.Fatalf("recorded %+v, %v", all.Items, err)
 		}
 
 		c.set("2026-11-20T01:05:00Z")
@@ -252,7 +253,7 @@ func TestFailureIsReportedByOneNode(t *testing.T) {
 		for _, node := range []string{"a", "b"} { // each reaches the due time by its own clock
 			r, err := jobs.New(jobs.Options{
 				Store: store.Jobs, Node: node, Now: c.now, Log: slog.New(slog.DiscardHandler),
-				OnFailure: func(context.Context, jobs.Run) { failures++ },
+				OnFailure: func(context.Context, wire.JobRun) { failures++ },
 			}, jobs.Job{Name: "daily", Schedule: "0 1 * * *", MakeUp: true,
 				Run: func(context.Context, time.Time) (string, error) { return "", errors.New("disk full") }})
 			if err != nil {
@@ -313,7 +314,7 @@ func TestRequestThatTakesTooLongIsAFailure(t *testing.T) {
 		r := newRunner(t, store.Jobs, "a", newClock("2026-11-20T14:00:00Z"), jobs.Job{Name: "slow", Schedule: "@hourly",
 			Run: func(ctx context.Context, _ time.Time) (string, error) { expire(); <-ctx.Done(); return "", ctx.Err() }})
 		run, err := r.RunNow(withDeadline{ctx}, "slow", unrecorded)
-		if err != nil || run.Err == "" || run.Finished.IsZero() {
+		if err != nil || run.Error == "" || run.FinishedAt.IsZero() {
 			t.Errorf("got %+v, %v", run, err)
 		}
 	})
@@ -328,13 +329,13 @@ func TestCheckCountersRunsOnEachNode(t *testing.T) {
 			lost := lostOf[node]
 			r := newRunner(t, store.Jobs, node, c, jobs.CheckCounters(func() recorder.Stats { return recorder.Stats{Lost: lost} }, c.now))
 			run, err := r.RunDue(t.Context(), "check-counters", due)
-			if err != nil || run == nil || (run.Err != "") != (lost > 0) {
+			if err != nil || run == nil || (run.Error != "") != (lost > 0) {
 				t.Errorf("%s: %+v, %v", node, run, err)
 			}
 		}
 		r := newRunner(t, store.Jobs, "a", c, jobs.CheckCounters(func() recorder.Stats { return recorder.Stats{} }, c.now))
-		if all, _, err := r.Runs(t.Context(), "check-counters", "", 10); err != nil || len(all) != 3 {
-			t.Errorf("%d runs are recorded, %v", len(all), err)
+		if all, err := r.Runs(t.Context(), wire.RunList{Job: "check-counters"}); err != nil || len(all.Items) != 3 {
+			t.Errorf("%d runs are recorded, %v", len(all.Items), err)
 		}
 		list, err := r.List(t.Context())
 		if err != nil || list[0].Last.Node != "b" {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/robfig/cron/v3"
+
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Job is one periodic job.
@@ -41,29 +43,13 @@ func Names() []string {
 	}
 }
 
-// Run is one recorded run.
-type Run struct {
-	ID          int64
-	Job         string
-	Node        string
-	Due         time.Time
-	Started     time.Time
-	Finished    time.Time // zero while it runs, and permanently if its node died or stopped
-	Result      string
-	Err         string // "" if it succeeded
-	TriggeredBy Trigger
-}
-
 // off is the schedule of a job that never runs automatically.
 const off = "off"
 
-// Trigger is what triggers a run.
-type Trigger string
-
-// The triggers.
+// What triggers a run.
 const (
-	ByOperator Trigger = "operator"
-	BySchedule Trigger = "schedule"
+	ByOperator = "operator"
+	BySchedule = "schedule"
 )
 
 // Request is an operator's request for RunNow.
@@ -71,7 +57,7 @@ type Request struct {
 	// Record is called before the job. If it fails, the job does not run.
 	Record func(context.Context) error
 	// Began is called with the run, before the job; nil for nothing.
-	Began func(Run)
+	Began func(wire.JobRun)
 }
 
 // Store stores the leases and the runs.
@@ -82,16 +68,14 @@ type Store interface {
 	AcquireLease(ctx context.Context, name, holder string, now, until time.Time) (bool, error)
 	// ReleaseLease ends a lease early. It does nothing if holder no longer has the lease.
 	ReleaseLease(ctx context.Context, name, holder string) error
-	BeginRun(ctx context.Context, r Run) (int64, error)
+	BeginRun(ctx context.Context, r wire.JobRun) (int64, error)
 	EndRun(ctx context.Context, id int64, finished time.Time, result, problem string) error
 	// LastRun returns the run of a job with the latest due time, nil if there is none. If
 	// several runs have that time, it returns a failed one. It ignores runs due after notAfter,
 	// which come from a node whose clock was ahead.
-	LastRun(ctx context.Context, job string, notAfter time.Time) (*Run, error)
-	// Runs returns a page of at most limit runs of a job, the newest first; job is "" for all
-	// jobs. cursor is that of the previous page, "" for the first page. next is the cursor of
-	// the next page, "" on the last page.
-	Runs(ctx context.Context, job, cursor string, limit int) (page []*Run, next string, err error)
+	LastRun(ctx context.Context, job string, notAfter time.Time) (*wire.JobRun, error)
+	// Runs returns a page of the runs, the newest first.
+	Runs(ctx context.Context, f wire.RunList) (wire.Page[wire.JobRun], error)
 }
 
 // ParseSchedule parses five cron fields or a descriptor, in UTC. Its error says what is

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/storetest"
 )
@@ -32,7 +33,7 @@ func (s watchedStore) AcquireLease(ctx context.Context, name, holder string, now
 	return held, err
 }
 
-func (s watchedStore) LastRun(ctx context.Context, job string, notAfter time.Time) (*jobs.Run, error) {
+func (s watchedStore) LastRun(ctx context.Context, job string, notAfter time.Time) (*wire.JobRun, error) {
 	last, err := s.Store.LastRun(ctx, job, notAfter)
 	note(s.reads, err)
 	return last, err

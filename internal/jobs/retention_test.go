@@ -13,6 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/notify"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -32,7 +33,7 @@ func TestExpiredBlocksAreArchivedAndDeletedOnlyAfterTheirRetention(t *testing.T)
 			t.Fatal(err)
 		}
 		for range 2 { // the last one is kept
-			if _, err := store.Jobs.BeginRun(ctx, jobs.Run{Job: "x", Due: start, Started: start}); err != nil {
+			if _, err := store.Jobs.BeginRun(ctx, wire.JobRun{Job: "x", DueAt: wire.At(start), StartedAt: wire.At(start)}); err != nil {
 				t.Fatal(err)
 			}
 		}

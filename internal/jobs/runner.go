@@ -13,6 +13,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/supervise"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // LeaseTime is how long a run keeps its lease without renewing it. A node that dies delays the
@@ -39,7 +40,7 @@ type Options struct {
 	// LeaseTime.
 	LeaseTime time.Duration
 	// OnFailure is called with each failed run; nil for nothing.
-	OnFailure func(ctx context.Context, r Run)
+	OnFailure func(ctx context.Context, r wire.JobRun)
 }
 
 // Runner runs jobs. It is safe for concurrent use.
@@ -222,33 +223,33 @@ func (r *Runner) missed(ctx context.Context, j scheduled) time.Time {
 		return time.Time{}
 	}
 	var missed time.Time
-	if last.Finished.IsZero() && r.mayTryAgain(ctx, last) {
-		missed = last.Due.UTC()
+	if last.IsUnfinished() && r.mayTryAgain(ctx, last) {
+		missed = last.DueAt.UTC()
 	}
 	now := r.wallClock()
-	for due := j.schedule.Next(last.Due.UTC()); !due.After(now); due = j.schedule.Next(due) {
+	for due := j.schedule.Next(last.DueAt.UTC()); !due.After(now); due = j.schedule.Next(due) {
 		missed = due
 	}
 	return missed
 }
 
 // mayTryAgain reports whether fewer than maxTries runs of last's due time are unfinished.
-func (r *Runner) mayTryAgain(ctx context.Context, last *Run) bool {
-	newest, _, err := r.o.Store.Runs(ctx, last.Job, "", maxTries)
-	return err == nil && (len(newest) < maxTries || slices.ContainsFunc(newest, func(run *Run) bool {
-		return !run.Finished.IsZero() || !run.Due.Equal(last.Due)
+func (r *Runner) mayTryAgain(ctx context.Context, last *wire.JobRun) bool {
+	newest, err := r.o.Store.Runs(ctx, wire.RunList{Job: last.Job, PageList: wire.PageList{Limit: maxTries}})
+	return err == nil && (len(newest.Items) < maxTries || slices.ContainsFunc(newest.Items, func(run wire.JobRun) bool {
+		return !run.IsUnfinished() || !run.DueAt.Equal(last.DueAt.Time)
 	}))
 }
 
 // lastRun returns the newest run of a job whose due time is plausible now, nil if there is
 // none.
-func (r *Runner) lastRun(ctx context.Context, job string) (*Run, error) {
+func (r *Runner) lastRun(ctx context.Context, job string) (*wire.JobRun, error) {
 	return r.o.Store.LastRun(ctx, job, r.o.Now().Add(MaxClockSkew))
 }
 
 // run runs a job once. If another run has its lease, or was already made for this due time,
 // even if it failed, it returns nil, nil. q is nil for a scheduled run.
-func (r *Runner) run(ctx context.Context, j Job, due time.Time, q *Request) (*Run, error) {
+func (r *Runner) run(ctx context.Context, j Job, due time.Time, q *Request) (*wire.JobRun, error) {
 	if _, err := r.checkClock(ctx); err != nil {
 		return nil, err
 	}
@@ -272,11 +273,11 @@ func (r *Runner) run(ctx context.Context, j Job, due time.Time, q *Request) (*Ru
 		if err != nil {
 			return nil, err
 		}
-		if last != nil && !last.Due.Before(due) && !last.Finished.IsZero() {
+		if last != nil && !last.DueAt.Before(due) && !last.IsUnfinished() {
 			return nil, nil
 		}
 	}
-	run := Run{Job: j.Name, Node: r.o.Node, Due: due, Started: now, TriggeredBy: BySchedule}
+	run := wire.JobRun{Job: j.Name, Node: r.o.Node, DueAt: wire.At(due), StartedAt: wire.At(now), TriggeredBy: BySchedule}
 	if q != nil {
 		if err := q.Record(ctx); err != nil {
 			return nil, err
@@ -293,14 +294,14 @@ func (r *Runner) run(ctx context.Context, j Job, due time.Time, q *Request) (*Ru
 }
 
 // record executes a job whose run has begun and whose lease is l, and records the result.
-func (r *Runner) record(ctx context.Context, j Job, run Run, l *lease) (*Run, error) {
+func (r *Runner) record(ctx context.Context, j Job, run wire.JobRun, l *lease) (*wire.JobRun, error) {
 	working, stop := context.WithCancelCause(ctx)
 	kept := make(chan struct{})
 	go func() {
 		defer close(kept)
 		supervise.Run(working, "lease of "+j.Name, func(ctx context.Context) { l.keep(ctx, stop) })
 	}()
-	did, err := safely(working, j, run.Due)
+	did, err := safely(working, j, run.DueAt.Time)
 	stop(nil)
 	<-kept
 	if cause := context.Cause(working); err != nil && (errors.Is(cause, errLeaseLost) || errors.Is(cause, errLeaseExpired)) {
@@ -311,18 +312,18 @@ func (r *Runner) record(ctx context.Context, j Job, run Run, l *lease) (*Run, er
 		// the node had died, so that it can be repeated.
 		return nil, &fault.Error{Code: fault.Unavailable, Err: err, Message: fmt.Sprintf("This node is stopping and has interrupted the job %s; run it again.", j.Name)}
 	}
-	run.Finished, run.Result = r.o.Now(), did
+	run.FinishedAt, run.Result = wire.At(r.o.Now()), did
 	if err != nil {
-		run.Err = err.Error()
+		run.Error = wire.NullString(err.Error())
 		r.o.Log.Error("job failed", "job", j.Name, "error", err)
 	}
 	// The result is recorded even if the node is stopping.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	if err := r.o.Store.EndRun(last, run.ID, run.Finished, run.Result, run.Err); err != nil {
+	if err := r.o.Store.EndRun(last, run.ID, run.FinishedAt.Time, run.Result, string(run.Error)); err != nil {
 		return &run, fmt.Errorf("record the end of the run: %w", err)
 	}
-	if run.Err != "" && r.o.OnFailure != nil {
+	if run.Error != "" && r.o.OnFailure != nil {
 		r.o.OnFailure(last, run)
 	}
 	return &run, nil
@@ -343,7 +344,7 @@ func safely(ctx context.Context, j Job, due time.Time) (did string, err error) {
 // RunNow runs a job on request of an operator. It returns a *fault.Error for an unknown name, a
 // job that is already running, or a node whose clock is wrong. A failure of the job is in the
 // returned Run. The end of Runner.Run interrupts the job.
-func (r *Runner) RunNow(ctx context.Context, name string, q Request) (*Run, error) {
+func (r *Runner) RunNow(ctx context.Context, name string, q Request) (*wire.JobRun, error) {
 	for _, j := range r.jobs {
 		if j.Name != name {
 			continue
@@ -365,23 +366,14 @@ func (r *Runner) RunNow(ctx context.Context, name string, q Request) (*Run, erro
 	return nil, fault.New(fault.NotFound, "There is no job of that name.")
 }
 
-// Status is one job as the pages show it.
-type Status struct {
-	Name     string
-	Help     string
-	Schedule string
-	Next     time.Time // zero: not scheduled
-	Last     *Run      // nil: no run yet
-}
-
 // List returns the jobs in the order in which they were given to New.
-func (r *Runner) List(ctx context.Context) ([]Status, error) {
-	all := make([]Status, 0, len(r.jobs))
+func (r *Runner) List(ctx context.Context) ([]wire.Job, error) {
+	all := make([]wire.Job, 0, len(r.jobs))
 	var problems []error
 	for _, j := range r.jobs {
-		s := Status{Name: j.Name, Help: j.Help, Schedule: j.Schedule}
+		s := wire.Job{Name: j.Name, Help: j.Help, Schedule: j.Schedule}
 		if j.schedule != nil {
-			s.Next = j.schedule.Next(r.o.Now().UTC())
+			s.NextAt = wire.At(j.schedule.Next(r.o.Now().UTC()))
 		}
 		var err error
 		if s.Last, err = r.lastRun(ctx, j.Name); err != nil {
@@ -392,7 +384,7 @@ func (r *Runner) List(ctx context.Context) ([]Status, error) {
 	return all, errors.Join(problems...)
 }
 
-// Runs returns the newest runs of a job; name is "" for all jobs.
-func (r *Runner) Runs(ctx context.Context, name, cursor string, limit int) (page []*Run, next string, err error) {
-	return r.o.Store.Runs(ctx, name, cursor, limit)
+// Runs returns a page of the runs, the newest first.
+func (r *Runner) Runs(ctx context.Context, f wire.RunList) (wire.Page[wire.JobRun], error) {
+	return r.o.Store.Runs(ctx, f)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/storetest"
 )
@@ -79,23 +80,23 @@ func TestRunIsRecordedWithItsResultOrError(t *testing.T) {
 				return "tidied 3 things", nil
 			}})
 		run, err := r.RunNow(t.Context(), "tidy", unrecorded)
-		if err != nil || run.Result != "tidied 3 things" || run.Err != "" || run.TriggeredBy != jobs.ByOperator {
+		if err != nil || run.Result != "tidied 3 things" || run.Error != "" || run.TriggeredBy != jobs.ByOperator {
 			t.Fatalf("got %+v, %v", run, err)
 		}
 		fails = true
-		if run, err = r.RunNow(t.Context(), "tidy", unrecorded); err != nil || run.Err != "disk full" {
+		if run, err = r.RunNow(t.Context(), "tidy", unrecorded); err != nil || run.Error != "disk full" {
 			t.Fatalf("got %+v, %v", run, err)
 		}
-		all, _, err := r.Runs(t.Context(), "tidy", "", 10)
-		if err != nil || len(all) != 2 {
-			t.Fatalf("got %d runs, %v", len(all), err)
+		all, err := r.Runs(t.Context(), wire.RunList{Job: "tidy"})
+		if err != nil || len(all.Items) != 2 {
+			t.Fatalf("got %d runs, %v", len(all.Items), err)
 		}
-		last := all[0]
-		if last.Err != "disk full" || last.Node != "a" || last.Finished.Sub(last.Started) != 1500*time.Millisecond {
+		last := all.Items[0]
+		if last.Error != "disk full" || last.Node != "a" || last.FinishedAt.Sub(last.StartedAt.Time) != 1500*time.Millisecond {
 			t.Errorf("recorded %+v", last)
 		}
 		list, err := r.List(t.Context())
-		if err != nil || list[0].Last == nil || list[0].Next.Format(time.RFC3339) != "2026-11-20T15:00:00Z" {
+		if err != nil || list[0].Last == nil || list[0].NextAt.Format(time.RFC3339) != "2026-11-20T15:00:00Z" {
 			t.Errorf("listed %+v, %v", list, err)
 		}
 	})
@@ -111,7 +112,7 @@ func TestErrorThatIsNoUTF8IsRecorded(t *testing.T) {
 			t.Fatal(err)
 		}
 		list, err := r.List(t.Context())
-		if last := list[0].Last; err != nil || last.Finished.IsZero() || last.Err != "refus\uFFFD \uFFFD" {
+		if last := list[0].Last; err != nil || last.FinishedAt.IsZero() || last.Error != "refus\uFFFD \uFFFD" {
 			t.Errorf("got %+v, %v", last, err)
 		}
 	})
@@ -122,7 +123,7 @@ func TestPanicInAJobIsAFailedRun(t *testing.T) {
 		r := newRunner(t, store.Jobs, "a", newClock("2026-11-20T14:00:00Z"), jobs.Job{Name: "bad", Schedule: "@hourly",
 			Run: func(context.Context, time.Time) (string, error) { panic("oh") }})
 		run, err := r.RunNow(t.Context(), "bad", unrecorded)
-		if err != nil || run.Err != "panic: oh" {
+		if err != nil || run.Error != "panic: oh" {
 			t.Errorf("got %+v, %v", run, err)
 		}
 	})
@@ -190,7 +191,7 @@ func TestRunsMissedInDowntimeAreRepeatedOnceByOneNode(t *testing.T) {
 			return "", nil
 		}}
 		// The last run was three days ago, and no node has run since.
-		id, err := store.Jobs.BeginRun(t.Context(), jobs.Run{Job: "daily", Node: "a", Due: c.now().Add(-72 * time.Hour), Started: c.now()})
+		id, err := store.Jobs.BeginRun(t.Context(), wire.JobRun{Job: "daily", Node: "a", DueAt: wire.At(c.now().Add(-72 * time.Hour)), StartedAt: wire.At(c.now())})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -310,7 +311,7 @@ func TestRunStopsBeforeAnotherNodeMayTakeItsLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	run, err := runner.RunNow(t.Context(), "slow", unrecorded)
-	if err != nil || !strings.Contains(run.Err, "another node may run this job now") {
+	if err != nil || !strings.Contains(string(run.Error), "another node may run this job now") {
 		t.Fatalf("got %+v, %v", run, err)
 	}
 }
@@ -338,10 +339,10 @@ func TestRequestedRunIsRecordedBeforeItAndOnlyIfItRuns(t *testing.T) {
 		var order []string
 		r := newRunner(t, store.Jobs, "a", newClock("2026-11-20T14:00:00Z"), jobs.Job{Name: "tidy", Schedule: "@hourly",
 			Run: func(context.Context, time.Time) (string, error) { order = append(order, "run"); return "done", nil }})
-		var begun jobs.Run
+		var begun wire.JobRun
 		q := jobs.Request{
 			Record: func(context.Context) error { order = append(order, "record"); return nil },
-			Began:  func(r jobs.Run) { begun, order = r, append(order, "began") },
+			Began:  func(r wire.JobRun) { begun, order = r, append(order, "began") },
 		}
 		if _, err := r.RunNow(t.Context(), "other", q); !fault.Is(err, fault.NotFound) || len(order) != 0 {
 			t.Errorf("RunNow of an unknown job: got %v after %v, want NotFound and no record", err, order)
@@ -354,7 +355,7 @@ func TestRequestedRunIsRecordedBeforeItAndOnlyIfItRuns(t *testing.T) {
 		if err != nil || !slices.Equal(order, []string{"record", "began", "run"}) {
 			t.Fatalf("the order is %v, %v", order, err)
 		}
-		if begun.ID != run.ID || !begun.Finished.IsZero() {
+		if begun.ID != run.ID || !begun.FinishedAt.IsZero() {
 			t.Errorf("began %+v, which ended as %+v", begun, run)
 		}
 	})

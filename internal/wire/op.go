@@ -19,7 +19,8 @@ import (
 //	Name   string `json:"name"`
 //
 // A query field may have the tags enum:"a,b" and, if it must be sent, required with what to send. Its
-// comment is its description, as the comments of all fields are.
+// comment is its description, as the comments of all fields are. The header If-Match must be sent; its
+// tag required names the change in messages: "Deleting a channel".
 type Op[In, Out any] struct {
 	ID      string // unique, for generated clients
 	Route   string // the method and the path, for example "GET /v1/tokens/:id"
@@ -33,6 +34,9 @@ type Op[In, Out any] struct {
 	Created bool
 	// OptionalBody means that the body may be missing.
 	OptionalBody bool
+	// Accepted is what the answer is if what it is about goes on, "" if nothing does. The status is
+	// 202 then, and the answer is an Unfinished.
+	Accepted string
 }
 
 // None is the input of an operation that takes nothing, or the answer of one that answers nothing.
@@ -50,6 +54,15 @@ type ByName struct {
 
 // Located is an answer with a path of its own.
 type Located interface{ Location() string }
+
+// Tagged is an answer with an ETag, "" for none.
+type Tagged interface{ Tag() string }
+
+// Unfinished is an answer about something that may go on.
+type Unfinished interface{ IsUnfinished() bool }
+
+// IfMatch is the header with the ETag that a change expects.
+const IfMatch = "If-Match"
 
 // Param is a field of an input that is not part of the body.
 type Param struct {

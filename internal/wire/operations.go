@@ -190,31 +190,6 @@ type Event struct {
 	Skipped int64  `json:"skipped,omitzero"`
 }
 
-// Job is one periodic job.
-type Job struct {
-	Name     string `json:"name"`
-	Help     string `json:"help"`     // what it does, in one sentence
-	Schedule string `json:"schedule"` // cron, in UTC; off: not scheduled
-	NextAt   Time   `json:"next_at"`  // null: not scheduled
-	// Last is its newest run, null if there is none.
-	Last *JobRun `json:"last"`
-}
-
-// JobRun is one run of a job.
-type JobRun struct {
-	ID        int64  `json:"id"`
-	Job       string `json:"job"`
-	Node      string `json:"node"`   // the node that ran it
-	DueAt     Time   `json:"due_at"` // when it was to start
-	StartedAt Time   `json:"started_at"`
-	// FinishedAt is null while it runs, and stays null if its node died or stopped.
-	FinishedAt Time       `json:"finished_at"`
-	Result     string     `json:"result"` // what it did, for people
-	Error      NullString `json:"error"`  // null unless it failed
-	// TriggeredBy is what started it.
-	TriggeredBy string `json:"triggered_by" enum:"operator,schedule"`
-}
-
 // Notifications are the newest deliveries, and the channels that there are.
 type Notifications struct {
 	Channels []string   `json:"channels"` // the names of those that are enabled

@@ -23,6 +23,11 @@ type PageList struct {
 	Limit  int    `query:"limit" json:"-"`  // How many items a page holds, 1 to 1000; 100 if omitted.
 }
 
+// Whole returns a page that holds all items.
+func Whole[T any](all []T) Page[T] {
+	return WholePage(all, func(item T) T { return item })
+}
+
 // WholePage returns a page that holds all items.
 func WholePage[T, W any](all []T, convert func(T) W) Page[W] {
 	total := len(all)

@@ -11,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/supervise"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Jobs is the use case of showing and running the periodic jobs.
@@ -22,14 +23,8 @@ type Jobs struct {
 	MaxWait time.Duration
 }
 
-// Job is a job with its newest run, and JobRun is one run.
-type (
-	Job    = jobs.Status
-	JobRun = jobs.Run
-)
-
 // WasRequested reports whether an operator triggered a run.
-func WasRequested(r *JobRun) bool { return r.TriggeredBy == jobs.ByOperator }
+func WasRequested(r wire.JobRun) bool { return r.TriggeredBy == jobs.ByOperator }
 
 // Available reports whether this node runs jobs.
 func (j *Jobs) Available() bool { return j.Runner != nil }
@@ -44,26 +39,26 @@ const (
 var errNoJobs = fault.New(fault.NotFound, "This node runs no jobs.")
 
 // List returns the jobs with their last runs.
-func (j *Jobs) List(ctx context.Context) ([]Job, error) {
+func (j *Jobs) List(ctx context.Context, _ admin.Caller, _ wire.None) (page wire.Page[wire.Job], err error) {
 	if j.Runner == nil {
-		return nil, errNoJobs
+		return page, errNoJobs
 	}
-	return j.Runner.List(ctx)
+	all, err := j.Runner.List(ctx)
+	return wire.Whole(all), err
 }
 
-// Runs returns a page of the runs of a job, or of all jobs if the name is empty; see
-// jobs.Store.
-func (j *Jobs) Runs(ctx context.Context, job, cursor string, limit int) (page []*JobRun, next string, err error) {
+// Runs returns a page of the runs, the newest first.
+func (j *Jobs) Runs(ctx context.Context, _ admin.Caller, f wire.RunList) (page wire.Page[wire.JobRun], err error) {
 	if j.Runner == nil {
-		return nil, "", errNoJobs
+		return page, errNoJobs
 	}
-	return j.Runner.Runs(ctx, job, cursor, limit)
+	return j.Runner.Runs(ctx, f)
 }
 
-// jobResult is the result of a requested run. err is set if the job did not run, and run.Err if
+// jobResult is the result of a requested run. err is set if the job did not run, and run.Error if
 // it failed.
 type jobResult struct {
-	run *JobRun
+	run *wire.JobRun
 	err error
 }
 
@@ -77,43 +72,46 @@ func AccessToRunJob(name string) identity.Access {
 
 // Run runs a job and returns its run when it has ended; an error means that it did not run. The
 // request is recorded before the run begins. The run does not depend on the request: after
-// MaxWait, Run returns it unfinished, or nil if it has not begun yet, and the job continues.
-func (j *Jobs) Run(by admin.Caller, name string) (*JobRun, error) {
+// MaxWait, Run returns it unfinished, or an error if it has not begun yet, and the job continues.
+func (j *Jobs) Run(_ context.Context, by admin.Caller, r wire.ByName) (run wire.JobRun, err error) {
 	if j.Runner == nil {
-		return nil, errNoJobs
+		return run, errNoJobs
 	}
-	if !by.May(AccessToRunJob(name)) {
-		return nil, fault.New(fault.Forbidden, "Only admins run the job %s, which deletes the oldest backups.", name)
+	if !by.May(AccessToRunJob(r.Name)) {
+		return run, fault.New(fault.Forbidden, "Only admins run the job %s, which deletes the oldest backups.", r.Name)
 	}
 	waited := time.NewTimer(cmp.Or(j.MaxWait, maxJobWait))
 	defer waited.Stop()
-	begun, ended := j.start(by, name)
+	begun, ended := j.start(by, r.Name)
 	select {
 	case result := <-ended:
-		return result.run, result.err
+		if result.run == nil {
+			return run, result.err
+		}
+		return *result.run, result.err
 	case <-waited.C:
 	}
 	select {
 	case run := <-begun:
 		return run, nil
-	default:
-		return nil, nil
+	default: // the database has not responded yet
+		return run, fault.New(fault.Unavailable, "The job has not begun yet; the list of its runs shows when it has.")
 	}
 }
 
 // start starts a run. It sends the run when it has begun and the result when it has ended.
-func (j *Jobs) start(by admin.Caller, name string) (<-chan *JobRun, <-chan jobResult) {
+func (j *Jobs) start(by admin.Caller, name string) (<-chan wire.JobRun, <-chan jobResult) {
 	record := func(ctx context.Context) error {
 		return j.Recorder.AddRecord(ctx, audit.Record{
 			Actor: by.Actor, Action: "job.run", Object: "job", ObjectID: name, Summary: "Ran the job " + name + ".",
 		})
 	}
-	begun, ended := make(chan *JobRun, 1), make(chan jobResult, 1)
+	begun, ended := make(chan wire.JobRun, 1), make(chan jobResult, 1)
 	go func() {
 		err := supervise.Call("requested job", func() error {
 			ctx, cancel := context.WithTimeout(context.Background(), maxJobRun)
 			defer cancel()
-			run, err := j.Runner.RunNow(ctx, name, jobs.Request{Record: record, Began: func(r jobs.Run) { begun <- &r }})
+			run, err := j.Runner.RunNow(ctx, name, jobs.Request{Record: record, Began: func(r wire.JobRun) { begun <- r }})
 			ended <- jobResult{run, err}
 			return nil
 		})

@@ -5,17 +5,17 @@ import (
 
 	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/adminui/site"
-	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 const jobRuns = 50
 
 type jobsPage struct {
 	site.Frame
-	Jobs []operations.Job
-	Runs []*operations.JobRun
+	Jobs []wire.Job
+	Runs []wire.JobRun
 	Of   string // the job whose runs are shown, "" for all
 }
 
@@ -47,19 +47,22 @@ func (h *jobsHandler) showJobs(c *httpserver.Call) error {
 	}
 	ctx := c.Context()
 	page := jobsPage{Frame: h.NewFrame(c, "Jobs", "/jobs"), Of: q.Get("job")}
-	if page.Jobs, err = h.jobs.List(ctx); err != nil {
+	jobs, err := h.jobs.List(ctx, site.CallerOf(c), wire.None{})
+	if err != nil {
 		return err
 	}
-	if page.Runs, _, err = h.jobs.Runs(ctx, page.Of, "", jobRuns); err != nil {
+	runs, err := h.jobs.Runs(ctx, site.CallerOf(c), wire.RunList{Job: page.Of, PageList: wire.PageList{Limit: jobRuns}})
+	if err != nil {
 		return err
 	}
+	page.Jobs, page.Runs = jobs.Items, runs.Items
 	if q.Get("done") != "" && len(page.Runs) > 0 && operations.WasRequested(page.Runs[0]) {
 		last := page.Runs[0]
 		page.Toast = &site.Toast{Text: "The job " + last.Job + " has run: " + last.Result + "."}
 		switch {
-		case last.Err != "":
+		case last.Error != "":
 			page.Toast.Text = "The job " + last.Job + " failed; its row shows the error."
-		case last.Finished.IsZero():
+		case last.IsUnfinished():
 			page.Toast.Text = "The job " + last.Job + " is running. Load the page again later for its result."
 		}
 	}
@@ -72,12 +75,8 @@ func (h *jobsHandler) runJob(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	run, err := h.jobs.Run(site.CallerOf(c), name)
-	if err != nil {
+	if _, err := h.jobs.Run(c.Context(), site.CallerOf(c), wire.ByName{Name: name}); err != nil {
 		return err
-	}
-	if run == nil { // the database has not responded yet
-		return fault.New(fault.Unavailable, "The job has not begun yet; the list of its runs shows when it has.")
 	}
 	return h.Redirect(c, "/jobs?done=run&job="+name)
 }

@@ -13,6 +13,7 @@ func OperationOf[In, Out any](op wire.Op[In, Out]) *Operation {
 	params, hasBody := wire.ParamsOf(input)
 	o := &Operation{ID: op.ID, Tag: op.Tag, Summary: op.Summary, Doc: op.Doc, BodyOptional: op.OptionalBody, input: input}
 	for _, p := range params {
+		o.IfMatch = o.IfMatch || p.Name == wire.IfMatch
 		if p.In == "query" {
 			kind := p.Field.Type.Kind()
 			o.Query = append(o.Query, Param{
@@ -34,6 +35,12 @@ func OperationOf[In, Out any](op wire.Op[In, Out]) *Operation {
 			answer.Headers = []Header{Location}
 		}
 	}
+	if _, isTagged := answer.Body.(wire.Tagged); isTagged {
+		answer.Headers = append(answer.Headers, ETag)
+	}
 	o.Answers = []Answer{answer}
+	if op.Accepted != "" {
+		o.Answers = append(o.Answers, Answer{Status: http.StatusAccepted, Doc: op.Accepted, Body: answer.Body})
+	}
 	return o
 }

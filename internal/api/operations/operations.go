@@ -8,6 +8,8 @@ import (
 	"github.com/stint-dev/stint/internal/admin"
 	use "github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/api/openapi"
+	"github.com/stint-dev/stint/internal/api/routes"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Deps are the use cases that the routes call.
@@ -25,7 +27,11 @@ func Routes(d Deps) []openapi.Route {
 	return slices.Concat(
 		(&auditHandler{audit: d.Audit, undo: d.Undo}).routes(),
 		(&reportHandler{reports: d.Reports}).routes(),
-		(&jobHandler{jobs: d.Jobs}).routes(),
+		[]openapi.Route{
+			routes.Does(wire.ListJobs, d.Jobs.List),
+			routes.Does(wire.ListRuns, d.Jobs.Runs),
+			routes.Does(wire.RunJob, d.Jobs.Run),
+		},
 		(&notificationHandler{notifications: d.Notifications}).routes(),
 		(&channelHandler{notifications: d.Notifications}).routes(),
 		(&backupHandler{backups: d.Backups}).routes(),

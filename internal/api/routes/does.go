@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/api/openapi"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/wire"
@@ -39,6 +40,30 @@ func Answers[In, Out any](op wire.Op[In, Out], do func(*httpserver.Call, In) (Ou
 
 // read reads the input of an operation.
 func read(c *httpserver.Call, in any, params []wire.Param, hasBody, isOptional bool) error {
+	field := func(p wire.Param) reflect.Value { return reflect.ValueOf(in).Elem().FieldByIndex(p.Field.Index) }
+	var names []string
+	for _, p := range params {
+		switch p.In {
+		case "path":
+			text, err := c.PathParam(p.Name)
+			if err != nil {
+				return err
+			}
+			field(p).SetString(text)
+		case "header":
+			if p.Name != wire.IfMatch {
+				field(p).SetString(strings.Clone(c.Get(p.Name)))
+				continue
+			}
+			expect, err := NeedIfMatch(c, p.Field.Tag.Get("required"))
+			if err != nil {
+				return err
+			}
+			field(p).SetString(string(expect))
+		case "query":
+			names = append(names, p.Name)
+		}
+	}
 	switch {
 	case !hasBody:
 	case isOptional:
@@ -50,26 +75,10 @@ func read(c *httpserver.Call, in any, params []wire.Param, hasBody, isOptional b
 			return err
 		}
 	}
-	var names []string
-	for _, p := range params {
-		if p.In == "query" {
-			names = append(names, p.Name)
-		}
-	}
 	q := c.ParseQuery(names...)
 	for _, p := range params {
-		field := reflect.ValueOf(in).Elem().FieldByIndex(p.Field.Index)
-		switch p.In {
-		case "path":
-			text, err := c.PathParam(p.Name)
-			if err != nil {
-				return err
-			}
-			field.SetString(text)
-		case "query":
-			readQuery(q, p, field)
-		case "header":
-			field.SetString(strings.Clone(c.Get(p.Name)))
+		if p.In == "query" {
+			readQuery(q, p, field(p))
 		}
 	}
 	return q.Err()
@@ -105,11 +114,19 @@ func send(c *httpserver.Call, isCreated bool, out any) error {
 	if _, isNone := out.(wire.None); isNone {
 		return c.SendStatus(http.StatusNoContent)
 	}
-	if !isCreated {
-		return c.SendJSON(http.StatusOK, out)
+	status := http.StatusOK
+	if running, is := out.(wire.Unfinished); is && running.IsUnfinished() {
+		status = http.StatusAccepted
 	}
-	if made, is := out.(wire.Located); is {
-		c.Set(fiber.HeaderLocation, made.Location())
+	if isCreated {
+		status = http.StatusCreated
+		if made, is := out.(wire.Located); is {
+			c.Set(fiber.HeaderLocation, made.Location())
+		}
 	}
-	return c.SendJSON(http.StatusCreated, out)
+	var tag etag.Tag
+	if tagged, is := out.(wire.Tagged); is {
+		tag = etag.Tag(tagged.Tag())
+	}
+	return SendTagged(c, status, tag, out)
 }

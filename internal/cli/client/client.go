@@ -22,7 +22,6 @@ type Client struct {
 	Checks        Checks
 	Escalations   Escalations
 	Exemptions    Entries
-	Jobs          Jobs
 	Keys          Keys
 	Notifications Notifications
 	Offenders     Offenders
@@ -62,7 +61,6 @@ func New(base, token, example string) (*Client, error) {
 		Checks:        Checks{c},
 		Escalations:   Escalations{c},
 		Exemptions:    Entries{c, wire.PathExemptions},
-		Jobs:          Jobs{c},
 		Keys:          Keys{c},
 		Notifications: Notifications{c},
 		Offenders:     Offenders{c},

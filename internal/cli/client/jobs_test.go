@@ -36,7 +36,7 @@ func TestRunWaitsForALongJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run, err := c.Jobs.Run(t.Context(), "tidy")
+	run, err := RunJob(t.Context(), c, "tidy")
 	if err != nil || run.ID != 7 || run.Result != "did it" || lists != 2 {
 		t.Errorf("Run: got %+v after %d lists, %v", run, lists, err)
 	}
@@ -79,7 +79,7 @@ func TestRunStopsWaitingIfTheNodeDied(t *testing.T) {
 					}
 					return http.StatusOK, fmt.Sprintf(`{"items":[%s],"next_cursor":null}`, test.listed)
 				})
-				_, err = c.Jobs.Run(t.Context(), "tidy")
+				_, err = RunJob(t.Context(), c, "tidy")
 				if err == nil || err.Error() != "the run did not end; its node may have stopped" {
 					t.Errorf("Run: got %v", err)
 				}

@@ -50,7 +50,12 @@ func requestOf[In, Out any](op wire.Op[In, Out], in In) request {
 				r.query.Set(p.Name, text)
 			}
 		case "header":
-			r.header[p.Name] = text
+			switch {
+			case p.Name != wire.IfMatch:
+				r.header[p.Name] = text
+			case text != "":
+				r.header[p.Name] = quotedTag(text)
+			}
 		}
 	}
 	r.path = path
@@ -58,6 +63,14 @@ func requestOf[In, Out any](op wire.Op[In, Out], in In) request {
 		r.body = in
 	}
 	return r
+}
+
+// quotedTag returns an ETag as headers have it.
+func quotedTag(tag string) string {
+	if tag == AnyState {
+		return tag
+	}
+	return strconv.Quote(tag)
 }
 
 // pages reads the pages of a list up to limit items, all for 0.

@@ -178,12 +178,8 @@ func policyPath(name string) string { return wire.PathPolicies + "/" + url.PathE
 // ifMatch returns the header that names the state to replace: none for "", and any for
 // AnyState.
 func ifMatch(expect string) map[string]string {
-	switch expect {
-	case "":
+	if expect == "" {
 		return nil
-	case AnyState:
-		return map[string]string{"If-Match": AnyState}
-	default:
-		return map[string]string{"If-Match": strconv.Quote(expect)}
 	}
+	return map[string]string{wire.IfMatch: quotedTag(expect)}
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/golang-migrate/migrate/v4"
-	_ "github.com/golang-migrate/migrate/v4/database/pgx/v5"
 	_ "github.com/golang-migrate/migrate/v4/database/sqlite"
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 
@@ -21,6 +20,7 @@ import (
 	"github.com/stint-dev/stint/internal/nodes"
 	"github.com/stint-dev/stint/internal/sqlstore"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
+	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/migrations"
 	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/storetest"
@@ -94,9 +94,9 @@ func migrator(t *testing.T, f *storetest.Fixture) *migrate.Migrate {
 func TestMigrationKeepsTriggerOfJobRuns(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx, at := t.Context(), f.Clock.Now()
-		begin := func(job string, by jobs.Trigger) {
+		begin := func(job, by string) {
 			t.Helper()
-			if _, err := f.Jobs.BeginRun(ctx, jobs.Run{Job: job, Node: "a", Due: at, Started: at, TriggeredBy: by}); err != nil {
+			if _, err := f.Jobs.BeginRun(ctx, wire.JobRun{Job: job, Node: "a", DueAt: wire.At(at), StartedAt: wire.At(at), TriggeredBy: by}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -112,7 +112,7 @@ func TestMigrationKeepsTriggerOfJobRuns(t *testing.T) {
 		if err := m.Up(); err != nil {
 			t.Fatalf("up: %v", err)
 		}
-		for job, want := range map[string]jobs.Trigger{"asked": jobs.BySchedule, "due": jobs.ByOperator} {
+		for job, want := range map[string]string{"asked": jobs.BySchedule, "due": jobs.ByOperator} {
 			run, err := f.Jobs.LastRun(ctx, job, at)
 			if err != nil || run == nil || run.TriggeredBy != want {
 				t.Errorf("%s: got %+v, %v, want %q", job, run, err, want)

@@ -1,6 +1,7 @@
 package operations
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 const (
@@ -28,13 +30,10 @@ type Jobs struct{ db *db.DB }
 func NewJobs(d *db.DB) *Jobs { return &Jobs{d} }
 
 // BeginRun records that a run has started and returns its id.
-func (s *Jobs) BeginRun(ctx context.Context, r jobs.Run) (id int64, err error) {
+func (s *Jobs) BeginRun(ctx context.Context, r wire.JobRun) (id int64, err error) {
 	err = s.db.Write(ctx, func(t *db.Tx) error {
-		by := r.TriggeredBy
-		if by == "" {
-			by = jobs.BySchedule
-		}
-		_, err := t.One(insertRun, []any{r.Job, r.Node, db.ToMS(r.Due), db.ToMS(r.Started), string(by)}, &id)
+		by := cmp.Or(r.TriggeredBy, jobs.BySchedule)
+		_, err := t.One(insertRun, []any{r.Job, r.Node, db.ToMS(r.DueAt.Time), db.ToMS(r.StartedAt.Time), by}, &id)
 		return err
 	})
 	return id, err
@@ -49,46 +48,47 @@ func (s *Jobs) EndRun(ctx context.Context, id int64, finished time.Time, result,
 }
 
 // LastRun implements jobs.Store.
-func (s *Jobs) LastRun(ctx context.Context, job string, notAfter time.Time) (*jobs.Run, error) {
+func (s *Jobs) LastRun(ctx context.Context, job string, notAfter time.Time) (*wire.JobRun, error) {
 	all, err := s.runs(ctx, selectLast, job, db.ToMS(notAfter))
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}
-	return all[0], nil
+	return &all[0], nil
 }
 
 // Runs implements jobs.Store.
-func (s *Jobs) Runs(ctx context.Context, job, cursor string, limit int) (page []*jobs.Run, next string, err error) {
-	if limit, err = db.PageLimit(limit); err != nil {
-		return nil, "", err
+func (s *Jobs) Runs(ctx context.Context, f wire.RunList) (page wire.Page[wire.JobRun], err error) {
+	limit, err := db.PageLimit(f.Limit)
+	if err != nil {
+		return page, err
 	}
-	if err := db.CheckText("job", job); err != nil {
-		return nil, "", err
+	if err := db.CheckText("job", f.Job); err != nil {
+		return page, err
 	}
 	q := &db.Selection{}
-	if job != "" {
-		q.And("job = ?", job)
+	if f.Job != "" {
+		q.And("job = ?", f.Job)
 	}
-	if cursor != "" {
-		last, err := db.ParseCursor(cursor, 2)
+	if f.Cursor != "" {
+		last, err := db.ParseCursor(f.Cursor, 2)
 		if err != nil {
-			return nil, "", err
+			return page, err
 		}
 		started, wrongStart := strconv.ParseInt(last[0], 36, 64)
 		id, wrongID := strconv.ParseInt(last[1], 36, 64)
 		if wrongStart != nil || wrongID != nil {
-			return nil, "", fault.Field("cursor", db.BadCursor)
+			return page, fault.Field("cursor", db.BadCursor)
 		}
 		q.And("(started_at < ? OR started_at = ? AND id < ?)", started, started, id)
 	}
 	all, err := s.runs(ctx, selectRuns+q.String()+" ORDER BY started_at DESC, id DESC LIMIT "+strconv.Itoa(limit+1), q.Args...)
-	page, next = db.CutPage(all, limit, func(r *jobs.Run) string {
-		return db.Cursor(strconv.FormatInt(db.ToMS(r.Started), 36), strconv.FormatInt(r.ID, 36))
+	all, next := db.CutPage(all, limit, func(r wire.JobRun) string {
+		return db.Cursor(strconv.FormatInt(db.ToMS(r.StartedAt.Time), 36), strconv.FormatInt(r.ID, 36))
 	})
-	return page, next, err
+	return wire.Page[wire.JobRun]{Items: all, NextCursor: wire.NullString(next)}, err
 }
 
-func (s *Jobs) runs(ctx context.Context, query string, args ...any) (all []*jobs.Run, err error) {
+func (s *Jobs) runs(ctx context.Context, query string, args ...any) (all []wire.JobRun, err error) {
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		all, err = db.Each(t, scanRun, query, args...)
 		return err
@@ -96,12 +96,9 @@ func (s *Jobs) runs(ctx context.Context, query string, args ...any) (all []*jobs
 	return all, err
 }
 
-func scanRun(r db.Row) (*jobs.Run, error) {
-	var (
-		run                    jobs.Run
-		due, started, finished int64
-	)
-	err := r.Scan(&run.ID, &run.Job, &run.Node, &due, &started, &finished, &run.Result, &run.Err, &run.TriggeredBy)
-	run.Due, run.Started, run.Finished = db.FromMS(due), db.FromMS(started), db.FromMS(finished)
-	return &run, err
+func scanRun(r db.Row) (run wire.JobRun, err error) {
+	var due, started, finished int64
+	err = r.Scan(&run.ID, &run.Job, &run.Node, &due, &started, &finished, &run.Result, (*string)(&run.Error), &run.TriggeredBy)
+	run.DueAt, run.StartedAt, run.FinishedAt = wire.At(db.FromMS(due)), wire.At(db.FromMS(started)), wire.At(db.FromMS(finished))
+	return run, err
 }
