@@ -9,12 +9,11 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/admin"
-	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/audit"
-	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/notify"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/servers"
 )
 
@@ -192,11 +191,11 @@ func TestSilenceAppliesWhenAddReturns(t *testing.T) {
 	a, _ := embeddedNode(t)
 	admins := admin.Caller{Actor: audit.SystemActor("test"), Access: []identity.Access{identity.Admin}}
 	use := notificationsOf(a)
-	made, err := use.AddSilence(t.Context(), admins, operations.AddSilence{Kind: string(notify.Report), Reason: "quiet", Expiry: blocks.Expiry{For: time.Hour}})
+	made, err := use.AddSilence(t.Context(), admins, wire.SilenceRequest{Kind: string(notify.Report), Reason: "quiet", ExpiresIn: wire.Duration(time.Hour)})
 	if err != nil || len(use.ActiveSilences()) != 1 {
 		t.Fatalf("got %d active silences, %v", len(use.ActiveSilences()), err)
 	}
-	if _, err := use.EndSilence(t.Context(), admins, made.ID); err != nil || len(use.ActiveSilences()) != 0 {
+	if _, err := use.EndSilence(t.Context(), admins, wire.ByID{ID: made.ID}); err != nil || len(use.ActiveSilences()) != 0 {
 		t.Fatalf("got %d active silences, %v", len(use.ActiveSilences()), err)
 	}
 }

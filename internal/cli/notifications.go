@@ -33,7 +33,7 @@ func newNotifyList(con *console.Console) *cobra.Command {
 		Example: "admin notify list",
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			found, err := server.Notifications.List(c.Context(), limit)
+			found, err := client.Call(c.Context(), server, wire.ListNotifications, wire.NotificationList{Limit: limit})
 			if err != nil {
 				return err
 			}
@@ -66,7 +66,7 @@ func newNotifyTest(con *console.Console) *cobra.Command {
 		Example: "admin notify test webhook\nadmin notify test email",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			answer, err := server.Notifications.Test(c.Context(), args[0])
+			answer, err := client.Call(c.Context(), server, wire.TestNotification, wire.TestRequest{Channel: args[0]})
 			if err != nil {
 				return err
 			}
@@ -111,7 +111,9 @@ func newNotifyChannel(con *console.Console) *cobra.Command {
 		Short:   "Manage the notification channels",
 		Example: "admin notify channel list\nadmin notify channel add phone --type ntfy < url.txt\nadmin notify channel set phone --urgent-only",
 	}
-	c.AddCommand(newChannelAdd(con), newChannelList(con), newChannelSet(con), newChannelEnable(con, true), newChannelEnable(con, false), newChannelDelete(con))
+	c.AddCommand(newChannelAdd(con), listCommand(con, cobra.Command{
+		Short: "List the channels, without their secrets", Example: "admin notify channel list",
+	}, wire.ListChannels, channelColumns, noFilter), newChannelSet(con), newChannelEnable(con, true), newChannelEnable(con, false), newChannelDelete(con))
 	return c
 }
 
@@ -167,7 +169,7 @@ func newChannelAdd(con *console.Console) *cobra.Command {
 					return err
 				}
 			}
-			added, err := server.Notifications.AddChannel(c.Context(), request)
+			added, err := client.Call(c.Context(), server, wire.AddChannel, request)
 			return printChannel(con, "Added", added, err)
 		}),
 	}
@@ -189,11 +191,11 @@ func newChannelSet(con *console.Console) *cobra.Command {
 			if err := f.check(); err != nil {
 				return err
 			}
-			seen, err := server.Notifications.Channel(c.Context(), args[0])
+			seen, err := client.Call(c.Context(), server, wire.GetChannel, wire.ByName{Name: args[0]})
 			if err != nil {
 				return err
 			}
-			patch, given := wire.ChannelPatch{}, c.Flags().Changed
+			patch, given := wire.ChannelPatch{Name: args[0], IfMatch: cmp.Or(string(seen.ETag), client.AnyState)}, c.Flags().Changed
 			if given("type") {
 				patch.Type = wire.To(f.kind)
 			}
@@ -226,7 +228,7 @@ func newChannelSet(con *console.Console) *cobra.Command {
 			if unsigned {
 				patch.SigningSecret = wire.To[*string](nil)
 			}
-			changed, err := server.Notifications.ChangeChannel(c.Context(), args[0], cmp.Or(string(seen.ETag), client.AnyState), patch)
+			changed, err := client.Call(c.Context(), server, wire.ChangeChannel, patch)
 			return printChannel(con, "Changed", changed, err)
 		}),
 	}
@@ -246,7 +248,7 @@ func newChannelEnable(con *console.Console, enable bool) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " NAME", Short: short, Example: "admin notify channel " + verb + " phone", Args: cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			changed, err := server.Notifications.ChangeChannel(c.Context(), args[0], client.AnyState, wire.ChannelPatch{Enabled: wire.To(enable)})
+			changed, err := client.Call(c.Context(), server, wire.ChangeChannel, wire.ChannelPatch{Name: args[0], IfMatch: client.AnyState, Enabled: wire.To(enable)})
 			return printChannel(con, did, changed, err)
 		}),
 	}
@@ -256,7 +258,7 @@ func newChannelDelete(con *console.Console) *cobra.Command {
 	return &cobra.Command{
 		Use: "delete NAME", Short: "Delete a channel; what waits for it is not sent", Example: "admin notify channel delete phone", Args: cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			if err := server.Notifications.DeleteChannel(c.Context(), args[0]); err != nil {
+			if _, err := client.Call(c.Context(), server, wire.DeleteChannel, wire.DeleteChannelRequest{Name: args[0], IfMatch: client.AnyState}); err != nil {
 				return err
 			}
 			con.Notef("Deleted the channel %s.", output.Escape(args[0]))
@@ -265,25 +267,12 @@ func newChannelDelete(con *console.Console) *cobra.Command {
 	}
 }
 
-func newChannelList(con *console.Console) *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List the channels, without their secrets", Example: "admin notify channel list", Args: cobra.NoArgs,
-		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			all, err := server.Notifications.Channels(c.Context())
-			if err != nil {
-				return err
-			}
-			return printItems(con, all, channelColumns)
-		}),
-	}
-}
-
-func printChannel(con *console.Console, did string, c *wire.Channel, err error) error {
+func printChannel(con *console.Console, did string, c wire.Channel, err error) error {
 	if err != nil {
 		return err
 	}
 	if p := con.Printer(); p.Format != output.Table {
-		return output.One(p, *c, channelColumns)
+		return output.One(p, c, channelColumns)
 	}
 	con.Notef("%s the channel %s, which sends to %s.", did, output.Escape(c.Name), output.Escape(c.Host))
 	return nil
@@ -318,7 +307,9 @@ func newNotifySilence(con *console.Console) *cobra.Command {
 		Short:   "Keep notifications from being sent for a time",
 		Example: "admin notify silence add --for 1h --reason maintenance\nadmin notify silence list",
 	}
-	c.AddCommand(newSilenceAdd(con), newSilenceList(con), newSilenceDelete(con))
+	c.AddCommand(newSilenceAdd(con), listCommand(con, cobra.Command{
+		Short: "List the silences that apply now", Example: "admin notify silence list",
+	}, wire.ListSilences, silenceColumns, noFilter), newSilenceDelete(con))
 	return c
 }
 
@@ -333,12 +324,12 @@ func newSilenceAdd(con *console.Console) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
 			request.ExpiresIn, request.ExpiresAt = end.in.Duration, end.at.Time
-			made, err := server.Notifications.AddSilence(c.Context(), request)
+			made, err := client.Call(c.Context(), server, wire.AddSilence, request)
 			if err != nil {
 				return err
 			}
 			if p := con.Printer(); p.Format != output.Table {
-				return output.One(p, *made, silenceColumns)
+				return output.One(p, made, silenceColumns)
 			}
 			con.Notef("Silenced until %s. To end it: %s notify silence delete %s", output.When(made.ExpiresAt.Time, con.Printer().Now), output.Escape(con.Name), made.ID)
 			return nil
@@ -355,24 +346,11 @@ func newSilenceAdd(con *console.Console) *cobra.Command {
 	return c
 }
 
-func newSilenceList(con *console.Console) *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List the silences that apply now", Example: "admin notify silence list", Args: cobra.NoArgs,
-		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			all, err := server.Notifications.Silences(c.Context())
-			if err != nil {
-				return err
-			}
-			return printItems(con, all, silenceColumns)
-		}),
-	}
-}
-
 func newSilenceDelete(con *console.Console) *cobra.Command {
 	return &cobra.Command{
 		Use: "delete ID", Short: "Delete a silence: notifications are sent again", Example: "admin notify silence delete 01980a6f-7f1e-7c62-8c30-0c5c4f2a9b11", Args: cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			if err := server.Notifications.EndSilence(c.Context(), args[0]); err != nil {
+			if _, err := client.Call(c.Context(), server, wire.EndSilence, wire.ByID{ID: args[0]}); err != nil {
 				return err
 			}
 			con.Notef("Deleted the silence.")

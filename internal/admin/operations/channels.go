@@ -12,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/notify"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Channel is a notification channel as front ends show it.
@@ -56,21 +57,6 @@ type ChannelBuilder interface {
 	Build(c notify.Config) (notify.Channel, string, error)
 }
 
-// ChannelChange is a change of a channel by an operator. A nil field stays unchanged, and is
-// empty in a new channel.
-type ChannelChange struct {
-	Type *string
-	// URL and Signing are secrets. If empty, they stay unchanged, except that RemoveSigning
-	// with an empty Signing removes the secret.
-	URL, Signing  string
-	RemoveSigning bool
-	From          *string
-	To            *[]string
-	Kinds         *[]string
-	UrgentOnly    *bool
-	Enabled       *bool
-}
-
 // Limits of texts that operators enter.
 const (
 	maxURL         = 2000
@@ -91,7 +77,13 @@ func NotificationKinds() []NotificationKind { return notify.Kinds() }
 
 // ListChannels returns the channels of the settings and then the others by name, without
 // secrets.
-func (n *Notifications) ListChannels(ctx context.Context) ([]Channel, error) {
+func (n *Notifications) ListChannels(ctx context.Context, _ admin.Caller, _ wire.None) (wire.Page[wire.Channel], error) {
+	all, err := n.AllChannels(ctx)
+	return wire.WholePage(all, wireChannel), err
+}
+
+// AllChannels is ListChannels with what the settings say of theirs.
+func (n *Notifications) AllChannels(ctx context.Context) ([]Channel, error) {
 	stored, err := n.Channels.FindChannels(ctx)
 	if err != nil {
 		return nil, err
@@ -103,14 +95,30 @@ func (n *Notifications) ListChannels(ctx context.Context) ([]Channel, error) {
 	return all, nil
 }
 
-// FindChannel returns a channel without its secrets.
-func (n *Notifications) FindChannel(ctx context.Context, name string) (Channel, error) {
-	if preset := n.preset(name); preset != nil {
-		return *preset, nil
+// wireChannel returns a channel as operators see it, without its secrets.
+func wireChannel(c Channel) wire.Channel {
+	out := wire.Channel{
+		Name: c.Name, Type: string(c.Type), Host: c.Host, From: c.From, To: append([]string{}, c.To...), Kinds: wire.Texts(c.Kinds), UrgentOnly: c.UrgentOnly,
+		Enabled: !c.Disabled, Source: "operator", Author: c.Author, CreatedAt: wire.At(c.Created), UpdatedAt: wire.At(c.Updated), UpdatedBy: c.UpdatedBy,
 	}
-	c, err := n.Channels.FindChannel(ctx, name)
-	c.Secrets = notify.Secrets{}
-	return Channel{Config: c}, err
+	if c.Preset {
+		out.Source = "settings"
+	} else {
+		out.ETag = wire.NullString(notify.TagOf(&c.Config))
+	}
+	return out
+}
+
+func shownChannel(c notify.Config, err error) (wire.Channel, error) {
+	return wireChannel(Channel{Config: c}), err
+}
+
+// FindChannel returns a channel without its secrets.
+func (n *Notifications) FindChannel(ctx context.Context, _ admin.Caller, r wire.ByName) (wire.Channel, error) {
+	if preset := n.preset(r.Name); preset != nil {
+		return wireChannel(*preset), nil
+	}
+	return shownChannel(n.Channels.FindChannel(ctx, r.Name))
 }
 
 func (n *Notifications) preset(name string) *Channel {
@@ -130,58 +138,51 @@ func (n *Notifications) changeable(name string) error {
 }
 
 // AddChannel creates a channel.
-func (n *Notifications) AddChannel(ctx context.Context, by admin.Caller, name string, set ChannelChange) (Channel, error) {
-	if !channelName.MatchString(name) {
-		return Channel{}, fault.Field("name", "must be 1 to 32 lower-case letters, digits and hyphens, and cannot begin with a hyphen")
+func (n *Notifications) AddChannel(ctx context.Context, by admin.Caller, r wire.ChannelRequest) (wire.Channel, error) {
+	if !channelName.MatchString(r.Name) {
+		return wire.Channel{}, fault.Field("name", "must be 1 to 32 lower-case letters, digits and hyphens, and cannot begin with a hyphen")
 	}
 	// The names of the settings' channels, on this node or on another one.
-	if slices.Contains([]string{"webhook", "slack", "email"}, name) {
-		return Channel{}, fault.Field("name", "is reserved for a channel of the settings; choose another")
+	if slices.Contains([]string{"webhook", "slack", "email"}, r.Name) {
+		return wire.Channel{}, fault.Field("name", "is reserved for a channel of the settings; choose another")
 	}
-	c := notify.Config{Name: name}
-	if err := n.apply(&c, set); err != nil {
-		return Channel{}, err
+	c := notify.Config{Name: r.Name}
+	if err := n.apply(&c, wire.ChannelPatch{
+		Type: wire.To(r.Type), URL: wire.To(r.URL), SigningSecret: wire.To(&r.SigningSecret), From: wire.To(r.From), To: wire.To(r.To), Kinds: wire.To(r.Kinds),
+		UrgentOnly: wire.To(r.UrgentOnly), Enabled: wire.To(!r.Disabled),
+	}); err != nil {
+		return wire.Channel{}, err
 	}
 	c, err := n.Channels.AddChannel(ctx, by.Actor, c)
 	n.changed(ctx, err)
-	c.Secrets = notify.Secrets{}
-	return Channel{Config: c}, err
+	return shownChannel(c, err)
 }
 
-// Tag identifies the state of a channel, etag.New for a preset channel.
-func (c *Channel) Tag() etag.Tag {
-	if c.Preset {
-		return etag.New
+// ChangeChannel changes a channel whose ETag the request has.
+func (n *Notifications) ChangeChannel(ctx context.Context, by admin.Caller, r wire.ChannelPatch) (wire.Channel, error) {
+	if err := n.changeable(r.Name); err != nil {
+		return wire.Channel{}, err
 	}
-	return notify.TagOf(&c.Config)
-}
-
-// ChangeChannel changes a channel whose state is expect.
-func (n *Notifications) ChangeChannel(ctx context.Context, by admin.Caller, name string, expect etag.Tag, set ChannelChange) (Channel, error) {
-	if err := n.changeable(name); err != nil {
-		return Channel{}, err
-	}
-	c, err := n.Channels.ChangeChannel(ctx, by.Actor, name, expect, func(c *notify.Config) error { return n.apply(c, set) })
+	c, err := n.Channels.ChangeChannel(ctx, by.Actor, r.Name, etag.Tag(r.IfMatch), func(c *notify.Config) error { return n.apply(c, r) })
 	n.changed(ctx, err)
-	c.Secrets = notify.Secrets{}
-	return Channel{Config: c}, err
+	return shownChannel(c, err)
 }
 
-// DeleteChannel deletes a channel whose state is expect. Its pending deliveries are not sent.
-func (n *Notifications) DeleteChannel(ctx context.Context, by admin.Caller, name string, expect etag.Tag) error {
-	if err := n.changeable(name); err != nil {
-		return err
+// DeleteChannel deletes a channel whose ETag the request has. Its pending deliveries are not sent.
+func (n *Notifications) DeleteChannel(ctx context.Context, by admin.Caller, r wire.DeleteChannelRequest) (wire.None, error) {
+	if err := n.changeable(r.Name); err != nil {
+		return wire.None{}, err
 	}
-	err := n.Channels.DeleteChannel(ctx, by.Actor, name, expect)
+	err := n.Channels.DeleteChannel(ctx, by.Actor, r.Name, etag.Tag(r.IfMatch))
 	n.changed(ctx, err)
-	return err
+	return wire.None{}, err
 }
 
 // apply applies set to c and checks the result.
-func (n *Notifications) apply(c *notify.Config, set ChannelChange) error {
+func (n *Notifications) apply(c *notify.Config, set wire.ChannelPatch) error {
 	former := c.Type
-	if set.Type != nil {
-		c.Type = notify.Type(*set.Type)
+	if set.Type.Given {
+		c.Type = notify.Type(set.Type.Value)
 	}
 	if _, known := notify.FindType(c.Type); !known {
 		return fault.Field("type", "must be one of %s", strings.Join(ChannelTypeNames(), ", "))
@@ -192,11 +193,11 @@ func (n *Notifications) apply(c *notify.Config, set ChannelChange) error {
 	if c.Type != notify.Email {
 		c.From, c.To = "", nil
 	}
-	if set.From != nil {
-		c.From = strings.TrimSpace(*set.From)
+	if set.From.Given {
+		c.From = strings.TrimSpace(set.From.Value)
 	}
-	if set.To != nil {
-		c.To = cleaned(*set.To)
+	if set.To.Given {
+		c.To = cleaned(set.To.Value)
 	}
 	if len(c.To) > maxRecipients {
 		return fault.Field("to", "has %d recipients; at most %d are allowed", len(c.To), maxRecipients)
@@ -209,9 +210,9 @@ func (n *Notifications) apply(c *notify.Config, set ChannelChange) error {
 			return err
 		}
 	}
-	if set.Kinds != nil {
+	if set.Kinds.Given {
 		c.Kinds = nil
-		for _, k := range cleaned(*set.Kinds) {
+		for _, k := range cleaned(set.Kinds.Value) {
 			if !slices.Contains(notify.Kinds(), notify.Kind(k)) {
 				return fault.Field("kinds", "may have %s; none means all", join(notify.Kinds()))
 			}
@@ -220,14 +221,14 @@ func (n *Notifications) apply(c *notify.Config, set ChannelChange) error {
 			}
 		}
 	}
-	if set.UrgentOnly != nil {
-		c.UrgentOnly = *set.UrgentOnly
+	if set.UrgentOnly.Given {
+		c.UrgentOnly = set.UrgentOnly.Value
 	}
 	if len(c.Kinds) > 0 && c.UrgentOnly && !slices.ContainsFunc(c.Kinds, notify.Kind.Urgent) {
 		return fault.Field("kinds", "has no urgent kind, so that nothing would be sent; choose one or send what is not urgent too")
 	}
-	if set.Enabled != nil {
-		c.Disabled = !*set.Enabled
+	if set.Enabled.Given {
+		c.Disabled = !set.Enabled.Value
 	}
 	_, host, err := n.Builder.Build(*c)
 	c.Host = host
@@ -235,8 +236,14 @@ func (n *Notifications) apply(c *notify.Config, set ChannelChange) error {
 }
 
 // setSecrets sets new secrets. A channel whose type changes needs a new URL.
-func setSecrets(c *notify.Config, former notify.Type, set ChannelChange) error {
-	for field, secret := range map[string]string{"url": set.URL, "signing_secret": set.Signing} {
+func setSecrets(c *notify.Config, former notify.Type, set wire.ChannelPatch) error {
+	url, signing, isUnsigned := set.URL.Value, "", false
+	if set.SigningSecret.Given {
+		if isUnsigned = set.SigningSecret.Value == nil; !isUnsigned {
+			signing = *set.SigningSecret.Value
+		}
+	}
+	for field, secret := range map[string]string{"url": url, "signing_secret": signing} {
 		if err := fault.CheckLine(field, secret, maxURL); err != nil {
 			return err
 		}
@@ -244,13 +251,13 @@ func setSecrets(c *notify.Config, former notify.Type, set ChannelChange) error {
 	if c.Type != former {
 		c.Secrets = notify.Secrets{}
 	}
-	if set.URL != "" {
-		c.Secrets.URL = strings.TrimSpace(set.URL)
+	if url != "" {
+		c.Secrets.URL = strings.TrimSpace(url)
 	}
 	switch {
-	case set.Signing != "":
-		c.Secrets.Signing = set.Signing
-	case set.RemoveSigning:
+	case signing != "":
+		c.Secrets.Signing = signing
+	case isUnsigned:
 		c.Secrets.Signing = ""
 	}
 	if c.Secrets.URL == "" {

@@ -1,14 +1,17 @@
 package operations
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
 
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/notify"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Notifications is the use case of showing notifications, and of creating, testing and
@@ -44,9 +47,6 @@ type Notifier interface {
 	Test(ctx context.Context, channel string) error
 }
 
-// Delivery is the delivery of a notification over one channel.
-type Delivery = notify.Delivery
-
 var errNoNotifications = fault.New(fault.NotFound, "This node sends no notifications.")
 
 // changed calls Apply after a change of channels or silences that ended with err, if the change
@@ -57,28 +57,46 @@ func (n *Notifications) changed(ctx context.Context, err error) {
 	}
 }
 
-// List returns the names of the enabled channels and the newest deliveries, at most limit.
-func (n *Notifications) List(ctx context.Context, limit int) (channels []string, newest []Delivery, err error) {
+// List returns the names of the enabled channels and the newest deliveries.
+func (n *Notifications) List(ctx context.Context, _ admin.Caller, r wire.NotificationList) (wire.Notifications, error) {
 	if n.Notifier == nil {
-		return nil, nil, errNoNotifications
+		return wire.Notifications{}, errNoNotifications
 	}
-	newest, err = n.Outbox.Deliveries(ctx, limit)
-	return n.Notifier.Channels(), newest, err
+	newest, err := n.Outbox.Deliveries(ctx, cmp.Or(r.Limit, 100))
+	return wire.Notifications{
+		Channels: append([]string{}, n.Notifier.Channels()...), Items: wire.NewPage(newest, "", wireDelivery).Items,
+	}, err
 }
 
-// Test records the test of a channel and sends a message over it, even if it is silenced.
-// unsent is why the message did not arrive, nil if it did.
-func (n *Notifications) Test(ctx context.Context, by admin.Caller, channel string) (unsent, err error) {
-	if n.Notifier == nil {
-		return nil, errNoNotifications
+func wireDelivery(d notify.Delivery) wire.Delivery {
+	out := wire.Delivery{
+		ID: d.ID, Kind: string(d.Kind), At: wire.At(d.At), Subject: d.Subject, Text: d.Text, Channel: d.Channel, Attempts: d.Attempts,
+		SentAt: wire.At(d.Sent), FailedAt: wire.At(d.Failed), Error: wire.NullString(d.Err),
 	}
-	if !slices.Contains(n.Notifier.Channels(), channel) {
-		return nil, fault.NoSuch("channel", "there is no enabled channel of that name; the list of the notifications names them")
+	if d.Sent.IsZero() && d.Failed.IsZero() {
+		out.NextAt = wire.At(d.Next)
+	}
+	return out
+}
+
+// Test records the test of a channel and sends a message over it, even if it is silenced. A message
+// that does not arrive is no error, since the request was valid: the answer says why.
+func (n *Notifications) Test(ctx context.Context, by admin.Caller, r wire.TestRequest) (wire.TestAnswer, error) {
+	answer := wire.TestAnswer{Channel: r.Channel}
+	if n.Notifier == nil {
+		return answer, errNoNotifications
+	}
+	if !slices.Contains(n.Notifier.Channels(), r.Channel) {
+		return answer, fault.NoSuch("channel", "there is no enabled channel of that name; the list of the notifications names them")
 	}
 	if err := n.Recorder.AddRecord(ctx, audit.Record{
-		Actor: by.Actor, Action: "notification.test", Object: "notification", ObjectID: channel, Summary: "Sent a test message over the channel " + channel + ".",
+		Actor: by.Actor, Action: "notification.test", Object: "notification", ObjectID: r.Channel, Summary: "Sent a test message over the channel " + r.Channel + ".",
 	}); err != nil {
-		return nil, err
+		return answer, err
 	}
-	return n.Notifier.Test(context.WithoutCancel(ctx), channel), nil
+	unsent := n.Notifier.Test(context.WithoutCancel(ctx), r.Channel)
+	if answer.Sent = unsent == nil; unsent != nil {
+		answer.Error = wire.NullString(escape.Log(unsent.Error()))
+	}
+	return answer, nil
 }

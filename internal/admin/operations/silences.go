@@ -8,24 +8,24 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/admin"
-	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/notify"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 const maxSilence = 30 * 24 * time.Hour
 
-// AddSilence is a request to silence everything, or one channel or kind.
-type AddSilence struct {
-	Channel, Kind string // "" for all
-	Reason        string
-	Expiry        blocks.Expiry // For or Until is required
+// Silences returns the active silences, the first to end first.
+func (n *Notifications) Silences(ctx context.Context, _ admin.Caller, _ wire.None) (wire.Page[wire.Silence], error) {
+	all, err := n.Channels.FindSilences(ctx)
+	return wire.WholePage(all, wireSilence), err
 }
 
-// Silences returns the active silences, the first to end first.
-func (n *Notifications) Silences(ctx context.Context) ([]Silence, error) {
-	return n.Channels.FindSilences(ctx)
+func wireSilence(s Silence) wire.Silence {
+	return wire.Silence{
+		ID: s.ID, Channel: s.Channel, Kind: string(s.Kind), Reason: s.Reason, Author: s.Author, CreatedAt: wire.At(s.Created), ExpiresAt: wire.At(s.Until),
+	}
 }
 
 // ActiveSilences returns the active silences that this node knows, without querying the
@@ -40,32 +40,32 @@ func (n *Notifications) ActiveSilences() []Silence {
 // AddSilence silences notifications until a time. Notifications during that time are listed as
 // silenced and never sent. Only an admin can silence everything, or all alarms about an attack
 // or a fault: otherwise an operator could hide it from everybody else.
-func (n *Notifications) AddSilence(ctx context.Context, by admin.Caller, add AddSilence) (Silence, error) {
-	s := notify.Silence{Channel: add.Channel, Kind: notify.Kind(add.Kind), Reason: strings.TrimSpace(add.Reason)}
+func (n *Notifications) AddSilence(ctx context.Context, by admin.Caller, r wire.SilenceRequest) (none wire.Silence, err error) {
+	s := notify.Silence{Channel: r.Channel, Kind: notify.Kind(r.Kind), Reason: strings.TrimSpace(r.Reason)}
 	if s.Kind != "" && !slices.Contains(notify.Kinds(), s.Kind) {
-		return s, fault.Field("kind", "must be one of %s, or empty for all", join(notify.Kinds()))
+		return none, fault.Field("kind", "must be one of %s, or empty for all", join(notify.Kinds()))
 	}
 	if s.Reason == "" {
-		return s, fault.Field("reason", "is empty; say why, for all who see the pages")
+		return none, fault.Field("reason", "is empty; say why, for all who see the pages")
 	}
 	if err := fault.CheckLine("reason", s.Reason, 200); err != nil {
-		return s, err
+		return none, err
 	}
 	now := n.Now()
-	until, err := add.Expiry.At(now)
+	until, err := admin.ExpiryOf(r.ExpiresIn, r.ExpiresAt).At(now)
 	if err != nil {
-		return s, err
+		return none, err
 	}
 	if until.IsZero() || until.Sub(now) > maxSilence {
-		return s, fault.Field("expires_in", "must end within 30 days; a channel that is not needed can be disabled")
+		return none, fault.Field("expires_in", "must end within 30 days; a channel that is not needed can be disabled")
 	}
 	s.Until = until.UTC().Truncate(time.Millisecond)
-	channels, err := n.ListChannels(ctx)
+	channels, err := n.AllChannels(ctx)
 	if err != nil {
-		return s, err
+		return none, err
 	}
 	if s.Channel != "" && !slices.ContainsFunc(channels, func(c Channel) bool { return c.Name == s.Channel }) {
-		return s, fault.NoSuch("channel", "there is no channel of that name; leave it empty for all")
+		return none, fault.NoSuch("channel", "there is no channel of that name; leave it empty for all")
 	}
 	added, err := n.Channels.AddSilence(ctx, by.Actor, s, func(active []notify.Silence) error {
 		if by.May(identity.Admin) {
@@ -81,7 +81,7 @@ func (n *Notifications) AddSilence(ctx context.Context, by admin.Caller, add Add
 		return nil
 	})
 	n.changed(ctx, err)
-	return added, err
+	return wireSilence(added), err
 }
 
 // alarm is a group of kinds of notifications about one subject.
@@ -135,13 +135,13 @@ func AccessToEndSilence(s Silence) identity.Access {
 }
 
 // EndSilence ends a silence early.
-func (n *Notifications) EndSilence(ctx context.Context, by admin.Caller, id string) (Silence, error) {
-	ended, err := n.Channels.EndSilence(ctx, by.Actor, id, func(s notify.Silence) error {
+func (n *Notifications) EndSilence(ctx context.Context, by admin.Caller, r wire.ByID) (wire.None, error) {
+	_, err := n.Channels.EndSilence(ctx, by.Actor, r.ID, func(s notify.Silence) error {
 		if !by.May(AccessToEndSilence(s)) {
 			return fault.New(fault.Forbidden, "Only an admin ends a silence of everything. It still applies.")
 		}
 		return nil
 	})
 	n.changed(ctx, err)
-	return ended, err
+	return wire.None{}, err
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/site"
-	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // channelPage is the form of one notification channel. It never contains a secret: those fields
@@ -26,8 +26,8 @@ type channelPage struct {
 	Urgent      bool
 	Enabled     bool
 	FieldErrors form.FieldErrors
-	Expect      etag.Tag            // the state on which the form is based
-	Theirs      *operations.Channel // what somebody else saved in the meantime, nil for nothing
+	Expect      string        // the ETag of the state on which the form is based
+	Theirs      *wire.Channel // what somebody else saved in the meantime, nil for nothing
 }
 
 // Types are the types that the form offers, each with the form of its URL.
@@ -73,25 +73,25 @@ func (h *channelsHandler) editChannel(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	found, err := h.notifications.FindChannel(c.Context(), name)
+	found, err := h.notifications.FindChannel(c.Context(), site.CallerOf(c), wire.ByName{Name: name})
 	if err != nil {
 		return err
 	}
-	if found.Preset {
+	if found.ETag == "" { // it is of the settings
 		return h.Redirect(c, "/notifications")
 	}
 	page := &channelPage{
-		Name: found.Name, Is: found.Name, Host: found.Host, Type: string(found.Type), From: found.From, To: strings.Join(found.To, ", "),
-		Kinds: map[string]bool{}, Urgent: found.UrgentOnly, Enabled: !found.Disabled, Expect: found.Tag(),
+		Name: found.Name, Is: found.Name, Host: found.Host, Type: found.Type, From: found.From, To: strings.Join(found.To, ", "),
+		Kinds: map[string]bool{}, Urgent: found.UrgentOnly, Enabled: found.Enabled, Expect: found.Tag(),
 	}
 	for _, k := range found.Kinds {
-		page.Kinds[string(k)] = true
+		page.Kinds[k] = true
 	}
 	return h.render(c, http.StatusOK, page)
 }
 
 // sentChannel reads the submitted form.
-func sentChannel(c *httpserver.Call) (page *channelPage, set operations.ChannelChange, err error) {
+func sentChannel(c *httpserver.Call) (page *channelPage, set wire.ChannelPatch, err error) {
 	values, err := form.Read(c)
 	if err != nil {
 		return nil, set, err
@@ -101,7 +101,7 @@ func sentChannel(c *httpserver.Call) (page *channelPage, set operations.ChannelC
 		return nil, set, err
 	}
 	page = &channelPage{
-		Expect: expect,
+		Expect: string(expect),
 		Name:   strings.TrimSpace(values.Get("name")), Type: values.Get("type"), From: values.Get("from"), To: values.Get("to"),
 		Kinds: map[string]bool{}, Urgent: values.Get("urgent_only") != "", Enabled: values.Get("enabled") != "", FieldErrors: form.FieldErrors{},
 	}
@@ -112,10 +112,16 @@ func sentChannel(c *httpserver.Call) (page *channelPage, set operations.ChannelC
 	if page.Type != "email" { // the form keeps the mail fields when another type is chosen
 		page.From, to = "", nil
 	}
-	return page, operations.ChannelChange{
-		Type: &page.Type, URL: strings.TrimSpace(values.Get("url_secret")), Signing: values.Get("signing_secret"),
-		RemoveSigning: values.Get("unsigned") != "", From: &page.From, To: &to, Kinds: &kinds, UrgentOnly: &page.Urgent, Enabled: &page.Enabled,
-	}, nil
+	set = wire.ChannelPatch{
+		IfMatch: page.Expect, Type: wire.To(page.Type), URL: wire.To(strings.TrimSpace(values.Get("url_secret"))),
+		From: wire.To(page.From), To: wire.To(to), Kinds: wire.To(kinds), UrgentOnly: wire.To(page.Urgent), Enabled: wire.To(page.Enabled),
+	}
+	if secret := values.Get("signing_secret"); secret != "" || values.Get("unsigned") == "" {
+		set.SigningSecret = wire.To(&secret)
+	} else {
+		set.SigningSecret = wire.To[*string](nil)
+	}
+	return page, set, nil
 }
 
 func (h *channelsHandler) addChannel(c *httpserver.Call) error {
@@ -123,8 +129,19 @@ func (h *channelsHandler) addChannel(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	_, err = h.notifications.AddChannel(c.Context(), site.CallerOf(c), page.Name, set)
+	_, err = h.notifications.AddChannel(c.Context(), site.CallerOf(c), wire.ChannelRequest{
+		Name: page.Name, Type: page.Type, URL: set.URL.Value, SigningSecret: secretOf(set), From: page.From, To: set.To.Value, Kinds: set.Kinds.Value,
+		UrgentOnly: page.Urgent, Disabled: !page.Enabled,
+	})
 	return h.answer(c, page, "added", err)
+}
+
+// secretOf returns the signing secret of a form, "" for none.
+func secretOf(set wire.ChannelPatch) string {
+	if set.SigningSecret.Value == nil {
+		return ""
+	}
+	return *set.SigningSecret.Value
 }
 
 func (h *channelsHandler) changeChannel(c *httpserver.Call) error {
@@ -136,8 +153,8 @@ func (h *channelsHandler) changeChannel(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	page.Name, page.Is = name, name
-	_, err = h.notifications.ChangeChannel(c.Context(), site.CallerOf(c), name, page.Expect, set)
+	page.Name, page.Is, set.Name = name, name, name
+	_, err = h.notifications.ChangeChannel(c.Context(), site.CallerOf(c), set)
 	return h.answer(c, page, "changed", err)
 }
 
@@ -154,7 +171,7 @@ func (h *channelsHandler) answer(c *httpserver.Call, page *channelPage, done str
 		return err
 	}
 	if page.Is != "" {
-		if found, err := h.notifications.FindChannel(c.Context(), page.Is); err == nil {
+		if found, err := h.notifications.FindChannel(c.Context(), site.CallerOf(c), wire.ByName{Name: page.Is}); err == nil {
 			page.Host = found.Host
 		}
 	}
@@ -164,7 +181,7 @@ func (h *channelsHandler) answer(c *httpserver.Call, page *channelPage, done str
 // showConflict shows the form again with what was typed, and with what somebody else saved in
 // the meantime. Saving the form again replaces that.
 func (h *channelsHandler) showConflict(c *httpserver.Call, status int, page *channelPage) error {
-	now, err := h.notifications.FindChannel(c.Context(), page.Is)
+	now, err := h.notifications.FindChannel(c.Context(), site.CallerOf(c), wire.ByName{Name: page.Is})
 	if err != nil {
 		return err
 	}
@@ -178,7 +195,7 @@ func (h *channelsHandler) enable(enabled bool) httpserver.Handler {
 		if err != nil {
 			return err
 		}
-		if _, err := h.notifications.ChangeChannel(c.Context(), site.CallerOf(c), name, etag.Any, operations.ChannelChange{Enabled: &enabled}); err != nil {
+		if _, err := h.notifications.ChangeChannel(c.Context(), site.CallerOf(c), wire.ChannelPatch{Name: name, IfMatch: "*", Enabled: wire.To(enabled)}); err != nil {
 			return err
 		}
 		return h.Redirect(c, "/notifications?done=changed")
@@ -198,7 +215,7 @@ func (h *channelsHandler) deleteChannel(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := h.notifications.DeleteChannel(c.Context(), site.CallerOf(c), name, expect); err != nil {
+	if _, err := h.notifications.DeleteChannel(c.Context(), site.CallerOf(c), wire.DeleteChannelRequest{Name: name, IfMatch: string(expect)}); err != nil {
 		return err
 	}
 	return h.Redirect(c, "/notifications?done=deleted")

@@ -7,9 +7,9 @@ import (
 	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/site"
-	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // shownDeliveries is how many deliveries the page shows.
@@ -18,12 +18,12 @@ const shownDeliveries = 50
 type notificationsPage struct {
 	site.Frame
 	Channels   []channelRow
-	Deliveries []operations.Delivery
+	Deliveries []wire.Delivery
 	// Tested is the channel that was just tested, "" for none. Unsent is why its message did
 	// not arrive, "" if it did.
 	Tested, Unsent string
 	// The submitted form of a silence.
-	Silence     operations.AddSilence
+	Silence     wire.SilenceRequest
 	For, Until  string
 	FieldErrors form.FieldErrors
 }
@@ -31,7 +31,7 @@ type notificationsPage struct {
 // channelRow is one channel over which notifications are sent.
 type channelRow struct {
 	operations.Channel
-	Last *operations.Delivery // its newest delivery among the shown ones, nil for none
+	Last *wire.Delivery // its newest delivery among the shown ones, nil for none
 }
 
 // Kinds returns the choices of the silence's form.
@@ -84,19 +84,19 @@ func (h *notificationsHandler) showNotifications(c *httpserver.Call) error {
 func (h *notificationsHandler) renderNotifications(c *httpserver.Call, status int, page *notificationsPage) error {
 	page.Frame = h.NewFrame(c, "Notifications", "/notifications")
 	page.Toast = site.DoneToast(c, notificationToasts)
-	_, newest, err := h.notifications.List(c.Context(), shownDeliveries)
+	newest, err := h.notifications.List(c.Context(), site.CallerOf(c), wire.NotificationList{Limit: shownDeliveries})
 	if err != nil {
 		return err
 	}
-	channels, err := h.notifications.ListChannels(c.Context())
+	channels, err := h.notifications.AllChannels(c.Context())
 	if err != nil {
 		return err
 	}
-	page.Deliveries = newest
+	page.Deliveries = newest.Items
 	for _, channel := range channels {
 		row := channelRow{Channel: channel}
-		if at := slices.IndexFunc(newest, func(d operations.Delivery) bool { return d.Channel == row.Name }); at >= 0 {
-			row.Last = &newest[at]
+		if at := slices.IndexFunc(newest.Items, func(d wire.Delivery) bool { return d.Channel == row.Name }); at >= 0 {
+			row.Last = &newest.Items[at]
 		}
 		page.Channels = append(page.Channels, row)
 	}
@@ -110,13 +110,11 @@ func (h *notificationsHandler) testChannel(c *httpserver.Call) error {
 		return err
 	}
 	page := &notificationsPage{Tested: values.Get("channel"), For: "1h"}
-	unsent, err := h.notifications.Test(c.Context(), site.CallerOf(c), page.Tested)
+	answer, err := h.notifications.Test(c.Context(), site.CallerOf(c), wire.TestRequest{Channel: page.Tested})
 	if err != nil {
 		return err
 	}
-	if unsent != nil {
-		page.Unsent = unsent.Error()
-	}
+	page.Unsent = string(answer.Error)
 	return h.renderNotifications(c, http.StatusOK, page)
 }
 
@@ -126,10 +124,10 @@ func (h *notificationsHandler) addSilence(c *httpserver.Call) error {
 		return err
 	}
 	page := &notificationsPage{For: values.Get("for"), Until: values.Get("until"), FieldErrors: form.FieldErrors{}}
-	page.Silence = operations.AddSilence{Channel: values.Get("channel"), Kind: values.Get("kind"), Reason: values.Get("reason")}
+	page.Silence = wire.SilenceRequest{Channel: values.Get("channel"), Kind: values.Get("kind"), Reason: values.Get("reason")}
 	until, err := h.ParseExpiry(page.For, page.Until, h.Now())
 	if err == nil {
-		page.Silence.Expiry = blocks.Expiry{Until: until}
+		page.Silence.ExpiresAt = wire.At(until)
 		_, err = h.notifications.AddSilence(c.Context(), site.CallerOf(c), page.Silence)
 	}
 	if err != nil {
@@ -147,7 +145,7 @@ func (h *notificationsHandler) endSilence(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	if _, err := h.notifications.EndSilence(c.Context(), site.CallerOf(c), id); err != nil {
+	if _, err := h.notifications.EndSilence(c.Context(), site.CallerOf(c), wire.ByID{ID: id}); err != nil {
 		return err
 	}
 	return h.Redirect(c, "/notifications?done=ended")

@@ -31,9 +31,18 @@ func Routes(d Deps) []openapi.Route {
 			routes.Does(wire.ListJobs, d.Jobs.List),
 			routes.Does(wire.ListRuns, d.Jobs.Runs),
 			routes.Does(wire.RunJob, d.Jobs.Run),
+
+			routes.Does(wire.ListNotifications, d.Notifications.List),
+			routes.Does(wire.TestNotification, d.Notifications.Test),
+			routes.Does(wire.ListChannels, d.Notifications.ListChannels),
+			routes.Does(wire.AddChannel, d.Notifications.AddChannel),
+			routes.Does(wire.GetChannel, d.Notifications.FindChannel),
+			routes.Does(wire.ChangeChannel, d.Notifications.ChangeChannel),
+			routes.Does(wire.DeleteChannel, d.Notifications.DeleteChannel),
+			routes.Does(wire.ListSilences, d.Notifications.Silences),
+			routes.Does(wire.AddSilence, d.Notifications.AddSilence),
+			routes.Does(wire.EndSilence, d.Notifications.EndSilence),
 		},
-		(&notificationHandler{notifications: d.Notifications}).routes(),
-		(&channelHandler{notifications: d.Notifications}).routes(),
 		(&backupHandler{backups: d.Backups}).routes(),
 	)
 }

@@ -16,18 +16,17 @@ import (
 // Client calls one listener of a Stint server. Create it with New. It is safe for
 // concurrent use.
 type Client struct {
-	Audit         Audit
-	Backups       Backups
-	Blocks        Blocks
-	Checks        Checks
-	Escalations   Escalations
-	Exemptions    Entries
-	Keys          Keys
-	Notifications Notifications
-	Offenders     Offenders
-	Policies      Policies
-	Proposals     Proposals
-	Reports       Reports
+	Audit       Audit
+	Backups     Backups
+	Blocks      Blocks
+	Checks      Checks
+	Escalations Escalations
+	Exemptions  Entries
+	Keys        Keys
+	Offenders   Offenders
+	Policies    Policies
+	Proposals   Proposals
+	Reports     Reports
 
 	conn *conn
 }
@@ -55,19 +54,18 @@ func New(base, token, example string) (*Client, error) {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 	return &Client{
-		Audit:         Audit{c},
-		Backups:       Backups{c},
-		Blocks:        Blocks{Entries{c, wire.PathBlocks}},
-		Checks:        Checks{c},
-		Escalations:   Escalations{c},
-		Exemptions:    Entries{c, wire.PathExemptions},
-		Keys:          Keys{c},
-		Notifications: Notifications{c},
-		Offenders:     Offenders{c},
-		Policies:      Policies{c},
-		Proposals:     Proposals{c},
-		Reports:       Reports{c},
-		conn:          c,
+		Audit:       Audit{c},
+		Backups:     Backups{c},
+		Blocks:      Blocks{Entries{c, wire.PathBlocks}},
+		Checks:      Checks{c},
+		Escalations: Escalations{c},
+		Exemptions:  Entries{c, wire.PathExemptions},
+		Keys:        Keys{c},
+		Offenders:   Offenders{c},
+		Policies:    Policies{c},
+		Proposals:   Proposals{c},
+		Reports:     Reports{c},
+		conn:        c,
 	}, nil
 }
 
