@@ -1,13 +1,9 @@
 package blocks
 
 import (
-	"context"
-	"iter"
 	"time"
 
-	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/keys"
-	"github.com/stint-dev/stint/internal/paging"
 )
 
 // Order of a listing.
@@ -83,38 +79,6 @@ func (a *Added) Effect() Outcome {
 		return Extended
 	}
 	return Unchanged
-}
-
-// Store keeps entries. For each pattern at most one entry of each kind is active at any time.
-// Methods with a kind and an id find the entry only if it is of that kind. Changes of several
-// entries are made in one transaction, all or nothing. Errors that a caller can fix are
-// *fault.Error: NotFound; Conflict for adding an entry under Fail if one is active (Detail["id"]
-// names it), and for changing an entry that has ended; Outdated for another revision than
-// expected.
-type Store interface {
-	// Add adds entries. The store fills in their ID, Created and Revision.
-	Add(ctx context.Context, by audit.Actor, on Conflict, entries ...Entry) ([]Added, error)
-	ByID(ctx context.Context, kind Kind, id string) (*Entry, error)
-	Find(ctx context.Context, f Filter) (paging.Page[*Entry], error)
-	// Each iterates over all results of Find, for exports.
-	Each(ctx context.Context, f Filter) iter.Seq2[*Entry, error]
-	Update(ctx context.Context, by audit.Actor, kind Kind, id string, u Update) (*Entry, error)
-	// Shares returns all shares of entries, by id, the one that lasts longest first.
-	Shares(ctx context.Context, ids ...string) (map[string][]Share, error)
-	// EndShare ends the share of one holder in the active entry of a kind, pattern and scope, and
-	// the entry if no other holds it. The error is NotFound if the holder has no share in one.
-	EndShare(ctx context.Context, by audit.Actor, kind Kind, id string, h Holder, reason string) (*Entry, error)
-	// End ends active entries with the shares of all sources. reason, which may be empty, is for the audit record.
-	End(ctx context.Context, by audit.Actor, kind Kind, reason string, ids ...string) ([]*Entry, error)
-	// EndUnchanged ends entries that have not changed since a revision, all or none.
-	EndUnchanged(ctx context.Context, by audit.Actor, kind Kind, revision int64, ids ...string) ([]*Entry, error)
-	// Restore makes ended entries active again, with their ids and their former expiry. It does
-	// not change entries that have not ended.
-	Restore(ctx context.Context, by audit.Actor, kind Kind, ids ...string) ([]*Entry, error)
-	// Import adds many blocks in batches but in one transaction, all or nothing. Under Fail, a
-	// pattern with an active block keeps that block and is counted as unchanged; otherwise on
-	// decides. progress, which may be nil, is called with the number of rows done.
-	Import(ctx context.Context, by audit.Actor, all iter.Seq2[Entry, error], on Conflict, progress func(done int)) (ImportResult, error)
 }
 
 // ImportResult has the numbers of an import.

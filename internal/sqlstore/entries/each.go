@@ -8,7 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
-// Each implements blocks.Store. It keeps the entries of one state of the database in a temporary
+// Each implements admin.EntryStore. It keeps the entries of one state of the database in a temporary
 // file: a slow reader holds no transaction open, and an entry that another replaces before it is
 // read is not missing.
 func (s *Store) Each(ctx context.Context, f blocks.Filter) iter.Seq2[*blocks.Entry, error] {

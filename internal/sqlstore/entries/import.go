@@ -20,7 +20,7 @@ import (
 // its progress after each.
 const importBatch = 1000
 
-// Import implements blocks.Store.
+// Import implements admin.EntryStore.
 func (s *Store) Import(ctx context.Context, by audit.Actor, all iter.Seq2[blocks.Entry, error], on blocks.Conflict, progress func(done int)) (blocks.ImportResult, error) {
 	if on == "" {
 		on = blocks.Keep

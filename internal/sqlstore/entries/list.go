@@ -180,7 +180,7 @@ func startAt(q *db.Selection, f blocks.Filter) (order string, err error) {
 	return "", fault.Field("order", "must be created or expiry")
 }
 
-// Find implements blocks.Store.
+// Find implements admin.EntryStore.
 func (s *Store) Find(ctx context.Context, f blocks.Filter) (page paging.Page[*blocks.Entry], err error) {
 	limit, err := db.PageLimit(f.Limit)
 	if err != nil {

@@ -131,7 +131,7 @@ func storedHolder(e *blocks.Entry) blocks.Holder {
 	return *e.From
 }
 
-// Shares implements blocks.Store.
+// Shares implements admin.EntryStore.
 func (s *Store) Shares(ctx context.Context, ids ...string) (all map[string][]blocks.Share, err error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -143,7 +143,7 @@ func (s *Store) Shares(ctx context.Context, ids ...string) (all map[string][]blo
 	return all, err
 }
 
-// EndShare implements blocks.Store.
+// EndShare implements admin.EntryStore.
 func (s *Store) EndShare(ctx context.Context, by audit.Actor, kind blocks.Kind, id string, h blocks.Holder, reason string) (*blocks.Entry, error) {
 	return changeEntries(ctx, s, by, func(t Tx) (*blocks.Entry, error) { return t.endShare(kind, id, h, reason) })
 }

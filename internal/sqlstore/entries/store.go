@@ -9,9 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
-var _ blocks.Store = (*Store)(nil)
-
-// Store implements blocks.Store.
+// Store implements admin.EntryStore, which says what its methods do.
 type Store struct{ db *db.DB }
 
 // New returns the store of the blocks and exemptions in a database.
@@ -31,7 +29,7 @@ func changeEntries[T any](ctx context.Context, s *Store, by audit.Actor, do func
 	return made, nil
 }
 
-// Add implements blocks.Store.
+// Add implements admin.EntryStore.
 func (s *Store) Add(ctx context.Context, by audit.Actor, on blocks.Conflict, entries ...blocks.Entry) ([]blocks.Added, error) {
 	return changeEntries(ctx, s, by, func(t Tx) (all []blocks.Added, err error) {
 		for _, e := range entries {
@@ -53,7 +51,7 @@ func (t Tx) unchangedUnlessRecorded() error {
 	return db.ErrUnchanged
 }
 
-// ByID implements blocks.Store.
+// ByID implements admin.EntryStore.
 func (s *Store) ByID(ctx context.Context, kind blocks.Kind, id string) (e *blocks.Entry, err error) {
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		e, err = In(t).find(kind, id)
@@ -62,17 +60,17 @@ func (s *Store) ByID(ctx context.Context, kind blocks.Kind, id string) (e *block
 	return e, err
 }
 
-// Update implements blocks.Store.
+// Update implements admin.EntryStore.
 func (s *Store) Update(ctx context.Context, by audit.Actor, kind blocks.Kind, id string, u blocks.Update) (*blocks.Entry, error) {
 	return changeEntries(ctx, s, by, func(t Tx) (*blocks.Entry, error) { return t.update(kind, id, u) })
 }
 
-// End implements blocks.Store.
+// End implements admin.EntryStore.
 func (s *Store) End(ctx context.Context, by audit.Actor, kind blocks.Kind, reason string, ids ...string) ([]*blocks.Entry, error) {
 	return s.changeEach(ctx, by, ids, func(t Tx, id string) (*blocks.Entry, error) { return t.end(kind, id, reason) })
 }
 
-// EndUnchanged implements blocks.Store.
+// EndUnchanged implements admin.EntryStore.
 func (s *Store) EndUnchanged(ctx context.Context, by audit.Actor, kind blocks.Kind, revision int64, ids ...string) ([]*blocks.Entry, error) {
 	return s.changeEach(ctx, by, ids, func(t Tx, id string) (*blocks.Entry, error) {
 		e, err := t.find(kind, id)
@@ -86,7 +84,7 @@ func (s *Store) EndUnchanged(ctx context.Context, by audit.Actor, kind blocks.Ki
 	})
 }
 
-// Restore implements blocks.Store.
+// Restore implements admin.EntryStore.
 func (s *Store) Restore(ctx context.Context, by audit.Actor, kind blocks.Kind, ids ...string) ([]*blocks.Entry, error) {
 	return s.changeEach(ctx, by, ids, func(t Tx, id string) (*blocks.Entry, error) { return t.restore(kind, id) })
 }
