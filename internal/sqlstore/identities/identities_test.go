@@ -23,8 +23,6 @@ func TestTokensAreAddedUpdatedAndRevoked(t *testing.T) {
 		}
 		_, err = f.Identities.AddToken(ctx, storetest.Operator, storetest.NewToken("ci", identity.Check))
 		storetest.WantFault(t, err, fault.Conflict)
-		_, err = f.Identities.AddToken(ctx, storetest.Operator, storetest.NewToken("", identity.Check))
-		storetest.WantFault(t, err, fault.Invalid)
 
 		name, until := "ci-old", now.Add(time.Hour)
 		if changed, err := f.Identities.UpdateToken(ctx, storetest.Operator, made.ID, identity.TokenUpdate{Name: &name, Expires: &until}); err != nil || changed.Name != name {
@@ -65,8 +63,6 @@ func TestUsersAreAddedUpdatedAndDeleted(t *testing.T) {
 		made := storetest.AddUser(t, f, "bob", identity.Viewer)
 		_, err := f.Identities.AddUser(ctx, storetest.Operator, identity.User{Name: "bob", Role: identity.Viewer})
 		storetest.WantFault(t, err, fault.Conflict)
-		_, err = f.Identities.AddUser(ctx, storetest.Operator, identity.User{Name: "eve", Role: "owner"})
-		storetest.WantFault(t, err, fault.Invalid)
 		_, err = f.Identities.FindUserByName(ctx, "eve\x00")
 		storetest.WantFault(t, err, fault.NotFound)
 

@@ -181,16 +181,8 @@ func (t Tx) insertToken(made *identity.Token) error {
 	return err
 }
 
-// checkToken refuses a name that cannot be stored or that another usable token has.
+// checkToken refuses a name that another usable token has.
 func (t Tx) checkToken(token *identity.Token) error {
-	if token.Name == "" {
-		return fault.Field("name", "is empty; give the token a name")
-	}
-	for field, text := range map[string]string{"name": token.Name, "hint": token.Hint, "author": token.Author} {
-		if err := db.CheckText(field, text); err != nil {
-			return err
-		}
-	}
 	var others int
 	if _, err := t.One(countNamesakes, []any{token.Name, token.ID, db.ToMS(t.Now)}, &others); err != nil {
 		return err

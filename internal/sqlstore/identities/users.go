@@ -99,15 +99,6 @@ func (s *Store) FindUserByID(ctx context.Context, id string) (u *identity.User, 
 
 // AddUser implements identities.UserStore. It fills in the id and the time of creation.
 func (s *Store) AddUser(ctx context.Context, by audit.Actor, u identity.User) (made *identity.User, err error) {
-	if u.Name == "" {
-		return nil, fault.Field("name", "is empty; give the user a name")
-	}
-	if err := db.CheckText("name", u.Name); err != nil {
-		return nil, err
-	}
-	if u.Role.Access() == "" {
-		return nil, fault.Field("role", "must be viewer, operator or admin")
-	}
 	for field, text := range map[string]string{"issuer": u.Issuer, "subject": u.Subject} {
 		if err := db.CheckText(field, text); err != nil {
 			return nil, err
@@ -140,9 +131,6 @@ func (s *Store) AddUser(ctx context.Context, by audit.Actor, u identity.User) (m
 
 // UpdateUser implements identities.UserStore.
 func (s *Store) UpdateUser(ctx context.Context, by audit.Actor, id string, u identity.UserUpdate) (after *identity.User, err error) {
-	if u.Role != nil && u.Role.Access() == "" {
-		return nil, fault.Field("role", "must be viewer, operator or admin")
-	}
 	err = s.db.Change(ctx, by, func(t *db.Tx) error {
 		before, err := In(t).user(readUserByID, "id", id)
 		if err != nil {
