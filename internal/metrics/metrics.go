@@ -24,8 +24,8 @@ type Metrics struct {
 	reservations *prometheus.CounterVec
 	reports      *prometheus.CounterVec
 	degraded     prometheus.Counter
-	requests     *durations
-	checkTimes   *durations
+	requests     durations
+	checkTimes   durations
 	calls        Calls
 	jobs         *prometheus.GaugeVec
 	jobRuns      *prometheus.CounterVec

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"maps"
 	"net/http"
 	"time"
 
@@ -75,34 +76,35 @@ func (m *Metrics) Check(a *CheckAnswer) {
 
 // ChecksAnswered returns how many requests the doors have answered so far.
 func (m *Metrics) ChecksAnswered() int64 {
-	_, total := m.checkTimes.snapshot()
+	_, total := m.checkTimes.counted()
 	return total
 }
 
 // CheckReader reads the histograms of checks from time to time. It is for one goroutine.
 type CheckReader struct {
 	metrics *Metrics
-	before  [buckets]uint64
+	before  counts
+	answers int64 // counted before
 }
 
 // CheckReader returns a reader of what the doors answer from now on.
 func (m *Metrics) CheckReader() *CheckReader {
 	r := &CheckReader{metrics: m}
-	r.before, _ = m.checkTimes.snapshot()
+	r.before, r.answers = m.checkTimes.counted()
 	return r
 }
 
 // Next returns how many requests the doors have answered since the last Next, and the
 // 99th percentile of their durations within 9 %, 0 without any.
 func (r *CheckReader) Next() (answers int64, p99 time.Duration) {
-	now, _ := r.metrics.checkTimes.snapshot()
-	since := now
-	for i := range since {
-		since[i] -= r.before[i]
-		answers += int64(since[i])
+	now, total := r.metrics.checkTimes.counted()
+	since := maps.Clone(now)
+	for bucket, count := range r.before {
+		since[bucket] -= count
 	}
-	r.before = now
-	return answers, quantile(&since, answers, 0.99)
+	answers = total - r.answers
+	r.before, r.answers = now, total
+	return answers, since.quantile(answers, 0.99)
 }
 
 func (m *Metrics) makeOutcomeTimings(door string) *outcomeTimings {
@@ -115,7 +117,7 @@ func (m *Metrics) makeOutcomeTimings(door string) *outcomeTimings {
 
 // Calls are the histograms of calls to Redis and the database.
 type Calls struct {
-	redis, database *durations
+	redis, database durations
 	redisBy         [len(redisCommands)][2]*duration
 	databaseBy      [len(databaseKinds)][2]*duration
 }
