@@ -113,7 +113,7 @@ func TestPolicyEditorShowsErrorsThenSavesInBrowser(t *testing.T) {
 	const limit, save = `input[name="limit"]`, `button[value="save"]`
 	b.do(chromedp.Navigate(n.url + "/policies/default"))
 	b.write(limit, "2x")
-	b.waitFor(`document.querySelector("#rule-note-0").innerText.includes("digits only")`)
+	b.waitFor(`document.querySelector("#rule-note-0").innerText.includes("in digits")`)
 	b.do(chromedp.Click(chromedp.CSS(save)))
 	b.waitFor(`document.querySelector('input[name="limit"]').getAttribute("aria-invalid") === "true"`)
 	if p, err := n.store.Policies.FindPolicyByName(t.Context(), "default"); err != nil || p.Version != 1 {

@@ -113,7 +113,7 @@ func (h *policyHandler) listPolicies(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, routes.WholeListPage(page, fromPolicy))
+	return c.SendJSON(http.StatusOK, routes.WholeListPage(page, h.fromActive))
 }
 
 // find returns the policy that the path names.
@@ -130,7 +130,14 @@ func (h *policyHandler) getPolicy(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return sendPolicy(c, http.StatusOK, p)
+	return routes.SendTagged(c, http.StatusOK, rules.TagOf(p), h.fromActive(p))
+}
+
+// fromActive converts a policy with the warnings about what this node has noticed of it.
+func (h *policyHandler) fromActive(p *rules.Policy) wire.Policy {
+	out := fromPolicy(p)
+	out.Warnings = append(out.Warnings, h.catalog.Selector().Unsaid(p.ID)...)
+	return out
 }
 
 func sendPolicy(c *httpserver.Call, status int, p *rules.Policy) error {

@@ -67,5 +67,6 @@ func newGate(a *App, deadline time.Duration, isStrict bool) *gate.Gate {
 	return gate.New(gate.Options{
 		View: a.catalog, Log: tracedlog.New(a.backends.log, a.tracer), Local: a.backends.local, Deadline: deadline, DeadlineOfAll: isStrict,
 		Recorder: gate.Recorders{a.recorder, a.metrics, a.events}, Reports: a.recorder, Crawlers: a.crawlers,
+		Unsaid: func(warning string) { a.log.Warn(warning) },
 	})
 }

@@ -54,7 +54,10 @@ func registerMetrics(a *App) {
 			func() float64 { return one(a.geo.Problem() != "") }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "stint_forward_without_path_total",
 			Help: "Requests of gateways to /v1/forward that did not say the path of the client's request while a policy applies by paths, which never applied to them."},
-			func() float64 { return float64(a.forward.Pathless()) }))
+			func() float64 { return float64(a.forward.Pathless()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_policy_values_unsaid",
+			Help: "Values that policies count by or have conditions about and that none of a thousand requests or more said to this node; the policies' warnings name them."},
+			func() float64 { return float64(a.catalog.Selector().UnsaidValues()) }))
 	for _, c := range []*certificate{a.live.checkCert, a.live.adminCert} {
 		if c != nil {
 			m.Registry().MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_certificate_expiry_timestamp_seconds",

@@ -46,7 +46,7 @@ func (t *trial) countings(l *triedPolicy, applying []*rules.Policy, key string, 
 		for _, part := range t.selector.DerivedOf(l.policy) {
 			attributes, values := attributesOf(record), t.valuesOf(record)
 			derived, found := part.Derived.KeyOf(record.Key, attributes, values)
-			if found && (part.IsReported() || part.Rules.CanCount(attributes, values)) {
+			if found && (part.IsReported() || part.Rules.CanCount(record.Key, attributes, values)) {
 				all = append(all, counting{t.byPolicy[part], derived.String()})
 			}
 		}
@@ -223,7 +223,7 @@ func (t *trial) setValue(q *timestamplog.Request, p *rules.Policy, record access
 	if p.Rules.Distinct() == "" {
 		return true
 	}
-	value := p.Rules.ValueOf(attributesOf(record), t.valuesOf(record))
+	value := p.Rules.ValueOf(record.Key, attributesOf(record), t.valuesOf(record))
 	q.Cost, q.Value = 1, max(1, keyhash.Hash{}.Sum64(value))
 	return value != ""
 }

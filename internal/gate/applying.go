@@ -88,7 +88,7 @@ type additional struct {
 
 // mayAskMore reports whether a check may ask more than the own policies of its key.
 func mayAskMore(selector *rules.Selector, request *conditions.Request) bool {
-	return request != nil || selector.HasReported() || selector.HasDerived()
+	return request != nil || selector.HasReported() || selector.HasDerived() || selector.CountsOwnValues()
 }
 
 // appendAsked appends what a check asks in addition, in order. request is what the check says of
@@ -135,7 +135,7 @@ func (a *applying) appendConditional(all []additional, policies []*rules.Policy,
 func (a *applying) appendDerived(all []additional, p *rules.Policy, request *conditions.Request, isAny bool) []additional {
 	for _, part := range a.selector.DerivedOf(p) {
 		key, found := part.Derived.KeyOf(a.who.Key, request, nil)
-		if !found || !isAny && !part.IsReported() && !part.Rules.CanCount(request, nil) {
+		if !found || !isAny && !part.IsReported() && !part.Rules.CanCount(a.who.Key, request, nil) {
 			continue
 		}
 		match := a.set.MatchIn(key, request.Scope(), a.at)

@@ -45,6 +45,9 @@ type Options struct {
 	Now           func() time.Time // nil means time.Now
 	// Crawlers are exempt from policies with the outcome conditions.NotFound; nil for none.
 	Crawlers *crawlers.Verifier
+	// Unsaid is called with a warning once a policy has applied to many requests that did not say a
+	// value that it needs; nil for none.
+	Unsaid func(warning string)
 }
 
 // DefaultDeadline is how long a check waits for the log before the policy's
@@ -65,11 +68,12 @@ type Gate struct {
 	signers  keyhash.PerSecret[*signer]
 	timers   timerPool
 	crawlers *crawlers.Verifier
+	unsaid   func(warning string)
 }
 
 // New returns a gate.
 func New(o Options) *Gate {
-	g := &Gate{view: o.View, log: o.Log, local: o.Local, deadline: o.Deadline, ofAll: o.DeadlineOfAll, recorder: o.Recorder, reports: o.Reports, now: o.Now, crawlers: o.Crawlers}
+	g := &Gate{view: o.View, log: o.Log, local: o.Local, deadline: o.Deadline, ofAll: o.DeadlineOfAll, recorder: o.Recorder, reports: o.Reports, now: o.Now, crawlers: o.Crawlers, unsaid: o.Unsaid}
 	if g.deadline <= 0 {
 		g.deadline = DefaultDeadline
 	}
@@ -81,6 +85,9 @@ func New(o Options) *Gate {
 	}
 	if g.now == nil {
 		g.now = time.Now
+	}
+	if g.unsaid == nil {
+		g.unsaid = func(string) {}
 	}
 	g.calls.New = func() any { return &call{gate: g} }
 	return g
@@ -166,6 +173,9 @@ func (g *Gate) prepare(d *Decision, selector *rules.Selector, set *blocks.Set) e
 	if err := d.checkAskable(); err != nil {
 		return err
 	}
+	if !d.Check.Peek {
+		g.notice(selector.Notice(who, d.Check.Request, nil, ""))
+	}
 	if limits(own.shadow) {
 		d.Shadow = &Shadow{Outcome: Allowed, Policy: own.shadow, Answer: Answer{At: d.At, Rule: -1}}
 	}
@@ -173,6 +183,12 @@ func (g *Gate) prepare(d *Decision, selector *rules.Selector, set *blocks.Set) e
 		return nil
 	}
 	return d.addAdditional(&applying{own, selector, set, g.crawlers, who, d.At})
+}
+
+func (g *Gate) notice(warning string) {
+	if warning != "" {
+		g.unsaid(warning)
+	}
 }
 
 // checkAskable returns an error if d's policy can never grant the cost or the wait. A policy that

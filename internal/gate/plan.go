@@ -139,7 +139,7 @@ func (b *batch) add(d *Decision, p *rules.Policy, shadow bool) {
 	}
 	chargesValue := p.Rules.Distinct() != "" && !p.IsReported()
 	if chargesValue {
-		b.nameValue(r, p.Rules.ValueOf(d.Check.Request, nil))
+		b.nameValue(r, p.Rules.ValueOf(d.Check.Key, d.Check.Request, nil))
 	}
 	if !p.Options.CountRefused && !p.CountsAmounts() && !chargesValue && (p.Derived == nil || !shadow) { // no reservation is possible there; a shadow policy then decides at once
 		r.MaxWait = d.Check.MaxWait.Milliseconds()

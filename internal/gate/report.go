@@ -97,7 +97,9 @@ func (g *Gate) Report(ctx context.Context, reports []Report, answers []Reported)
 	for i := range reports {
 		a := &answers[i]
 		*a = Reported{Report: reports[i], At: now}
-		a.prepare(selector, set, g.crawlers, profiles.Subject(a.Report.Key, memberOf(g.view, a.Report.Key, selector)))
+		who := profiles.Subject(a.Report.Key, memberOf(g.view, a.Report.Key, selector))
+		a.prepare(selector, set, g.crawlers, who)
+		g.notice(selector.Notice(who, a.Report.Request, a.Report.Values, a.Report.Outcome))
 		decisions = append(decisions, a.decisions(now))
 		for j := range decisions[i] {
 			c.first.addReport(&decisions[i][j], a)
@@ -146,7 +148,7 @@ func (a *Reported) prepare(selector *rules.Selector, set *blocks.Set, verifier *
 // add adds a policy, or its part for a further key, unless its rules count a value that the
 // report does not contain.
 func (a *Reported) add(p *rules.Policy, derived *keys.Key) {
-	if !p.Rules.CanCount(a.Report.Request, a.Report.Values) {
+	if !p.Rules.CanCount(a.Report.Key, a.Report.Request, a.Report.Values) {
 		a.Unsaid = p.Rules.Distinct()
 		return
 	}
@@ -184,7 +186,7 @@ func (b *batch) addReport(d *Decision, a *Reported) {
 	r := b.last()
 	r.ID, r.ChargeAlways, r.Uncharged = a.Report.ID, true, false
 	if p.Rules.Distinct() != "" {
-		b.nameValue(r, p.Rules.ValueOf(a.Report.Request, a.Report.Values))
+		b.nameValue(r, p.Rules.ValueOf(a.Report.Key, a.Report.Request, a.Report.Values))
 	}
 }
 

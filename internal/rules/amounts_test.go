@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/test/keytest"
 )
 
 func amounts(t *testing.T, algorithm string, texts ...string) *rules.Policy {
@@ -14,7 +16,7 @@ func amounts(t *testing.T, algorithm string, texts ...string) *rules.Policy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &rules.Policy{Name: "tokens", Rules: stack, Algorithm: algorithm, Mode: rules.Enforce, OnFailure: rules.FailLocal}
+	return &rules.Policy{Name: "tokens", Match: []keys.Pattern{keytest.Pattern(t, "team:*")}, Rules: stack, Algorithm: algorithm, Mode: rules.Enforce, OnFailure: rules.FailLocal}
 }
 
 func TestLimitsBeyondThoseOfRequestsNeedTheLogOfAmounts(t *testing.T) {
@@ -36,12 +38,12 @@ func TestLimitsBeyondThoseOfRequestsNeedTheLogOfAmounts(t *testing.T) {
 
 // None of this may take time or memory that grows with the limit.
 func TestAmountsAreDescribedWhateverTheirLimit(t *testing.T) {
-	p := amounts(t, algorithms.AmountLog, "1000T/d", "900T/h", "5/s", "2M/s")
-	if text := p.Describe(); !strings.Contains(text, "900,000,000,000,000 in any hour") {
+	p := amounts(t, algorithms.AmountLog, "900T/d", "100T/h", "200T/s")
+	if text := p.Describe(); !strings.Contains(text, "100,000,000,000,000 in any hour") {
 		t.Errorf("Describe returns %q", text)
 	}
-	if w := p.Warnings(); len(w) != 1 || w[0].Rule.String() != "2M/1s" {
-		t.Errorf("Warnings returns %v, want 2M/s, which 5/s makes ineffective", w)
+	if w := p.Warnings(); len(w) != 1 || w[0].Rule.String() != "200T/1s" {
+		t.Errorf("Warnings returns %v, want 200T/s, which 100T/h makes ineffective", w)
 	}
 	if len(p.Rules.Warnings()) == 0 || len(p.Rules.UsedUp()) != 0 || p.Advice() != "" {
 		t.Errorf("got %v, %v, %q", p.Rules.Warnings(), p.Rules.UsedUp(), p.Advice())

@@ -3,6 +3,7 @@ package rules
 import (
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/keys"
 )
 
 // MaxConditional is the maximum number of logs that all enforcing policies together may add to a
@@ -43,22 +44,25 @@ func (p *Policy) DescribeApplies() string {
 	return p.When.DescribeApplies(p.Outcome, p.Scope)
 }
 
-// CanCount reports whether the rules count r, for which the caller also passes values. Distinct
-// rules count it only if it has the value that they count.
-func (s Stack) CanCount(r *conditions.Request, values map[string]string) bool {
-	return s.Distinct() == "" || s.ValueOf(r, values) != ""
+// CanCount reports whether the rules count a request r of k, for which the caller also passes
+// values. Distinct rules count it only if it has the value that they count.
+func (s Stack) CanCount(k keys.Key, r *conditions.Request, values map[string]string) bool {
+	return s.Distinct() == "" || s.ValueOf(k, r, values) != ""
 }
 
-// ValueOf returns the value that distinct rules count of r, for which the caller also passes
-// values. It is "" if the value is missing: such a request is not counted.
-func (s Stack) ValueOf(r *conditions.Request, values map[string]string) string {
-	return r.Named(s.Distinct(), values)
+// ValueOf returns the value that distinct rules count of a request r of k, for which the caller
+// also passes values: what was said, or for "key" and "address" those of k. It is "" if the value
+// is missing: such a request is not counted.
+func (s Stack) ValueOf(k keys.Key, r *conditions.Request, values map[string]string) string {
+	return valueOf(s.Distinct(), k, r, values)
 }
 
 func (p *Policy) validateDistinct() error {
 	name := p.Rules.Distinct()
 	switch {
 	case name == "":
+	case ownKeyProblem(p.Rules) != "":
+		return &FieldError{"rules", ownKeyProblem(p.Rules)}
 	case p.Algorithm != algorithms.TimestampLog:
 		return &FieldError{"algorithm", "must be " + algorithms.TimestampLog + " beside distinct rules, which always count exactly"}
 	}

@@ -36,6 +36,10 @@ type Selector struct {
 	// derived has the parts of each policy that limit its further keys, by the policy's id and in
 	// the order of Policy.Also. It contains no policies that are off.
 	derived map[int64][]*Policy
+	// awaited are the values that requests must say for policies to count by them.
+	awaited []*awaited
+	// countsOwn reports whether any of distinct counts a value that a check need not say.
+	countsOwn bool
 }
 
 // NewSelector returns the selector over policies, which must not be changed afterwards. Policies
@@ -63,6 +67,7 @@ func NewSelector(policies []*Policy) *Selector {
 		if p.Mode != Off && len(p.Rules) > 0 {
 			s.addDerived(p)
 		}
+		s.awaited = append(s.awaited, p.awaits()...)
 		switch {
 		case len(p.Rules) == 0 || p.Mode == Off:
 		case p.Mode == Shadow:
@@ -82,6 +87,7 @@ func NewSelector(policies []*Policy) *Selector {
 			continue
 		case p.When.IsZero():
 			s.distinct = append(s.distinct, p)
+			s.countsOwn = s.countsOwn || p.Rules.isOwn()
 			continue
 		default:
 			s.conditional = append(s.conditional, p)
@@ -125,6 +131,10 @@ func (s *Selector) addDerived(p *Policy) {
 		s.derived[p.ID] = append(s.derived[p.ID], partOf(p, i))
 	}
 }
+
+// CountsOwnValues reports whether a policy that applies in addition counts a value that a check has
+// without saying anything of its request.
+func (s *Selector) CountsOwnValues() bool { return s.countsOwn }
 
 // HasDerived reports whether any policy counts further keys.
 func (s *Selector) HasDerived() bool { return len(s.derived) > 0 }
@@ -197,17 +207,19 @@ func (p *Policy) needsPath() bool {
 // the policy's conditions and has the value that its rules count. They apply in addition to the
 // policies of Select. r may be nil for an unknown request, which meets no conditions.
 func (s *Selector) AppendConditional(policies []*Policy, who Subject, r *conditions.Request) []*Policy {
-	if r == nil {
+	if r == nil && !s.countsOwn {
 		return policies
 	}
 	applies := func(p *Policy) bool {
-		return p.Matches(who) && p.Rules.CanCount(r, nil)
+		return p.Matches(who) && p.Rules.CanCount(who.Key, r, nil)
 	}
-	s.met.Find(r, func(i int) {
-		if p := s.conditional[i]; applies(p) {
-			policies = append(policies, p)
-		}
-	})
+	if r != nil {
+		s.met.Find(r, func(i int) {
+			if p := s.conditional[i]; applies(p) {
+				policies = append(policies, p)
+			}
+		})
+	}
 	for _, p := range s.distinct {
 		if applies(p) {
 			policies = append(policies, p)

@@ -38,6 +38,8 @@ type policyPage struct {
 	// number of keys with a plan that selects them for it.
 	Use     *admin.PolicyUse
 	Planned int
+	// Unsaid are warnings about values that requests never say.
+	Unsaid []string
 	// Leaves says to which policy the keys fall if the policy is deleted, "" for no keys.
 	Leaves string
 	Beside *beside // the draft in shadow mode, nil for none
@@ -154,6 +156,9 @@ func (h *Handler) renderPolicy(c *httpserver.Call, status int, p *rules.Policy, 
 		return err
 	}
 	page.Total = len(all)
+	if page.Policy != nil {
+		page.Unsaid = h.Catalog.Selector().Unsaid(page.Policy.ID)
+	}
 	if page.Policies, err = h.policyRows(ctx, &page.Frame, around(all, name), name); err != nil {
 		return err
 	}
