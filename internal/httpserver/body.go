@@ -20,14 +20,15 @@ var (
 )
 
 const (
-	// maxBodies bounds the bytes of all request bodies that a listener holds at a time. The
-	// first smallBody bytes of each body do not count; connlimit bounds the connections.
+	// maxBodies bounds the bytes of all request bodies that a listener holds at a time, and of all
+	// responses that wait for their clients to take them. The first smallBody bytes of each do not
+	// count; connlimit bounds the connections.
 	maxBodies = 64 << 20
 	smallBody = 8 << 10 // what fasthttp reads of a body before the handler reads it
 	firstRoom = 512     // initial buffer for a body of unknown length
 )
 
-// bodyBudget counts the bytes of the request bodies that a listener holds.
+// bodyBudget counts the bytes of the bodies that a listener holds.
 type bodyBudget struct{ held atomic.Int64 }
 
 // take reserves more bytes, and reports whether the budget allows them.
@@ -65,6 +66,37 @@ func (c *conn) releaseBody() {
 		c.listener.bodies.held.Add(-c.body)
 		c.body = 0
 	}
+}
+
+// holdAnswer reserves size bytes for a response, until the connection reads on or is closed, and
+// reports whether they are allowed. If they are not, clients that do not take their responses make
+// room: their connections are closed.
+func (c *conn) holdAnswer(size int) bool {
+	more := int64(size) - smallBody
+	if more <= 0 {
+		return true
+	}
+	if !c.listener.answers.take(more) && !(c.listener.closeUnread() && c.listener.answers.take(more)) {
+		return false
+	}
+	c.answer.Add(more)
+	return true
+}
+
+// releaseAnswer frees what holdAnswer reserved.
+func (c *conn) releaseAnswer() { c.listener.answers.held.Add(-c.answer.Swap(0)) }
+
+// closeUnread closes the connections whose clients have not taken a part of a large response for
+// maxWrite, and reports whether there were any.
+func (l *listener) closeUnread() (found bool) {
+	for _, c := range l.open() {
+		if c.answer.Load() > 0 && c.isUnread() {
+			_ = c.Conn.Close() // the write in progress fails, and the goroutine that writes removes it
+			c.releaseAnswer()
+			found = true
+		}
+	}
+	return found
 }
 
 // ReadBody returns the whole body of a request, which may have at most max bytes. It reads the

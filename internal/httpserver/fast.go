@@ -110,8 +110,9 @@ func (f *fastServer) conn(c net.Conn) net.Conn {
 // that is not for the fast path, and returns the bytes of p that were answered. whole is false
 // after a panic in or after the handler: the request may have been charged, and the plain
 // version would charge it again, so the connection must be closed. After an earlier panic, the
-// plain version processes the request again, fails, logs and answers it.
-func (f *fastConn) answerAll(p []byte) (used int, whole bool) {
+// plain version processes the request again, fails, logs and answers it. send sends what was
+// appended so far, so that many requests in p do not make many responses wait.
+func (f *fastConn) answerAll(p []byte, send func() error) (used int, whole bool, err error) {
 	whole = true
 	defer func() {
 		if cause := recover(); cause != nil && f.charging {
@@ -126,8 +127,13 @@ func (f *fastConn) answerAll(p []byte) (used int, whole bool) {
 			break
 		}
 		used += size
+		if len(f.out) > headerBytes {
+			if err := send(); err != nil {
+				return used, whole, err
+			}
+		}
 	}
-	return used, whole
+	return used, whole, nil
 }
 
 // answer appends the response to f.request, or returns false if the plain version must answer.

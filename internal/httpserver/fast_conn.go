@@ -119,9 +119,11 @@ func (c *conn) answerRead(p []byte, n int, err error, from int32) (then afterRea
 	if !f.state.CompareAndSwap(from, connAnswers) {
 		return leave, 0, io.EOF
 	}
-	used, whole := f.answerAll(p[:n])
+	used, whole, err := f.answerAll(p[:n], c.sendAnswers)
 	c.markUsed()
-	err = c.sendAnswers()
+	if err == nil {
+		err = c.sendAnswers()
+	}
 	to := connReads
 	if used == n && err == nil && whole {
 		to = connWaits

@@ -60,13 +60,13 @@ func (s *Server) guard(app *fiber.App, next fasthttp.RequestHandler) fasthttp.Re
 			err = fault.New(fault.Malformed, "The request's target must be a path, or a URL of the host that the header Host names.")
 		case s.acceptAnyMethod(app, rc):
 			next(rc)
-			FinishBody(rc)
+			s.finish(app, rc)
 			return
 		case !knownMethod(methods, rc.Method()):
 			err = fiber.NewError(fiber.StatusNotImplemented, "the method is not one that HTTP defines")
 		default:
 			next(rc)
-			FinishBody(rc)
+			s.finish(app, rc)
 			return
 		}
 		c := app.AcquireCtx(rc)
@@ -74,6 +74,23 @@ func (s *Server) guard(app *fiber.App, next fasthttp.RequestHandler) fasthttp.Re
 		_ = s.fail(c, err) // it writes the response and never fails
 		FinishBody(rc)
 	}
+}
+
+// finish ends a request after its handler. A large response for which there is no room is not sent.
+func (s *Server) finish(app *fiber.App, rc *fasthttp.RequestCtx) {
+	FinishBody(rc)
+	holder, is := rc.Conn().(interface{ holdAnswer(size int) bool })
+	if !is || rc.Response.IsBodyStream() || holder.holdAnswer(len(rc.Response.Body())) {
+		return
+	}
+	id := string(rc.Response.Header.PeekCanonical(requestIDHeader))
+	rc.Response.Reset()
+	c := app.AcquireCtx(rc)
+	defer app.ReleaseCtx(c)
+	if id != "" {
+		c.Set(fiber.HeaderXRequestID, id)
+	}
+	_ = s.fail(c, fault.New(fault.Unavailable, "Too many large answers wait for their clients at the moment; ask again, for less at a time.")) // it never fails
 }
 
 func knownMethod(known []string, method []byte) bool {

@@ -37,7 +37,8 @@ type listener struct {
 	idleGrace time.Duration
 	isClosed  atomic.Bool
 	isOver    atomic.Bool // idleGrace has passed since it was closed
-	bodies    bodyBudget
+	bodies    bodyBudget  // of requests
+	answers   bodyBudget  // of responses
 }
 
 // Accept waits for a connection.
@@ -128,7 +129,8 @@ type conn struct {
 	raised    bool   // the server has received the framing error
 	isSending bool   // a copy of sending for the reading goroutine
 	sending   atomic.Bool
-	body      int64 // bytes of the request's body that are counted in listener.bodies
+	body      int64        // bytes of the request's body that are counted in listener.bodies
+	answer    atomic.Int64 // bytes of responses that are counted in listener.answers
 	fast      fastConn
 }
 
@@ -163,6 +165,7 @@ func (c *tlsConn) ConnectionState() tls.ConnectionState { return c.secured.Conne
 // and makes the server read on, then the framer's error. The extra byte makes the server
 // answer: it closes a connection silently if an error occurs between two requests.
 func (c *conn) Read(p []byte) (int, error) {
+	c.releaseAnswer() // what came before has been sent
 	if c.framer.err == nil {
 		c.isReading.Store(true)
 		defer c.isReading.Store(false)
@@ -251,6 +254,7 @@ func (c *conn) Close() error {
 		}
 	}
 	c.listener.conns.Remove(c)
+	c.releaseAnswer()
 	if c.sending.Load() {
 		if half, can := c.Conn.(interface{ CloseWrite() error }); can && half.CloseWrite() == nil &&
 			c.Conn.SetReadDeadline(time.Now().Add(lingerTime)) == nil {
