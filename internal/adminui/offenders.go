@@ -116,7 +116,7 @@ func offenderRows(s *site.Site, r *offences.OffenderReport, span format.TimeRang
 		if row.Block != nil && row.Exemption == nil {
 			blocked = row.Block.Created
 		}
-		rows[i] = offenderRow{Offender: *row, Sparkline: chart.DrawSparkline(row.Trend, span, blocked), State: stateOf(row, s.Now()), PolicyName: s.PolicyName(row.Policy)}
+		rows[i] = offenderRow{Offender: *row, Sparkline: chart.DrawSparkline(row.Trend, span, blocked), State: stateOf(row, s.PolicyName(row.Policy), s.Now()), PolicyName: s.PolicyName(row.Policy)}
 		rows[i].Rule = format.RuleText(row.RefusedBy)
 		if row.Kind == offences.Blocked {
 			rows[i].Rule = "Blocked"
@@ -130,7 +130,9 @@ func offenderRows(s *site.Site, r *offences.OffenderReport, span format.TimeRang
 	return rows
 }
 
-func stateOf(r *offences.Offender, now time.Time) stateView {
+// stateOf returns the state of an offender. policy is the policy that refused most: the status
+// of the escalation of another one is shown with its name, once it has counted something.
+func stateOf(r *offences.Offender, policy string, now time.Time) stateView {
 	switch l := r.Escalation; {
 	case r.Exemption != nil:
 		return stateView{Kind: "exempt", Text: "since", Since: format.Short(r.Exemption.Created, now)}
@@ -154,12 +156,16 @@ func stateOf(r *offences.Offender, now time.Time) stateView {
 		return stateView{Text: "Only " + strings.Join(r.BlockedScopes, " and ") + verb}
 	case r.Kind == offences.Shadow:
 		return stateView{Kind: "shadow", Text: "not refused"}
-	case l == nil:
+	case l == nil, l.Policy != policy && l.Level == 0 && l.Count == 0:
 		return stateView{Text: "No automatic blocks"}
 	case l.Paused:
 		return stateView{Text: "Automatic blocks paused"}
 	default:
-		return stateView{Text: "Next " + format.Duration(l.Next) + ", level " + strconv.Itoa(min(l.Level+1, l.Levels)) + " of " + strconv.Itoa(l.Levels)}
+		next := "Next " + format.Duration(l.Next) + ", level " + strconv.Itoa(min(l.Level+1, l.Levels)) + " of " + strconv.Itoa(l.Levels)
+		if l.Policy != policy {
+			next += " of " + l.Policy
+		}
+		return stateView{Text: next}
 	}
 }
 

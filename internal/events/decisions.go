@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/supervise"
@@ -48,7 +50,7 @@ func (h *Hub) publishSkipped(b *budget, count int64, at time.Time) {
 	}
 	h.Publish(Event{
 		Kind: Notice, At: at, Skipped: count - most,
-		Text: fmt.Sprintf("Decisions are sampled: within a second, %d of %d %s were shown.", most, count, b.what),
+		Text: fmt.Sprintf("Decisions are sampled: within a second, %s of %s %s were shown.", humanize.Comma(most), humanize.Comma(count), b.what),
 	})
 }
 

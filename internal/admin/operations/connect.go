@@ -80,6 +80,14 @@ func (c *Connect) CreateToken(ctx context.Context, by admin.Caller, name, host s
 	}
 }
 
+// WritesToken reports whether a configuration of the guide of a gateway has a new token in it.
+// Others read the token from a file or a variable.
+func (c *Connect) WritesToken(name string) bool {
+	const secret = "stint_check_of_no_token"
+	g := c.guide(name, "", &wire.CreatedToken{Token: wire.Token{Name: name}, Secret: secret})
+	return slices.ContainsFunc(g.Steps, func(s wire.GuideStep) bool { return strings.Contains(s.Config, secret) })
+}
+
 // maxSameName bounds the number in the names of a gateway's tokens.
 const maxSameName = 100
 

@@ -15,6 +15,8 @@ type connectPage struct {
 	site.Frame
 	Gateways []wire.Gateway
 	Guide    wire.Guide
+	// WritesToken means that the configuration has a new token in it.
+	WritesToken bool
 }
 
 // piece is a part of a text.
@@ -81,6 +83,6 @@ func (h *connectHandler) addToken(c *httpserver.Call) error {
 
 func (h *connectHandler) render(c *httpserver.Call, guide wire.Guide) error {
 	return h.Render(c, http.StatusOK, "connect", connectPage{
-		Frame: h.NewFrame(c, "Connect", "/connect"), Gateways: h.connect.Gateways(), Guide: guide,
+		Frame: h.NewFrame(c, "Connect", "/connect"), Gateways: h.connect.Gateways(), Guide: guide, WritesToken: h.connect.WritesToken(guide.Name),
 	})
 }

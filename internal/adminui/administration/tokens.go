@@ -56,7 +56,7 @@ func (p tokensPage) Choices() []form.Choice {
 
 // newTokensPage returns the page with an empty form.
 func newTokensPage() tokensPage {
-	return tokensPage{For: "90d", Form: wire.TokenRequest{Scopes: []string{"check"}}, FieldErrors: form.FieldErrors{}}
+	return tokensPage{For: "90d", FieldErrors: form.FieldErrors{}}
 }
 
 // tokensHandler lists, creates, rotates and deletes tokens.

@@ -124,5 +124,6 @@ func gridHead(count, bits int, is4 bool) string {
 
 // Sentence describes the drawing.
 func (g *Grid) Sentence() string {
-	return fmt.Sprintf("%s: %d offend, %d were only allowed, %d were not seen in the last day.", g.Head, g.Offend, g.Only, g.Unseen)
+	return fmt.Sprintf("%s: %s offend, %s were only allowed, %s were not seen in the last day.",
+		g.Head, format.Number(int64(g.Offend)), format.Number(int64(g.Only)), format.Number(int64(g.Unseen)))
 }

@@ -3,6 +3,7 @@ package site
 import (
 	"bytes"
 	"net/http"
+	"regexp"
 	"slices"
 	"time"
 
@@ -188,3 +189,15 @@ func themeOf(c *fiber.Ctx) string {
 var Themes = []string{"system", "light", "dark"}
 
 const ThemeCookie = "stint_theme"
+
+var released = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+$`)
+
+// DocsURL returns the address of the documents of the running version, those of the main branch
+// if it is no release.
+func (f Frame) DocsURL() string {
+	ref := "main"
+	if released.MatchString(f.Version) {
+		ref = f.Version
+	}
+	return "https://github.com/stint-dev/stint/tree/" + ref + "/docs"
+}
