@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -91,6 +92,23 @@ func TestForwardCountsAVisitorOnTheGatewaysMachine(t *testing.T) {
 		n.talk(t, forwarded("", "X-Forwarded-For: 127.0.0.1"))
 		if got := n.as(identity.Read, "GET", wire.PathKeys+"?key=ip:127.0.0.1", ""); !strings.Contains(got.body, `"remaining":0`) {
 			t.Errorf("the key of the visitor: got %s", got.body)
+		}
+	}
+}
+
+// TestForwardCountsWhatOnlyFurtherKeysLookAt: a policy without conditions needs the description too, for its further keys.
+func TestForwardCountsWhatOnlyFurtherKeysLookAt(t *testing.T) {
+	for name, body := range map[string]string{
+		"an agent": `{"match":["cookie:*"],"rules":["100/1h"],"also":["agent 2/1h"]}`,
+	} {
+		n := startNode(t, withForward)
+		n.must(n.as(identity.Admin, "PUT", wire.PathPolicies+"/further", body), http.StatusCreated)
+		for i, want := range []int{http.StatusOK, http.StatusOK, http.StatusTooManyRequests} {
+			got := n.send("GET", n.check+forwardauth.Path+"?by=cookie:session", "", "Cookie: session=a", "User-Agent: curl/8", fmt.Sprintf("X-Forwarded-For: 198.51.100.%d", i))
+			if got.status != want {
+				t.Errorf("%s: request %d got %d, want %d: %s", name, i, got.status, want, got.body)
+			}
+			n.clock.Add(time.Second)
 		}
 	}
 }

@@ -180,6 +180,10 @@ func (s *Selector) Origins() (n keys.OriginCount) {
 	return n
 }
 
+// ReadsRequests reports whether any policy that is not off looks at a value that requests say: in its
+// conditions, its distinct rules or its further keys.
+func (s *Selector) ReadsRequests() bool { return len(s.awaited) > 0 }
+
 // HasConditional reports whether any policy that is not off applies by its conditions or distinct
 // values.
 func (s *Selector) HasConditional() bool { return s.met != nil || len(s.distinct) > 0 }

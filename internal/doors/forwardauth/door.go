@@ -132,7 +132,7 @@ func (d *Door) handle(c *httpserver.Call) error {
 	if err != nil {
 		return d.mistake(err)
 	}
-	if err := query.appendChecks(k, r, d.o.View.Parser(), d.o.View.Selector().HasConditional()); err != nil {
+	if err := query.appendChecks(k, r, d.o.View.Parser(), d.o.View.Selector().ReadsRequests()); err != nil {
 		return err
 	}
 	d.noticePathless(k)
@@ -164,7 +164,7 @@ func (d *Door) handleFast(c *httpserver.FastCall) bool {
 	if err != nil || len(query.By) > 1 || d.isOfClient(k, c, c.Query) {
 		return false
 	}
-	if err := query.appendChecks(k, c, d.o.View.Parser(), d.o.View.Selector().HasConditional()); err != nil || len(k.checks) > 1 {
+	if err := query.appendChecks(k, c, d.o.View.Parser(), d.o.View.Selector().ReadsRequests()); err != nil || len(k.checks) > 1 {
 		return false
 	}
 	d.noticePathless(k)

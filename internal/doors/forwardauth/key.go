@@ -20,10 +20,10 @@ const maxPlain = 256
 // appendChecks appends one check for each key of the request to the checks of k. If the request
 // lacks a header or cookie, the key of the address is used instead, so that leaving it out does
 // not avoid a limit. If it occurs several times, each value has a key, so that adding another
-// does not either. hasConditional reports whether any policy has conditions on the request.
-func (q *Query) appendChecks(k *scratch, r request, parser keys.Parser, hasConditional bool) error {
+// does not either. readsRequests reports whether any policy looks at a value of the request.
+func (q *Query) appendChecks(k *scratch, r request, parser keys.Parser, readsRequests bool) error {
 	check := gate.Check{Policy: q.Policy, Cost: max(q.Cost, 1), Detail: true, Source: q.Source, ID: q.id(r)}
-	if hasConditional || q.Scope != "" {
+	if readsRequests || q.Scope != "" {
 		var err error
 		if check.Request, err = q.clientRequest(r); err != nil {
 			return err
