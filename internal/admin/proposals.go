@@ -11,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // dismissedFor is how long a range is not proposed again after it was dismissed.
@@ -268,14 +269,6 @@ func (p *Proposals) ByID(ctx context.Context, id string) (*offences.Proposal, er
 	return p.Store.FindProposalByID(ctx, id)
 }
 
-// AcceptProposal asks to block the range of a proposal.
-type AcceptProposal struct {
-	Reason string // "" means the evidence
-	Expiry blocks.Expiry
-	// Confirm repeats the range if blocking it needs a confirmation.
-	Confirm string
-}
-
 // AcceptedProposal is a proposal whose range is blocked, and the result of blocking it. An
 // existing block of the range was extended or, if it lasts as long, left unchanged.
 type AcceptedProposal struct {
@@ -285,13 +278,13 @@ type AcceptedProposal struct {
 
 // Accept blocks the range of an open proposal. An active block of the range is extended. It
 // needs the same confirmation as blocking the range by hand.
-func (p *Proposals) Accept(ctx context.Context, c Caller, id string, a AcceptProposal) (*AcceptedProposal, error) {
-	found, err := p.Store.FindProposalByID(ctx, id)
+func (p *Proposals) Accept(ctx context.Context, c Caller, a wire.AcceptProposalRequest) (*AcceptedProposal, error) {
+	found, err := p.Store.FindProposalByID(ctx, a.ID)
 	if err != nil {
 		return nil, err
 	}
 	if found.Decision != offences.Open {
-		_, err := p.Store.DecideProposal(ctx, c.Actor, id, offences.Accepted, a.Reason, "") // returns the error that it is closed
+		_, err := p.Store.DecideProposal(ctx, c.Actor, a.ID, offences.Accepted, a.Reason, "") // returns the error that it is closed
 		return nil, err
 	}
 	reason := a.Reason
@@ -299,12 +292,12 @@ func (p *Proposals) Accept(ctx context.Context, c Caller, id string, a AcceptPro
 		reason = found.Evidence.String()
 	}
 	block, err := p.Entries.entriesOf(ctx, c, AddEntries{
-		Kind: blocks.Block, Patterns: []string{found.Pattern.String()}, Reason: reason, Expiry: a.Expiry, Confirm: a.Confirm,
+		Kind: blocks.Block, Patterns: []string{found.Pattern.String()}, Reason: reason, Expiry: ExpiryOf(a.ExpiresIn, a.ExpiresAt), Confirm: a.Confirm,
 	})
 	if err != nil {
 		return nil, err
 	}
-	accepted, outcome, err := p.Store.AcceptProposal(ctx, c.Actor, id, block[0])
+	accepted, outcome, err := p.Store.AcceptProposal(ctx, c.Actor, a.ID, block[0])
 	if err != nil {
 		return nil, err
 	}

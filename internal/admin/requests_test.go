@@ -10,6 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -53,7 +54,7 @@ func TestBroadBlockOfASourceBecomesAProposal(t *testing.T) {
 			t.Errorf("after the requests: got %+v, %v", late, err)
 		}
 		f.now = f.now.Add(-2 * time.Hour)
-		if _, err := proposals.Accept(t.Context(), ann, open[0].ID, admin.AcceptProposal{Expiry: blocks.Expiry{For: time.Hour}, Confirm: "ip:203.0.113.0/24"}); err != nil {
+		if _, err := proposals.Accept(t.Context(), ann, wire.AcceptProposalRequest{ID: open[0].ID, ExpiresIn: wire.Duration(time.Hour), Confirm: "ip:203.0.113.0/24"}); err != nil {
 			t.Fatal(err)
 		}
 		if got := f.active(t, blocks.Block); len(got) != 1 || got[0] != "ip:203.0.113.0/24" {

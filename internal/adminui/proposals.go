@@ -283,7 +283,7 @@ func (h *proposalsHandler) acceptProposal(c *httpserver.Call) error {
 		return h.Render(c, site.StatusInvalidForm, "proposal", page)
 	}
 	ctx := c.Context()
-	accepted, err := h.detection.Proposals.Accept(ctx, site.CallerOf(c), page.Proposal.ID, admin.AcceptProposal{Reason: page.Reason, Expiry: blocks.Expiry{Until: ends}, Confirm: page.Confirm})
+	accepted, err := h.detection.Proposals.Accept(ctx, site.CallerOf(c), wire.AcceptProposalRequest{ID: page.Proposal.ID, Reason: page.Reason, ExpiresAt: wire.At(ends), Confirm: page.Confirm})
 	if err != nil {
 		if err = page.FieldErrors.Add(err); err != nil {
 			return err

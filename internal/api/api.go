@@ -96,7 +96,7 @@ func New(d Deps) *API {
 		(&offenderHandler{common: c, detection: d.Detection, origins: &d.Origins}).routes(),
 		(&trafficHandler{common: c, detection: d.Detection}).routes(),
 		(&escalationHandler{common: c, detection: d.Detection}).routes(),
-		(&proposalHandler{common: c, detection: d.Detection}).routes(),
+		proposalRoutes(d.Detection),
 		(&eventHandler{common: c, events: d.Events}).routes(),
 	)
 	return &API{routes: slices.Concat(all, openapi.Routes(d.Build.Version, slices.Concat(all, d.Doors)))}

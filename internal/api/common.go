@@ -53,39 +53,50 @@ var timeRangeParams = []string{"last", "from", "to"}
 
 // timeRange reads the time range of a query. The default is the last hour.
 func (h *common) timeRange(q *httpserver.Query) (from, to time.Time) {
-	from, to = q.Time("from"), q.Time("to")
-	now := h.now()
+	from, to, err := h.timesOf(wire.TimeRange{Last: q.Raw("last"), From: wire.At(q.Time("from")), To: wire.At(q.Time("to"))})
+	if q.Err() == nil {
+		q.FailBy(err)
+	}
+	return from, to
+}
+
+// timesOf returns the ends of a time range. The default is the last hour.
+func (h *common) timesOf(r wire.TimeRange) (from, to time.Time, err error) {
+	from, to = r.From.Time, r.To.Time
 	if to.IsZero() {
-		to = now
+		to = h.now()
 	}
 	switch {
-	case q.Given("last") && (q.Given("from") || q.Given("to")):
-		q.Fail("last", "cannot be combined with from or to")
-	case q.Given("last"):
-		last, err := rules.ParseDuration(q.Raw("last"))
+	case r.Last != "" && !(r.From.IsZero() && r.To.IsZero()):
+		return from, to, fault.Field("last", "cannot be combined with from or to")
+	case r.Last != "":
+		last, err := rules.ParseDuration(r.Last)
 		if err != nil {
-			q.Fail("last", `must be a duration, for example "15m" or "7d"`)
+			return from, to, fault.Field("last", `must be a duration, for example "15m" or "7d"`)
 		}
 		from = to.Add(-last)
 	case from.IsZero():
 		from = to.Add(-defaultTimeRange)
 	}
-	if q.Err() == nil && !from.Before(to) {
-		q.Fail("to", "must be after from")
+	switch {
+	case !from.Before(to):
+		err = fault.Field("to", "must be after from")
+	case to.Sub(from) > maxTimeRange:
+		err = fault.Field("from", "must be at most five years before to")
 	}
-	if q.Err() == nil && to.Sub(from) > maxTimeRange {
-		q.Fail("from", "must be at most five years before to")
-	}
-	return from, to
+	return from, to, err
 }
 
 // policyID returns the id of the policy in a query, 0 if the query names none.
-func (h *common) policyID(q *httpserver.Query) (int64, error) {
-	if !q.Given("policy") {
+func (h *common) policyID(q *httpserver.Query) (int64, error) { return h.policyOf(q.Raw("policy")) }
+
+// policyOf returns the id of the policy of a name, 0 for no name.
+func (h *common) policyOf(name string) (int64, error) {
+	p, found := h.catalog.Selector().ByName(name)
+	switch {
+	case name == "":
 		return 0, nil
-	}
-	p, found := h.catalog.Selector().ByName(q.Raw("policy"))
-	if !found {
+	case !found:
 		return 0, fault.NoSuch("policy", "there is no policy of that name")
 	}
 	return p.ID, nil

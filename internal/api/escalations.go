@@ -1,13 +1,9 @@
 package api
 
 import (
-	"net/http"
-
 	"github.com/stint-dev/stint/internal/admin"
-	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/api/routes"
 	"github.com/stint-dev/stint/internal/httpserver"
-	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -20,70 +16,36 @@ type escalationHandler struct {
 
 func (h *escalationHandler) routes() []route {
 	return []route{
-		onAdmin(get, wire.PathEscalations+"/events", identity.Read, h.listEscalationEvents, opEscalationEvents),
-		onAdmin(get, wire.PathEscalations+"/paused", identity.Read, h.listEscalationPauses, opEscalationPauses),
-		onAdmin(post, wire.PathEscalations+"/:name/resume", identity.Operate, h.resumeEscalation, opResumeEscalation),
+		routes.Answers(wire.ListEscalationEvents, h.listEscalationEvents),
+		routes.Answers(wire.ListPausedEscalations, h.listEscalationPauses),
+		routes.Answers(wire.ResumeEscalation, func(c *httpserver.Call, in wire.ByName) (wire.None, error) {
+			return wire.None{}, h.detection.Resume(c.Context(), callerOf(c), in.Name)
+		}),
 	}
 }
 
-var (
-	opEscalationEvents = &openapi.Operation{
-		ID: "listEscalationEvents", Tag: "offenders", Summary: "List what escalation did: automatic blocks, and those that a shadow policy would have made.",
-		Query:   append([]openapi.Param{policyParam, {Name: "key", Doc: "Only about this key."}, cursorParam, limitParam}, timeRangeQuery...),
-		Answers: ok("The events, the newest first.", wire.Page[wire.EscalationEvent]{}),
+func (h *escalationHandler) listEscalationEvents(c *httpserver.Call, in wire.EscalationList) (page wire.Page[wire.EscalationEvent], err error) {
+	f := offences.EscalationFilter{Cursor: in.Cursor, Limit: in.Limit}
+	if f.From, f.To, err = h.timesOf(in.TimeRange); err != nil {
+		return page, err
 	}
-	opEscalationPauses = &openapi.Operation{
-		ID: "listPausedEscalations", Tag: "offenders", Summary: "List the paused escalations, which would have blocked too many keys.",
-		Answers: ok("The paused escalations.", wire.Page[wire.EscalationPause]{}),
+	if f.Policy, err = h.policyOf(in.Policy); err != nil {
+		return page, err
 	}
-	opResumeEscalation = &openapi.Operation{
-		ID: "resumeEscalation", Tag: "offenders", Summary: "Resume the paused escalation of a policy.",
-		Answers: []openapi.Answer{{Status: http.StatusNoContent, Doc: "It is resumed."}},
-	}
-)
-
-func (h *escalationHandler) listEscalationEvents(c *httpserver.Call) error {
-	q := c.ParseQuery(append([]string{"policy", "key", "cursor", "limit"}, timeRangeParams...)...)
-	from, to := h.timeRange(q)
-	f := offences.EscalationFilter{From: from, To: to, Cursor: q.Raw("cursor"), Limit: q.Limit()}
-	if q.Err() != nil {
-		return q.Err()
-	}
-	var err error
-	if f.Policy, err = h.policyID(q); err != nil {
-		return err
-	}
-	if q.Given("key") {
-		key, err := h.key(q.Raw("key"))
+	if in.Key != "" {
+		key, err := h.key(in.Key)
 		if err != nil {
-			return err
+			return page, err
 		}
 		f.Key = key.String()
 	}
 	events, next, err := h.detection.EscalationEvents(c.Context(), f)
-	if err != nil {
-		return err
-	}
-	return c.SendJSON(http.StatusOK, routes.CursorPage(events, next, fromEscalationEvent))
+	return wire.NewPage(events, next, fromEscalationEvent), err
 }
 
-func (h *escalationHandler) listEscalationPauses(c *httpserver.Call) error {
+func (h *escalationHandler) listEscalationPauses(c *httpserver.Call, _ wire.None) (wire.Page[wire.EscalationPause], error) {
 	stops, err := h.detection.EscalationPauses(c.Context())
-	if err != nil {
-		return err
-	}
-	return c.SendJSON(http.StatusOK, singlePage(stops, func(stop offences.EscalationPause) wire.EscalationPause {
+	return wire.WholePage(stops, func(stop offences.EscalationPause) wire.EscalationPause {
 		return wire.EscalationPause{Policy: stop.Name, At: wire.At(stop.At), Detail: stop.Detail}
-	}))
-}
-
-func (h *escalationHandler) resumeEscalation(c *httpserver.Call) error {
-	name, err := c.PathParam("name")
-	if err != nil {
-		return err
-	}
-	if err := h.detection.Resume(c.Context(), callerOf(c), name); err != nil {
-		return err
-	}
-	return c.SendStatus(http.StatusNoContent)
+	}), err
 }

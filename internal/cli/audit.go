@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"net/url"
 	"strconv"
 	"time"
 
@@ -41,17 +40,9 @@ func (f *auditFlags) add(c *cobra.Command) {
 	flags.StringVar(&f.search, "search", "", "only if the summary contains this text")
 }
 
-func (f *auditFlags) query(now time.Time) url.Values {
-	query := url.Values{}
+func (f *auditFlags) filter(now time.Time) wire.AuditFilter {
 	from, to := f.span.instants(now)
-	setIf(query, "from", wire.At(from).String())
-	setIf(query, "to", wire.At(to).String())
-	setIf(query, "actor", f.actor)
-	setIf(query, "action", f.action)
-	setIf(query, "object", f.object)
-	setIf(query, "object_id", f.objectID)
-	setIf(query, "search", f.search)
-	return query
+	return wire.AuditFilter{From: wire.At(from), To: wire.At(to), Actor: f.actor, Action: f.action, Object: f.object, ObjectID: f.objectID, Search: f.search}
 }
 
 func newAuditList(con *console.Console) *cobra.Command {
@@ -63,7 +54,7 @@ func newAuditList(con *console.Console) *cobra.Command {
 		Example: "admin audit list --last 24h\nadmin audit list --action block.end --actor maria\nadmin audit list --object policy --object-id default -o json",
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			found, err := server.Audit.List(c.Context(), f.query(con.Now()), limit)
+			found, err := client.Pages(c.Context(), server, wire.ListAudit, wire.AuditList{AuditFilter: f.filter(con.Now())}, limit)
 			if err != nil {
 				return err
 			}
@@ -86,11 +77,11 @@ func newAuditShow(con *console.Console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			entry, err := server.Audit.Get(c.Context(), id)
+			entry, err := client.Call(c.Context(), server, wire.GetAuditEntry, id)
 			if err != nil {
 				return err
 			}
-			return output.One(con.Printer(), *entry, auditDetail)
+			return output.One(con.Printer(), entry, auditDetail)
 		}),
 	}
 }
@@ -112,7 +103,7 @@ confirmation as when it was added.`,
 			if err != nil {
 				return err
 			}
-			entry, err := server.Audit.Get(c.Context(), id)
+			entry, err := client.Call(c.Context(), server, wire.GetAuditEntry, id)
 			if err != nil {
 				return err
 			}
@@ -121,7 +112,7 @@ confirmation as when it was added.`,
 			}
 			p := con.Printer()
 			if p.Format != output.Table {
-				return output.One(p, *entry, auditDetail)
+				return output.One(p, entry, auditDetail)
 			}
 			p.Sayf("%s", output.Escape(entry.Summary))
 			return nil
@@ -132,21 +123,23 @@ confirmation as when it was added.`,
 }
 
 // undo undoes a change, and asks for confirmation if a broad entry becomes active again.
-func undo(c *cobra.Command, con *console.Console, server *client.Client, e *wire.AuditEntry, yes bool) (*wire.AuditEntry, error) {
+func undo(c *cobra.Command, con *console.Console, server *client.Client, e wire.AuditEntry, yes bool) (wire.AuditEntry, error) {
 	return confirmEntry(con, yes, func(pattern string) error {
 		if e.Object != "block" {
 			return nil
 		}
 		return showImpact(c.Context(), con, server, pattern, true)
-	}, func(confirm string) (*wire.AuditEntry, error) { return server.Audit.Undo(c.Context(), e.ID, confirm) })
+	}, func(confirm string) (wire.AuditEntry, error) {
+		return client.Call(c.Context(), server, wire.UndoEntry, wire.UndoRequest{ID: strconv.FormatInt(e.ID, 10), Confirm: confirm})
+	})
 }
 
-func auditID(text string) (int64, error) {
+func auditID(text string) (wire.ByID, error) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id < 1 {
-		return 0, console.Usagef("%q is not the id of a change; 'audit list' shows the ids", text)
+		return wire.ByID{}, console.Usagef("%q is not the id of a change; 'audit list' shows the ids", text)
 	}
-	return id, nil
+	return wire.ByID{ID: strconv.FormatInt(id, 10)}, nil
 }
 
 func newAuditExport(con *console.Console) *cobra.Command {
@@ -157,7 +150,7 @@ func newAuditExport(con *console.Console) *cobra.Command {
 		Example: "admin audit export --last 30d > audit.csv\nadmin audit export -o json > audit.json",
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			found, err := server.Audit.List(c.Context(), f.query(con.Now()), 0)
+			found, err := client.Pages(c.Context(), server, wire.ListAudit, wire.AuditList{AuditFilter: f.filter(con.Now())}, 0)
 			if err != nil {
 				return err
 			}
@@ -216,11 +209,11 @@ exit code is 1 if the chain does not match.`,
 					return console.Usagef("--%w", err)
 				}
 			}
-			v, err := server.Audit.Verify(c.Context(), head)
+			v, err := client.Call(c.Context(), server, wire.VerifyAudit, wire.AuditVerify{Head: head})
 			if err != nil {
 				return err
 			}
-			if err := output.One(con.Printer(), *v, verificationColumns); err != nil {
+			if err := output.One(con.Printer(), v, verificationColumns); err != nil {
 				return err
 			}
 			if !v.Intact {

@@ -31,10 +31,7 @@ func newEscalationEvents(con *console.Console) *cobra.Command {
 		Example: "admin escalation events --last 24h --policy default\nadmin escalation events --key ip:203.0.113.7 --last 30d",
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			filter := span.query()
-			setIf(filter, "policy", policy)
-			setIf(filter, "key", key)
-			events, err := server.Escalations.Events(c.Context(), filter, limit)
+			events, err := client.Pages(c.Context(), server, wire.ListEscalationEvents, wire.EscalationList{Policy: policy, Key: key, TimeRange: span.timeRange()}, limit)
 			if err != nil {
 				return err
 			}
@@ -55,7 +52,7 @@ func newEscalationPaused(con *console.Console) *cobra.Command {
 		Example: "admin escalation paused",
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			stops, err := server.Escalations.Paused(c.Context())
+			stops, err := client.Items(c.Context(), server, wire.ListPausedEscalations, wire.None{})
 			if err != nil {
 				return err
 			}
@@ -81,7 +78,7 @@ func newEscalationResume(con *console.Console) *cobra.Command {
 		Example: "admin escalation resume default",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			if err := server.Escalations.Resume(c.Context(), args[0]); err != nil {
+			if _, err := client.Call(c.Context(), server, wire.ResumeEscalation, wire.ByName{Name: args[0]}); err != nil {
 				return err
 			}
 			con.Notef("Resumed the escalation of %s.", output.Escape(args[0]))

@@ -152,6 +152,14 @@ func (f *spanFlags) add(c *cobra.Command) {
 	c.MarkFlagsMutuallyExclusive("last", "from")
 }
 
+// timeRange returns the range; the API's default is the last hour.
+func (f *spanFlags) timeRange() wire.TimeRange {
+	if f.last.given {
+		return wire.TimeRange{Last: f.last.Duration.String()}
+	}
+	return wire.TimeRange{From: f.from.Time, To: f.to.Time}
+}
+
 // instants returns the two ends, zero for an open end.
 func (f *spanFlags) instants(now time.Time) (from, to time.Time) {
 	if f.last.given {

@@ -105,13 +105,10 @@ admin offenders --last 7d --policy default --limit 0 -o csv > offenders.csv`,
 
 // query returns the range as query parameters; the API's default is the last hour.
 func (f *spanFlags) query() url.Values {
-	query := url.Values{}
-	if f.last.given {
-		query.Set("last", f.last.Duration.String())
-		return query
-	}
-	setIf(query, "from", f.from.Time.String())
-	setIf(query, "to", f.to.Time.String())
+	query, r := url.Values{}, f.timeRange()
+	setIf(query, "last", r.Last)
+	setIf(query, "from", r.From.String())
+	setIf(query, "to", r.To.String())
 	return query
 }
 

@@ -171,7 +171,7 @@ var (
 	},
 		func(j wire.Job) string { return j.Name })
 	reportIDs = collect(func(ctx context.Context, server *client.Client) ([]wire.Report, error) {
-		found, err := server.Reports.List(ctx, "", maxCompletions)
+		found, err := client.Pages(ctx, server, wire.ListReports, wire.ReportList{}, maxCompletions)
 		return found.Items, err
 	},
 		func(r wire.Report) string { return r.ID })

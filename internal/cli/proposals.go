@@ -35,7 +35,7 @@ func newProposalList(con *console.Console) *cobra.Command {
 			case decided:
 				state = "decided"
 			}
-			found, err := server.Proposals.List(c.Context(), state, limit)
+			found, err := client.Pages(c.Context(), server, wire.ListProposals, wire.ProposalList{State: state}, limit)
 			if err != nil {
 				return err
 			}
@@ -56,12 +56,12 @@ func newProposalShow(con *console.Console) *cobra.Command {
 		Example: "admin proposal show 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			proposal, err := server.Proposals.Get(c.Context(), args[0])
+			proposal, err := client.Call(c.Context(), server, wire.GetProposal, wire.ByID{ID: args[0]})
 			if err != nil {
 				return err
 			}
 			p := con.Printer()
-			if err := output.One(p, *proposal, proposalColumns); err != nil || p.Format != output.Table {
+			if err := output.One(p, proposal, proposalColumns); err != nil || p.Format != output.Table {
 				return err
 			}
 			return printEvidence(p, &proposal.Evidence)
@@ -113,16 +113,16 @@ func newProposalAccept(con *console.Console) *cobra.Command {
 			if err := end.useDefault(con); err != nil {
 				return err
 			}
-			r.ExpiresIn, r.ExpiresAt = end.in.Duration, end.at.Time
+			r.ID, r.ExpiresIn, r.ExpiresAt = args[0], end.in.Duration, end.at.Time
 			impact := func(pattern string) error { return showImpact(c.Context(), con, server, pattern, true) }
-			p, err := confirmEntry(con, yes, impact, func(confirm string) (*wire.Proposal, error) {
+			p, err := confirmEntry(con, yes, impact, func(confirm string) (wire.Proposal, error) {
 				r.Confirm = confirm
-				return server.Proposals.Accept(c.Context(), args[0], r)
+				return client.Call(c.Context(), server, wire.AcceptProposal, r)
 			})
 			if err != nil {
 				return err
 			}
-			return output.One(con.Printer(), *p, proposalColumns)
+			return output.One(con.Printer(), p, proposalColumns)
 		}),
 	}
 	c.Flags().StringVar(&r.Reason, "reason", "", "the block's reason; the evidence if omitted")
@@ -139,11 +139,11 @@ func newProposalDismiss(con *console.Console) *cobra.Command {
 		Example: "admin proposal dismiss 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933 --reason \"a university\"",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			p, err := server.Proposals.Dismiss(c.Context(), args[0], reason)
+			p, err := client.Call(c.Context(), server, wire.DismissProposal, wire.EndRequest{ID: args[0], Reason: reason})
 			if err != nil {
 				return err
 			}
-			return output.One(con.Printer(), *p, proposalColumns)
+			return output.One(con.Printer(), p, proposalColumns)
 		}),
 	}
 	c.Flags().StringVar(&reason, "reason", "", "the reason, for the audit log")

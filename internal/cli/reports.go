@@ -78,7 +78,7 @@ func newReportList(con *console.Console) *cobra.Command {
 		Example: "admin report list --kind weekly",
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			found, err := server.Reports.List(c.Context(), kind, limit)
+			found, err := client.Pages(c.Context(), server, wire.ListReports, wire.ReportList{Kind: kind}, limit)
 			if err != nil {
 				return err
 			}
@@ -105,7 +105,7 @@ func newReportGet(con *console.Console) *cobra.Command {
 			if con.Format == string(output.CSV) {
 				format = "csv"
 			}
-			report, err := server.Reports.Open(c.Context(), args[0], format)
+			report, err := client.Open(c.Context(), server, wire.GetReport, wire.ReportByID{ID: args[0], Format: format})
 			if err != nil {
 				return err
 			}
@@ -132,11 +132,11 @@ func newReportWrite(con *console.Console) *cobra.Command {
 		Example: "admin report write daily",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			written, err := server.Reports.Create(c.Context(), args[0])
+			written, err := client.Call(c.Context(), server, wire.WriteReport, wire.ReportRequest{Kind: args[0]})
 			if err != nil {
 				return err
 			}
-			return output.One(con.Printer(), *written, reportColumns)
+			return output.One(con.Printer(), written, reportColumns)
 		}),
 	}
 }

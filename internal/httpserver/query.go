@@ -57,6 +57,13 @@ func (q *Query) Fail(name, problem string) {
 	}
 }
 
+// FailBy sets the first error; nil is none.
+func (q *Query) FailBy(err error) {
+	if q.err == nil {
+		q.err = err
+	}
+}
+
 // Err returns the first error.
 func (q *Query) Err() error { return q.err }
 

@@ -53,3 +53,55 @@ type AuditVerification struct {
 	// or expired where retention has removed it; null if none was.
 	Kept NullString `json:"kept" enum:"in_chain,missing,expired"`
 }
+
+// AuditFilter selects entries of the audit.
+type AuditFilter struct {
+	From     Time   `query:"from" json:"-"`      // RFC 3339; entries from this instant on.
+	To       Time   `query:"to" json:"-"`        // RFC 3339; entries before this instant.
+	Actor    string `query:"actor" json:"-"`     // Only changes by the actor with this name.
+	Action   string `query:"action" json:"-"`    // An action such as block.end, or the part before the dot.
+	Object   string `query:"object" json:"-"`    // Only changes of this kind of thing.
+	ObjectID string `query:"object_id" json:"-"` // Only changes of the thing with this id.
+	Search   string `query:"search" json:"-"`    // Only entries whose summary or object id contains this text, case-insensitive.
+}
+
+// AuditList selects a page of entries of the audit.
+type AuditList struct {
+	PageList
+	AuditFilter
+}
+
+// AuditExport selects entries of the audit and the format of a file of them.
+type AuditExport struct {
+	Format string `query:"format" json:"-" enum:"json,csv"` // json if omitted.
+	AuditFilter
+}
+
+// AuditVerify asks for a verification of the audit.
+type AuditVerify struct {
+	Head string `query:"head" json:"-"` // A head that a verification returned before and that was kept elsewhere: is it still in the chain?
+}
+
+// The operations of the audit.
+var (
+	ListAudit = Op[AuditList, Page[AuditEntry]]{
+		ID: "listAudit", Route: "GET " + PathAudit, Access: "read", Tag: "audit",
+		Summary: "List changes, the newest first.", Answer: "A page of them.",
+	}
+	ExportAudit = Op[AuditExport, File]{
+		ID: "exportAudit", Route: "GET " + PathAudit + "/export", Access: "read", Tag: "audit",
+		Summary: "Export changes as JSON or CSV.", Answer: "The changes.",
+	}
+	VerifyAudit = Op[AuditVerify, AuditVerification]{
+		ID: "verifyAudit", Route: "GET " + PathAudit + "/verify", Access: "read", Tag: "audit", Conflict: true,
+		Summary: "Verify that no record of the audit was changed, added or removed.", Answer: "What the verification found.",
+	}
+	GetAuditEntry = Op[ByID, AuditEntry]{
+		ID: "getAuditEntry", Route: "GET " + PathAudit + "/:id", Access: "read", Tag: "audit",
+		Summary: "Show a change.", Answer: "The change.",
+	}
+	UndoEntry = Op[UndoRequest, AuditEntry]{
+		ID: "undoEntry", Route: "POST " + PathAudit + "/:id/undo", Access: "operate", Tag: "audit", Created: true, OptionalBody: true,
+		Summary: "Undo a change by a new change.", Answer: "The new change.",
+	}
+)

@@ -113,6 +113,7 @@ type EntryPatch struct {
 // EndRequest ends a block or an exemption, with the shares of all its sources; the body may be
 // omitted.
 type EndRequest struct {
+	ID     string `path:"id" json:"-"`
 	Reason string `json:"reason,omitzero"`
 	// Source ends the share of this source only: the entry goes on while another holds it. 404
 	// not_found if it has none.
@@ -130,6 +131,7 @@ type RestoreRequest struct {
 
 // UndoRequest undoes a change; the body may be omitted.
 type UndoRequest struct {
+	ID string `path:"id" json:"-"`
 	// Confirm is the pattern of the block or exemption, or the name of the
 	// policy, which one that is broad needs to be brought back.
 	Confirm string `json:"confirm,omitzero"`

@@ -144,6 +144,37 @@ type EscalationPause struct {
 	Detail string `json:"detail"`
 }
 
+// TimeRange selects a time range: the time up to now, or the time between two instants.
+type TimeRange struct {
+	Last string `query:"last" json:"-"` // The time up to now, for example 15m, 24h or 7d; 1h where no time range is given.
+	From Time   `query:"from" json:"-"` // RFC 3339; the start of the time range.
+	To   Time   `query:"to" json:"-"`   // RFC 3339; the end of the time range, exclusive; now if omitted.
+}
+
+// EscalationList selects events of escalations.
+type EscalationList struct {
+	Policy string `query:"policy" json:"-"` // Only under the policy of this name.
+	Key    string `query:"key" json:"-"`    // Only about this key.
+	PageList
+	TimeRange
+}
+
+// The operations of escalations.
+var (
+	ListEscalationEvents = Op[EscalationList, Page[EscalationEvent]]{
+		ID: "listEscalationEvents", Route: "GET " + PathEscalations + "/events", Access: "read", Tag: "offenders",
+		Summary: "List what escalation did: automatic blocks, and those that a shadow policy would have made.", Answer: "The events, the newest first.",
+	}
+	ListPausedEscalations = Op[None, Page[EscalationPause]]{
+		ID: "listPausedEscalations", Route: "GET " + PathEscalations + "/paused", Access: "read", Tag: "offenders",
+		Summary: "List the paused escalations, which would have blocked too many keys.", Answer: "The paused escalations.",
+	}
+	ResumeEscalation = Op[ByName, None]{
+		ID: "resumeEscalation", Route: "POST " + PathEscalations + "/:name/resume", Access: "operate", Tag: "offenders",
+		Summary: "Resume the paused escalation of a policy.", Answer: "It is resumed.",
+	}
+)
+
 // OffenceRecord is what is recorded under a refusal's id.
 type OffenceRecord struct {
 	ID     string `json:"id"`
@@ -287,12 +318,39 @@ type SeenKey struct {
 // AcceptProposalRequest blocks the range of a proposal. With neither ExpiresIn
 // nor ExpiresAt the block is permanent.
 type AcceptProposalRequest struct {
+	ID        string   `path:"id" json:"-"`
 	Reason    string   `json:"reason,omitzero"`
 	ExpiresIn Duration `json:"expires_in,omitzero"`
 	ExpiresAt Time     `json:"expires_at,omitzero"`
 	// Confirm is the range, which a broad one, or one with much of the traffic, needs.
 	Confirm string `json:"confirm,omitzero"`
 }
+
+// ProposalList selects proposals.
+type ProposalList struct {
+	State string `query:"state" json:"-" enum:"open,decided,all"` // The state of the proposals; open if omitted.
+	PageList
+}
+
+// The operations of proposals.
+var (
+	ListProposals = Op[ProposalList, Page[Proposal]]{
+		ID: "listProposals", Route: "GET " + PathProposals, Access: "read", Tag: "offenders",
+		Summary: "List the proposals to block a range in which many keys offended.", Answer: "The proposals, the newest first.",
+	}
+	GetProposal = Op[ByID, Proposal]{
+		ID: "getProposal", Route: "GET " + PathProposals + "/:id", Access: "read", Tag: "offenders",
+		Summary: "Show a proposal with its evidence.", Answer: "The proposal.",
+	}
+	AcceptProposal = Op[AcceptProposalRequest, Proposal]{
+		ID: "acceptProposal", Route: "POST " + PathProposals + "/:id/accept", Access: "operate", Tag: "offenders", OptionalBody: true,
+		Summary: "Block the range of a proposal.", Answer: "The accepted proposal with its block's id.",
+	}
+	DismissProposal = Op[EndRequest, Proposal]{
+		ID: "dismissProposal", Route: "POST " + PathProposals + "/:id/dismiss", Access: "operate", Tag: "offenders", OptionalBody: true,
+		Summary: "Close a proposal; its range is left alone for a day.", Answer: "The dismissed proposal.",
+	}
+)
 
 // OffenderColumn is a column of offenders as CSV.
 type OffenderColumn struct {

@@ -34,6 +34,8 @@ type Op[In, Out any] struct {
 	Created bool
 	// OptionalBody means that the body may be missing.
 	OptionalBody bool
+	// Conflict means that the operation may answer 409 although it changes nothing.
+	Conflict bool
 	// Accepted is what the answer is if what it is about goes on, "" if nothing does. The status is
 	// 202 then, and the answer is an Unfinished.
 	Accepted string
@@ -41,6 +43,9 @@ type Op[In, Out any] struct {
 
 // None is the input of an operation that takes nothing, or the answer of one that answers nothing.
 type None struct{}
+
+// File is the answer of an operation whose handler writes it, in one of several formats.
+type File struct{}
 
 // ByID is the input of an operation on something that has an id.
 type ByID struct {

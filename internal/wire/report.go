@@ -18,3 +18,31 @@ type Report struct {
 type ReportRequest struct {
 	Kind string `json:"kind" enum:"daily,weekly"` // daily or weekly
 }
+
+// ReportList selects reports.
+type ReportList struct {
+	Kind string `query:"kind" json:"-" enum:"daily,weekly"` // Only reports of this kind.
+	PageList
+}
+
+// ReportByID selects a report and its format.
+type ReportByID struct {
+	ID     string `path:"id" json:"-"`
+	Format string `query:"format" json:"-" enum:"json,csv,html"` // json if omitted.
+}
+
+// The operations of reports.
+var (
+	ListReports = Op[ReportList, Page[Report]]{
+		ID: "listReports", Route: "GET " + PathReports, Access: "read", Tag: "reports",
+		Summary: "List the daily and weekly reports.", Answer: "The reports, the newest period first.",
+	}
+	WriteReport = Op[ReportRequest, Report]{
+		ID: "writeReport", Route: "POST " + PathReports, Access: "operate", Tag: "reports", Created: true,
+		Summary: "Create the report of the last whole day or week now.", Answer: "The report that was created.",
+	}
+	GetReport = Op[ReportByID, File]{
+		ID: "getReport", Route: "GET " + PathReports + "/:id", Access: "read", Tag: "reports",
+		Summary: "Show a report as JSON, CSV or a page that can be mailed or printed; the id today is the report of today so far.", Answer: "The report.",
+	}
+)

@@ -11,7 +11,7 @@ import (
 func OperationOf[In, Out any](op wire.Op[In, Out]) *Operation {
 	input := reflect.TypeFor[In]()
 	params, hasBody := wire.ParamsOf(input)
-	o := &Operation{ID: op.ID, Tag: op.Tag, Summary: op.Summary, Doc: op.Doc, BodyOptional: op.OptionalBody, input: input}
+	o := &Operation{ID: op.ID, Tag: op.Tag, Summary: op.Summary, Doc: op.Doc, BodyOptional: op.OptionalBody, Conflict: op.Conflict, input: input}
 	for _, p := range params {
 		o.IfMatch = o.IfMatch || p.Name == wire.IfMatch
 		if p.In == "query" {

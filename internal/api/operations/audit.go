@@ -3,7 +3,6 @@ package operations
 import (
 	"context"
 	"io"
-	"net/http"
 	"strconv"
 
 	"github.com/stint-dev/stint/internal/admin"
@@ -14,7 +13,6 @@ import (
 	"github.com/stint-dev/stint/internal/auditfile"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
-	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -26,124 +24,62 @@ type auditHandler struct {
 
 func (h *auditHandler) routes() []openapi.Route {
 	return []openapi.Route{
-		routes.OnAdmin(http.MethodGet, wire.PathAudit, identity.Read, h.listAudit, opListAudit),
-		routes.OnAdmin(http.MethodGet, wire.PathAudit+"/export", identity.Read, h.exportAudit, opExportAudit),
-		routes.OnAdmin(http.MethodGet, wire.PathAudit+"/verify", identity.Read, h.verifyAudit, opVerifyAudit),
-		routes.OnAdmin(http.MethodGet, wire.PathAudit+"/:id", identity.Read, h.getAuditEntry, opGetAudit),
-		routes.OnAdmin(http.MethodPost, wire.PathAudit+"/:id/undo", identity.Operate, h.undoEntry, opUndo),
+		routes.Answers(wire.ListAudit, h.listAudit),
+		routes.Writes(wire.ExportAudit, openapi.Answer{Body: []wire.AuditEntry{}, Types: []string{"text/csv"}, Headers: routes.File}, h.exportAudit),
+		routes.Answers(wire.VerifyAudit, h.verifyAudit),
+		routes.Answers(wire.GetAuditEntry, h.getAuditEntry),
+		routes.Answers(wire.UndoEntry, h.undoEntry),
 	}
 }
 
-var (
-	auditQuery = []openapi.Param{
-		{Name: "from", Doc: "RFC 3339; entries from this instant on."},
-		{Name: "to", Doc: "RFC 3339; entries before this instant."},
-		{Name: "actor", Doc: "Only changes by the actor with this name."},
-		{Name: "action", Doc: "An action such as block.end, or the part before the dot."},
-		{Name: "object", Doc: "Only changes of this kind of thing."},
-		{Name: "object_id", Doc: "Only changes of the thing with this id."},
-		{Name: "search", Doc: "Only entries whose summary or object id contains this text, case-insensitive."},
+func auditFilter(f wire.AuditFilter) (audit.Filter, error) {
+	if !f.From.IsZero() && !f.To.IsZero() && !f.From.Before(f.To.Time) {
+		return audit.Filter{}, fault.Field("to", "must be after from")
 	}
-	opListAudit   = &openapi.Operation{ID: "listAudit", Tag: "audit", Summary: "List changes, the newest first.", Query: append([]openapi.Param{routes.Cursor, routes.Limit}, auditQuery...), Answers: routes.OK("A page of them.", wire.Page[wire.AuditEntry]{})}
-	opGetAudit    = &openapi.Operation{ID: "getAuditEntry", Tag: "audit", Summary: "Show a change.", Answers: routes.OK("The change.", wire.AuditEntry{})}
-	opVerifyAudit = &openapi.Operation{
-		ID: "verifyAudit", Tag: "audit", Summary: "Verify that no record of the audit was changed, added or removed.",
-		Query:    []openapi.Param{{Name: "head", Doc: "A head that a verification returned before and that was kept elsewhere: is it still in the chain?"}},
-		Conflict: true,
-		Answers:  routes.OK("What the verification found.", wire.AuditVerification{}),
-	}
-	opExportAudit = &openapi.Operation{
-		ID: "exportAudit", Tag: "audit", Summary: "Export changes as JSON or CSV.",
-		Query:   append([]openapi.Param{{Name: "format", Doc: "json if omitted.", Enum: []string{"json", "csv"}}}, auditQuery...),
-		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The changes.", Body: []wire.AuditEntry{}, Types: []string{"text/csv"}, Headers: routes.File}},
-	}
-	opUndo = &openapi.Operation{
-		ID: "undoEntry", Tag: "audit", Summary: "Undo a change by a new change.",
-		Body: wire.UndoRequest{}, BodyOptional: true,
-		Answers: []openapi.Answer{{Status: http.StatusCreated, Doc: "The new change.", Body: wire.AuditEntry{}}},
-	}
-)
-
-// auditParams are the query parameters that select audit entries.
-var auditParams = []string{"from", "to", "actor", "action", "object", "object_id", "search"}
-
-func auditFilter(q *httpserver.Query) (audit.Filter, error) {
-	f := audit.Filter{
-		From: q.Time("from"), To: q.Time("to"), Actor: q.Line("actor"), Action: q.Line("action"),
-		Object: q.Line("object"), ObjectID: q.Line("object_id"), Search: q.Line("search"),
-	}
-	if q.Err() == nil && !f.From.IsZero() && !f.To.IsZero() && !f.From.Before(f.To) {
-		q.Fail("to", "must be after from")
-	}
-	return f, q.Err()
+	return audit.Filter{
+		From: f.From.Time, To: f.To.Time, Actor: f.Actor, Action: f.Action, Object: f.Object, ObjectID: f.ObjectID, Search: f.Search,
+	}, nil
 }
 
-func (h *auditHandler) listAudit(c *httpserver.Call) error {
-	q := c.ParseQuery(append([]string{"cursor", "limit"}, auditParams...)...)
-	f, err := auditFilter(q)
-	f.Cursor, f.Limit = q.Line("cursor"), q.Limit()
-	if err == nil {
-		err = q.Err()
-	}
+func (h *auditHandler) listAudit(c *httpserver.Call, in wire.AuditList) (page wire.Page[wire.AuditEntry], err error) {
+	f, err := auditFilter(in.AuditFilter)
 	if err != nil {
-		return err
+		return page, err
 	}
-	page, err := h.audit.Find(c.Context(), f)
-	if err != nil {
-		return err
-	}
-	out := wire.Page[wire.AuditEntry]{Items: []wire.AuditEntry{}, NextCursor: wire.NullString(page.Next)}
-	for _, e := range page.Records {
-		out.Items = append(out.Items, auditfile.Entry(e))
-	}
-	return c.SendJSON(http.StatusOK, out)
+	f.Cursor, f.Limit = in.Cursor, in.Limit
+	found, err := h.audit.Find(c.Context(), f)
+	return wire.NewPage(found.Records, found.Next, auditfile.Entry), err
 }
 
-func (h *auditHandler) getAuditEntry(c *httpserver.Call) error {
-	id, err := entryID(c)
+func (h *auditHandler) getAuditEntry(c *httpserver.Call, in wire.ByID) (wire.AuditEntry, error) {
+	id, err := entryID(in.ID)
 	if err != nil {
-		return err
+		return wire.AuditEntry{}, err
 	}
-	e, err := h.audit.ByID(c.Context(), id)
-	if err != nil {
-		return err
-	}
-	return c.SendJSON(http.StatusOK, auditfile.Entry(e))
+	return shown(h.audit.ByID(c.Context(), id))
 }
 
-func (h *auditHandler) exportAudit(c *httpserver.Call) error {
-	q := c.ParseQuery(append([]string{"format"}, auditParams...)...)
-	format := q.OneOf("format", "json", "csv")
-	f, err := auditFilter(q)
+func (h *auditHandler) exportAudit(c *httpserver.Call, in wire.AuditExport) error {
+	f, err := auditFilter(in.AuditFilter)
 	if err != nil {
 		return err
 	}
-	return httpserver.Stream(c, auditfile.MediaType(format), auditfile.Name(format), func(ctx context.Context, w io.Writer) error {
-		return auditfile.Write(w, format, h.audit.Each(ctx, f))
+	return httpserver.Stream(c, auditfile.MediaType(in.Format), auditfile.Name(in.Format), func(ctx context.Context, w io.Writer) error {
+		return auditfile.Write(w, in.Format, h.audit.Each(ctx, f))
 	})
 }
 
 // verifyAudit verifies the chain. A node runs one verification at a time.
-func (h *auditHandler) verifyAudit(c *httpserver.Call) error {
-	q := c.ParseQuery("head")
-	if q.Err() != nil {
-		return q.Err()
-	}
+func (h *auditHandler) verifyAudit(c *httpserver.Call, in wire.AuditVerify) (wire.AuditVerification, error) {
 	var kept audit.Link
-	if q.Given("head") {
+	if in.Head != "" {
 		var err error
-		if kept, err = audit.ParseHead(q.Line("head")); err != nil {
-			return err
+		if kept, err = audit.ParseHead(in.Head); err != nil {
+			return wire.AuditVerification{}, err
 		}
 	}
-	if q.Err() != nil {
-		return q.Err()
-	}
 	v, err := h.audit.Verify(c.Context(), kept)
-	if err != nil {
-		return err
-	}
-	return c.SendJSON(http.StatusOK, fromVerification(v))
+	return fromVerification(v), err
 }
 
 // fromVerification returns a verification as the API shows it.
@@ -164,12 +100,8 @@ func fromVerification(v audit.Verification) wire.AuditVerification {
 	return out
 }
 
-// entryID reads the id of an audit entry from the path.
-func entryID(c *httpserver.Call) (int64, error) {
-	text, err := c.PathParam("id")
-	if err != nil {
-		return 0, err
-	}
+// entryID reads the id of an audit entry.
+func entryID(text string) (int64, error) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id < 1 {
 		return 0, fault.New(fault.NotFound, "There is no audit entry of that id; ids are whole numbers.")
@@ -177,20 +109,20 @@ func entryID(c *httpserver.Call) (int64, error) {
 	return id, nil
 }
 
+// shown returns an entry as the API shows it.
+func shown(e *audit.Record, err error) (wire.AuditEntry, error) {
+	if err != nil {
+		return wire.AuditEntry{}, err
+	}
+	return auditfile.Entry(e), nil
+}
+
 // undoEntry undoes a change. The route requires the access for blocks; undoing a change of a
 // policy requires more.
-func (h *auditHandler) undoEntry(c *httpserver.Call) error {
-	id, err := entryID(c)
+func (h *auditHandler) undoEntry(c *httpserver.Call, in wire.UndoRequest) (wire.AuditEntry, error) {
+	id, err := entryID(in.ID)
 	if err != nil {
-		return err
+		return wire.AuditEntry{}, err
 	}
-	var request wire.UndoRequest
-	if err := c.DecodeOptional(&request); err != nil {
-		return err
-	}
-	made, err := h.undo.Undo(c.Context(), routes.CallerOf(c), id, request.Confirm)
-	if err != nil {
-		return err
-	}
-	return c.SendJSON(http.StatusCreated, auditfile.Entry(made))
+	return shown(h.undo.Undo(c.Context(), routes.CallerOf(c), id, in.Confirm))
 }

@@ -23,6 +23,24 @@ func Does[In, Out any](op wire.Op[In, Out], do func(context.Context, admin.Calle
 
 // Answers is Does for a function that needs more of the request than its caller.
 func Answers[In, Out any](op wire.Op[In, Out], do func(*httpserver.Call, In) (Out, error)) openapi.Route {
+	return routeOf(op, openapi.OperationOf(op), func(c *httpserver.Call, in In) error {
+		out, err := do(c, in)
+		if err != nil {
+			return err
+		}
+		return send(c, op.Created, out)
+	})
+}
+
+// Writes returns the route of an operation whose answer write writes. answer says what that is.
+func Writes[In any](op wire.Op[In, wire.File], answer openapi.Answer, write func(*httpserver.Call, In) error) openapi.Route {
+	o := openapi.OperationOf(op)
+	answer.Status, answer.Doc = http.StatusOK, op.Answer
+	o.Answers = []openapi.Answer{answer}
+	return routeOf(op, o, write)
+}
+
+func routeOf[In, Out any](op wire.Op[In, Out], o *openapi.Operation, handle func(*httpserver.Call, In) error) openapi.Route {
 	method, path, _ := strings.Cut(op.Route, " ")
 	params, hasBody := wire.ParamsOf(reflect.TypeFor[In]())
 	return OnAdmin(method, path, identity.Access(op.Access), func(c *httpserver.Call) error {
@@ -30,12 +48,8 @@ func Answers[In, Out any](op wire.Op[In, Out], do func(*httpserver.Call, In) (Ou
 		if err := read(c, &in, params, hasBody, op.OptionalBody); err != nil {
 			return err
 		}
-		out, err := do(c, in)
-		if err != nil {
-			return err
-		}
-		return send(c, op.Created, out)
-	}, openapi.OperationOf(op))
+		return handle(c, in)
+	}, o)
 }
 
 // read reads the input of an operation.

@@ -16,17 +16,13 @@ import (
 // Client calls one listener of a Stint server. Create it with New. It is safe for
 // concurrent use.
 type Client struct {
-	Audit       Audit
-	Backups     Backups
-	Blocks      Blocks
-	Checks      Checks
-	Escalations Escalations
-	Exemptions  Entries
-	Keys        Keys
-	Offenders   Offenders
-	Policies    Policies
-	Proposals   Proposals
-	Reports     Reports
+	Backups    Backups
+	Blocks     Blocks
+	Checks     Checks
+	Exemptions Entries
+	Keys       Keys
+	Offenders  Offenders
+	Policies   Policies
 
 	conn *conn
 }
@@ -54,18 +50,14 @@ func New(base, token, example string) (*Client, error) {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 	return &Client{
-		Audit:       Audit{c},
-		Backups:     Backups{c},
-		Blocks:      Blocks{Entries{c, wire.PathBlocks}},
-		Checks:      Checks{c},
-		Escalations: Escalations{c},
-		Exemptions:  Entries{c, wire.PathExemptions},
-		Keys:        Keys{c},
-		Offenders:   Offenders{c},
-		Policies:    Policies{c},
-		Proposals:   Proposals{c},
-		Reports:     Reports{c},
-		conn:        c,
+		Backups:    Backups{c},
+		Blocks:     Blocks{Entries{c, wire.PathBlocks}},
+		Checks:     Checks{c},
+		Exemptions: Entries{c, wire.PathExemptions},
+		Keys:       Keys{c},
+		Offenders:  Offenders{c},
+		Policies:   Policies{c},
+		conn:       c,
 	}, nil
 }
 

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"io"
 	"net/url"
 	"reflect"
 	"strconv"
@@ -33,6 +34,11 @@ func Items[In, T any](ctx context.Context, c *Client, op wire.Op[In, wire.Page[T
 // Pages reads the pages of a list up to limit items, all for 0.
 func Pages[In, T any](ctx context.Context, c *Client, op wire.Op[In, wire.Page[T]], in In, limit int) (Listing[T], error) {
 	return pages[T](ctx, c.conn, requestOf(op, in), limit)
+}
+
+// Open opens the answer of an operation that sends a file. The caller closes it.
+func Open[In any](ctx context.Context, c *Client, op wire.Op[In, wire.File], in In) (io.ReadCloser, error) {
+	return c.conn.openBody(ctx, requestOf(op, in))
 }
 
 // requestOf returns the request that calls an operation.

@@ -12,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/keytest"
 	"github.com/stint-dev/stint/test/storetest"
 )
@@ -59,14 +60,14 @@ func TestProposeSuggestsRangesAndBlocksNone(t *testing.T) {
 		if page, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block, State: "all"}); err != nil || page.Total != 0 {
 			t.Errorf("Propose added %d blocks, %v", page.Total, err)
 		}
-		accepted, err := s.Proposals.Accept(t.Context(), ann, made[0].ID, admin.AcceptProposal{Expiry: blocks.Expiry{For: 24 * time.Hour}})
+		accepted, err := s.Proposals.Accept(t.Context(), ann, wire.AcceptProposalRequest{ID: made[0].ID, ExpiresIn: wire.Duration(24 * time.Hour)})
 		if err != nil || accepted.Decision != offences.Accepted {
 			t.Fatalf("%+v, %v", accepted, err)
 		}
 		if b, err := f.Entries.ByID(t.Context(), blocks.Block, accepted.BlockID); err != nil || b.Pattern.String() != "ip:203.0.113.0/24" || b.Author != "ann" {
 			t.Errorf("%+v, %v", b, err)
 		}
-		if _, err := s.Proposals.Accept(t.Context(), ann, made[0].ID, admin.AcceptProposal{}); !fault.Is(err, fault.Conflict) {
+		if _, err := s.Proposals.Accept(t.Context(), ann, wire.AcceptProposalRequest{ID: made[0].ID}); !fault.Is(err, fault.Conflict) {
 			t.Errorf("accepting a second time: got %v, want Conflict", err)
 		}
 		if _, err := s.Proposals.Dismiss(t.Context(), ann, made[1].ID, "a university"); err != nil {
@@ -233,7 +234,7 @@ func TestAcceptOfDecidedProposalAddsNoBlock(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		s := service(f)
 		accept := func(id string, length time.Duration) (*admin.AcceptedProposal, error) {
-			return s.Proposals.Accept(t.Context(), ann, id, admin.AcceptProposal{Expiry: blocks.Expiry{For: length}, Confirm: "ip:198.51.100.0/24"})
+			return s.Proposals.Accept(t.Context(), ann, wire.AcceptProposalRequest{ID: id, ExpiresIn: wire.Duration(length), Confirm: "ip:198.51.100.0/24"})
 		}
 		for name, c := range map[string]struct {
 			decide func(id string) error
