@@ -101,7 +101,7 @@ func confirmUse(c *cobra.Command, con *console.Console, server *client.Client, n
 	if err != nil {
 		return err
 	}
-	plans, err := server.Keys.Plans(c.Context())
+	plans, err := client.Items(c.Context(), server, wire.ListPlans, wire.None{})
 	if err != nil {
 		return err
 	}

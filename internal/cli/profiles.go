@@ -31,15 +31,15 @@ somebody else is never overwritten.`,
 admin key set token:abc --plan=`,
 		Args: cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			kept, err := server.Keys.Profile(c.Context(), args[0])
+			kept, err := client.Call(c.Context(), server, wire.GetProfile, wire.ByKey{Key: args[0]})
 			var problem *wire.Problem
 			if errors.As(err, &problem) && problem.Status == http.StatusNotFound {
-				kept, err = &wire.Profile{}, nil
+				kept, err = wire.Profile{}, nil
 			}
 			if err != nil {
 				return err
 			}
-			next := wire.ProfileRequest{Plan: string(kept.Plan), Labels: kept.Labels, Note: kept.Note}
+			next := wire.ProfileRequest{Key: args[0], IfMatch: string(kept.ETag), Plan: string(kept.Plan), Labels: kept.Labels, Note: kept.Note}
 			given := c.Flags().Changed
 			if given("plan") {
 				next.Plan = plan
@@ -55,7 +55,7 @@ admin key set token:abc --plan=`,
 			if given("note") {
 				next.Note = note
 			}
-			return printProfile(con)(server.Keys.PutProfile(c.Context(), args[0], string(kept.ETag), next))
+			return printProfile(con)(client.Call(c.Context(), server, wire.PutProfile, next))
 		}),
 	}
 	flags := c.Flags()
@@ -73,7 +73,7 @@ func newKeyDelete(con *console.Console) *cobra.Command {
 		Example: "admin key delete token:abc",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			if err := server.Keys.DeleteProfile(c.Context(), args[0]); err != nil {
+			if _, err := client.Call(c.Context(), server, wire.DeleteProfile, wire.DeleteProfileRequest{Key: args[0], IfMatch: client.AnyState}); err != nil {
 				return err
 			}
 			con.Notef("Deleted the plan, labels, note and limit of %s. Its counts stay; see 'key reset'.", output.Escape(args[0]))
@@ -100,15 +100,15 @@ admin key limit token:abc --end --reason "the launch is over"`,
 			case end && len(args) > 1:
 				return console.Usagef("--end takes no rules")
 			case end:
-				return printProfile(con)(server.Keys.EndLimit(c.Context(), args[0], reason))
+				return printProfile(con)(client.Call(c.Context(), server, wire.EndLimit, wire.EndLimitRequest{Key: args[0], Reason: reason}))
 			case len(args) == 1:
 				return console.Usagef("name at least one rule, for example 5/s, or --end")
 			}
 			if err := expiry.requireChoice(); err != nil {
 				return err
 			}
-			return printProfile(con)(server.Keys.PutLimit(c.Context(), args[0], wire.OwnLimitRequest{
-				Rules: args[1:], Reason: reason, ExpiresIn: expiry.in.Duration, ExpiresAt: expiry.at.Time,
+			return printProfile(con)(client.Call(c.Context(), server, wire.PutLimit, wire.OwnLimitRequest{
+				Key: args[0], Rules: args[1:], Reason: reason, ExpiresIn: expiry.in.Duration, ExpiresAt: expiry.at.Time,
 			}))
 		}),
 	}
@@ -121,33 +121,17 @@ admin key limit token:abc --end --reason "the launch is over"`,
 	return c
 }
 
-// profileFlags select keys by their profiles.
-type profileFlags struct {
-	plan, label, search string
-	limited             bool
-}
-
-func (f *profileFlags) add(c *cobra.Command) {
+// addProfileFlags adds the flags that select keys by their profiles.
+func addProfileFlags(c *cobra.Command, f *wire.ProfileFilter) {
 	flags := c.Flags()
-	flags.StringVar(&f.plan, "plan", "", "only keys of this plan")
-	flags.StringVar(&f.label, "label", "", "only keys with this label")
-	flags.StringVar(&f.search, "search", "", "only keys or notes that contain this text")
-	flags.BoolVar(&f.limited, "limited", false, "only keys with a limit of their own")
-}
-
-func (f *profileFlags) query() url.Values {
-	query := url.Values{}
-	setIf(query, "plan", f.plan)
-	setIf(query, "label", f.label)
-	setIf(query, "search", f.search)
-	if f.limited {
-		query.Set("limited", "true")
-	}
-	return query
+	flags.StringVar(&f.Plan, "plan", "", "only keys of this plan")
+	flags.StringVar(&f.Label, "label", "", "only keys with this label")
+	flags.StringVar(&f.Search, "search", "", "only keys or notes that contain this text")
+	flags.BoolVar(&f.Limited, "limited", false, "only keys with a limit of their own")
 }
 
 func newKeyList(con *console.Console) *cobra.Command {
-	var f profileFlags
+	var f wire.ProfileFilter
 	var limit int
 	c := &cobra.Command{
 		Use:     "list",
@@ -155,32 +139,25 @@ func newKeyList(con *console.Console) *cobra.Command {
 		Example: "admin key list --plan gold\nadmin key list --limited\nadmin key list --label region=eu --limit 0 -o csv",
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			found, err := server.Keys.Profiles(c.Context(), f.query(), limit)
+			found, err := client.Pages(c.Context(), server, wire.ListProfiles, wire.ProfileList{ProfileFilter: f}, limit)
 			if err != nil {
 				return err
 			}
 			return printListing(con, found, profileColumns)
 		}),
 	}
-	f.add(c)
+	addProfileFlags(c, &f)
 	limitFlag(c, &limit)
 	return c
 }
 
 func newKeyPlans(con *console.Console) *cobra.Command {
-	return &cobra.Command{
-		Use:     "plans",
+	c := listCommand(con, cobra.Command{
 		Short:   "List the plans, how many keys each has, and the policy that selects them",
 		Example: "admin key plans",
-		Args:    cobra.NoArgs,
-		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			found, err := server.Keys.Plans(c.Context())
-			if err != nil {
-				return err
-			}
-			return printItems(con, found, planColumns)
-		}),
-	}
+	}, wire.ListPlans, planColumns, noFilter)
+	c.Use = "plans"
+	return c
 }
 
 func newKeyImport(con *console.Console) *cobra.Command {
@@ -278,7 +255,7 @@ func profileText(p *wire.ProfileRequest) string {
 }
 
 func newKeyExport(con *console.Console) *cobra.Command {
-	var f profileFlags
+	var f wire.ProfileFilter
 	c := &cobra.Command{
 		Use:   "export",
 		Short: "Write plans, labels and notes of keys as a file that import reads",
@@ -287,14 +264,14 @@ lines with -o json.`,
 		Example: "admin key export > customers.csv\nadmin key export --plan gold -o json > gold.jsonl",
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			filter := f.query()
+			format := ""
 			switch output.Format(con.Format) {
 			case output.YAML:
 				return console.Usagef("keys are exported as CSV or, with -o json, as JSON lines; for YAML see 'key list -o yaml'")
 			case output.JSON:
-				filter.Set("format", "json")
+				format = "json"
 			}
-			file, err := server.Keys.ExportProfiles(c.Context(), filter)
+			file, err := client.Open(c.Context(), server, wire.ExportProfiles, wire.ProfileExport{Format: format, ProfileFilter: f})
 			if err != nil {
 				return err
 			}
@@ -303,17 +280,17 @@ lines with -o json.`,
 			return err
 		}),
 	}
-	f.add(c)
+	addProfileFlags(c, &f)
 	return c
 }
 
 // printProfile returns a function that prints the response to a change.
-func printProfile(con *console.Console) func(*wire.Profile, error) error {
-	return func(p *wire.Profile, err error) error {
+func printProfile(con *console.Console) func(wire.Profile, error) error {
+	return func(p wire.Profile, err error) error {
 		if err != nil {
 			return err
 		}
-		return output.One(con.Printer(), *p, profileColumns)
+		return output.One(con.Printer(), p, profileColumns)
 	}
 }
 

@@ -154,10 +154,89 @@ type Profile struct {
 	ETag NullString `json:"etag"`
 }
 
+// Tag returns the ETag.
+func (p Profile) Tag() string { return string(p.ETag) }
+
+// ByKey is the input of an operation on what is kept of a key.
+type ByKey struct {
+	Key string `path:"key" json:"-"`
+}
+
+// DeleteProfileRequest deletes the profile of a key.
+type DeleteProfileRequest struct {
+	Key     string `path:"key" json:"-"`
+	IfMatch string `header:"If-Match" json:"-" required:"Deleting the profile of a key"`
+}
+
+// EndLimitRequest ends a key's own limit.
+type EndLimitRequest struct {
+	Key    string `path:"key" json:"-"`
+	Reason string `query:"reason" json:"-"` // Why, for the audit.
+}
+
+// ProfileFilter selects profiles of keys.
+type ProfileFilter struct {
+	Plan    string `query:"plan" json:"-"`    // Only keys of this plan.
+	Label   string `query:"label" json:"-"`   // Only keys with this label.
+	Search  string `query:"search" json:"-"`  // Only keys whose name or note contains this text, case-insensitive.
+	Limited bool   `query:"limited" json:"-"` // Only keys with a limit of their own that is active.
+}
+
+// ProfileList selects a page of profiles.
+type ProfileList struct {
+	ProfileFilter
+	PageList
+}
+
+// ProfileExport selects profiles and the format of a file of them.
+type ProfileExport struct {
+	Format string `query:"format" json:"-" enum:"csv,json"` // csv if omitted.
+	ProfileFilter
+}
+
+// The operations of profiles.
+var (
+	ListProfiles = Op[ProfileList, Page[Profile]]{
+		ID: "listProfiles", Route: "GET " + PathProfiles, Access: "read", Tag: "keys",
+		Summary: "List the keys that have a plan, labels, a note or a limit of their own.", Answer: "A page of them, by key.",
+	}
+	ExportProfiles = Op[ProfileExport, File]{
+		ID: "exportProfiles", Route: "GET " + PathProfiles + "/export", Access: "read", Tag: "keys",
+		Summary: "Export the plans, labels and notes of keys in the format that an import reads.", Answer: "The file.",
+	}
+	ListPlans = Op[None, Page[PlanCount]]{
+		ID: "listPlans", Route: "GET " + PathPlans, Access: "read", Tag: "keys",
+		Summary: "List the plans, with the number of keys of each and the policy that applies to them.", Answer: "The plans, the most keys first, at most 1,000.",
+	}
+	GetProfile = Op[ByKey, Profile]{
+		ID: "getProfile", Route: "GET " + PathKeys + "/:key", Access: "read", Tag: "keys",
+		Summary: "Show the plan, the labels, the note and the limit of a key.", Answer: "Its plan, labels, note and limit.",
+	}
+	PutProfile = Op[ProfileRequest, Profile]{
+		ID: "putProfile", Route: "PUT " + PathKeys + "/:key", Access: "operate", Tag: "keys",
+		Summary: "Set the plan, the labels and the note of a key, or replace those whose ETag If-Match has.", Answer: "The plan, labels, note and limit of the key now.",
+	}
+	DeleteProfile = Op[DeleteProfileRequest, None]{
+		ID: "deleteProfile", Route: "DELETE " + PathKeys + "/:key", Access: "operate", Tag: "keys",
+		Summary: "Delete the plan, the labels, the note and the limit of a key, whose ETag If-Match has.", Answer: "It is deleted.",
+	}
+	PutLimit = Op[OwnLimitRequest, Profile]{
+		ID: "putLimit", Route: "PUT " + PathLimits + "/:key", Access: "operate", Tag: "keys",
+		Summary: "Give a key a limit of its own, which replaces an earlier one.", Answer: "The plan, labels, note and limit of the key now.",
+		Doc: "Until it expires or is ended, its rules replace those of the key's policy. Requests that were counted before still count. Blocks, exemptions, policies with conditions or an outcome, and policies that a check names still apply.",
+	}
+	EndLimit = Op[EndLimitRequest, Profile]{
+		ID: "endLimit", Route: "DELETE " + PathLimits + "/:key", Access: "operate", Tag: "keys",
+		Summary: "End a key's own limit.", Answer: "What the key still has.",
+	}
+)
+
 // ProfileRequest replaces the plan, the labels and the note of a key. Where the key has a
 // profile, this needs its ETag, or *. What is omitted is
 // removed; the key's own limit stays.
 type ProfileRequest struct {
+	Key     string `path:"key" json:"-"`
+	IfMatch string `header:"If-Match" json:"-"`
 	// Plan is 1 to 64 of a-z, 0-9, dot, underscore and dash.
 	Plan string `json:"plan,omitzero"`
 	// Labels are at most 16, each 1 to 64 of a-z, 0-9 and . _ - = : / @.
@@ -179,6 +258,7 @@ type OwnLimit struct {
 // OwnLimitRequest gives a key a limit of its own. With neither ExpiresIn nor ExpiresAt it
 // is active until it is ended.
 type OwnLimitRequest struct {
+	Key       string   `path:"key" json:"-"`
 	Rules     []string `json:"rules"` // 1 to 8, for example 5/s
 	Reason    string   `json:"reason"`
 	ExpiresIn Duration `json:"expires_in,omitzero"`

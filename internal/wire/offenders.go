@@ -220,8 +220,8 @@ type Refused struct {
 // MetCondition is a pattern of a policy and the part of a request that matched it.
 type MetCondition struct {
 	Attribute string `json:"attribute" enum:"path,method,agent,host"` // the part of the request
-	Pattern   string `json:"pattern"`                                    // the pattern of the policy
-	Value     string `json:"value"`                                      // what matched it, normalized, at most 256 bytes; empty where paths are not recorded
+	Pattern   string `json:"pattern"`                                 // the pattern of the policy
+	Value     string `json:"value"`                                   // what matched it, normalized, at most 256 bytes; empty where paths are not recorded
 }
 
 // Traffic is the checks of a time range; the counts are exact.

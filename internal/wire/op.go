@@ -19,8 +19,8 @@ import (
 //	Name   string `json:"name"`
 //
 // A query field may have the tags enum:"a,b" and, if it must be sent, required with what to send. Its
-// comment is its description, as the comments of all fields are. The header If-Match must be sent; its
-// tag required names the change in messages: "Deleting a channel".
+// comment is its description, as the comments of all fields are. If the header If-Match must be
+// sent, its tag required names the change in messages: "Deleting a channel".
 type Op[In, Out any] struct {
 	ID      string // unique, for generated clients
 	Route   string // the method and the path, for example "GET /v1/tokens/:id"

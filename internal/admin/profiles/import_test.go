@@ -18,6 +18,7 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/storetest"
 )
@@ -58,11 +59,11 @@ func TestDryRunPredictsTheImportOfKeys(t *testing.T) {
 			}
 			for range 20 {
 				key := fmt.Sprintf("token:%d", random.IntN(2500))
-				if _, err := u.SetLimit(t.Context(), olu, key, use.OwnLimit{Rules: []string{"5/s"}, Reason: "launch"}); err != nil {
+				if _, err := u.SetLimit(t.Context(), olu, wire.OwnLimitRequest{Key: key, Rules: []string{"5/s"}, Reason: "launch"}); err != nil {
 					t.Fatal(err)
 				}
 				if random.IntN(2) == 0 {
-					if _, err := u.Delete(t.Context(), olu, key, etag.Any); err != nil {
+					if _, err := u.Delete(t.Context(), olu, wire.DeleteProfileRequest{Key: key, IfMatch: "*"}); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/admin"
-	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
@@ -18,6 +17,7 @@ import (
 	"github.com/stint-dev/stint/internal/profilelist"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Profiles is the use case of the profiles of keys: plans, labels, notes and own limits.
@@ -45,20 +45,6 @@ func DetectFormat(name string, head []byte) admin.FileFormat { return profilelis
 
 // SplitLabels splits a text into labels, separated by spaces, commas or semicolons.
 func SplitLabels(text string) []string { return profilelist.SplitLabels(text) }
-
-// Change is the new profile of a key, without its limit.
-type Change struct {
-	Plan   string // "" for none
-	Labels []string
-	Note   string
-}
-
-// OwnLimit is a limit for one key.
-type OwnLimit struct {
-	Rules  []string
-	Reason string
-	Expiry blocks.Expiry // without For and Until: until it is ended
-}
 
 func (u *Profiles) parse(text string) (string, error) {
 	k, err := fault.ReadKey(keys.Reading{Parser: u.View.Parser()}, "key", text)
@@ -134,45 +120,46 @@ func policyOf(selector *rules.Selector, plan string) string {
 	return ""
 }
 
-// Put replaces the plan, the labels and the note of a key if its profile is in the state
-// expect. It keeps the limit.
-func (u *Profiles) Put(ctx context.Context, by admin.Caller, key string, c Change, expect etag.Tag) (*profiles.Profile, error) {
-	parsed, err := u.parse(key)
+// Put replaces the plan, the labels and the note of a key whose profile has the ETag of the
+// request. It keeps the limit.
+func (u *Profiles) Put(ctx context.Context, by admin.Caller, r wire.ProfileRequest) (*profiles.Profile, error) {
+	parsed, err := u.parse(r.Key)
 	if err != nil {
 		return nil, err
 	}
-	p := profiles.Profile{Key: parsed, Plan: c.Plan, Labels: c.Labels, Note: c.Note}
+	p := profiles.Profile{Key: parsed, Plan: r.Plan, Labels: r.Labels, Note: r.Note}
 	if err := p.Normalize(); err != nil {
 		return nil, profileFault(err)
 	}
 	if p.IsZero() {
 		return nil, fault.Field("plan", "is missing, and so are labels and note; send one of them, or delete the profile of the key")
 	}
-	return u.Store.PutProfile(ctx, by.Actor, p, expect)
+	return u.Store.PutProfile(ctx, by.Actor, p, etag.Tag(r.IfMatch))
 }
 
-// Delete deletes the profile of a key, including its limit, if it is in the state expect.
-func (u *Profiles) Delete(ctx context.Context, by admin.Caller, key string, expect etag.Tag) (*profiles.Profile, error) {
-	parsed, err := u.parse(key)
+// Delete deletes the profile of a key, including its limit, if it has the ETag of the request.
+func (u *Profiles) Delete(ctx context.Context, by admin.Caller, r wire.DeleteProfileRequest) (wire.None, error) {
+	parsed, err := u.parse(r.Key)
 	if err != nil {
-		return nil, err
+		return wire.None{}, err
 	}
-	return u.Store.DeleteProfile(ctx, by.Actor, parsed, expect)
+	_, err = u.Store.DeleteProfile(ctx, by.Actor, parsed, etag.Tag(r.IfMatch))
+	return wire.None{}, err
 }
 
 // SetLimit sets or replaces the own limit of a key. Until it expires or is ended, its rules
 // replace those of the key's policy.
-func (u *Profiles) SetLimit(ctx context.Context, by admin.Caller, key string, o OwnLimit) (*profiles.Profile, error) {
-	parsed, err := u.parse(key)
+func (u *Profiles) SetLimit(ctx context.Context, by admin.Caller, r wire.OwnLimitRequest) (*profiles.Profile, error) {
+	parsed, err := u.parse(r.Key)
 	if err != nil {
 		return nil, err
 	}
 	now := u.Now()
-	l := &profiles.Limit{Reason: o.Reason}
-	if l.Expires, err = o.Expiry.At(now); err != nil {
+	l := &profiles.Limit{Reason: r.Reason}
+	if l.Expires, err = admin.ExpiryOf(r.ExpiresIn, r.ExpiresAt).At(now); err != nil {
 		return nil, err
 	}
-	if l.Rules, err = rules.ParseStack(o.Rules); err != nil {
+	if l.Rules, err = rules.ParseStack(r.Rules); err != nil {
 		return nil, fault.Field("rules", "are wrong: %s", err)
 	}
 	if err := l.Check(now); err != nil {
@@ -182,15 +169,15 @@ func (u *Profiles) SetLimit(ctx context.Context, by admin.Caller, key string, o 
 }
 
 // EndLimit ends a key's own limit.
-func (u *Profiles) EndLimit(ctx context.Context, by admin.Caller, key, reason string) (*profiles.Profile, error) {
-	parsed, err := u.parse(key)
+func (u *Profiles) EndLimit(ctx context.Context, by admin.Caller, r wire.EndLimitRequest) (*profiles.Profile, error) {
+	parsed, err := u.parse(r.Key)
 	if err != nil {
 		return nil, err
 	}
-	if err := fault.CheckLine("reason", reason, profiles.MaxReason); err != nil {
+	if err := fault.CheckLine("reason", r.Reason, profiles.MaxReason); err != nil {
 		return nil, err
 	}
-	return u.Store.EndLimit(ctx, by.Actor, parsed, strings.TrimSpace(reason))
+	return u.Store.EndLimit(ctx, by.Actor, parsed, strings.TrimSpace(r.Reason))
 }
 
 // Export writes the profiles that a filter selects in the format of Import. It reads page by

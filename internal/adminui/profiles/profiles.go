@@ -139,14 +139,14 @@ func (h *Handler) setProfile(c *httpserver.Call) error {
 		return err
 	}
 	by, key := site.CallerOf(c), values.Get("key")
-	change := use.Change{Plan: strings.TrimSpace(values.Get("plan")), Labels: use.SplitLabels(values.Get("labels")), Note: values.Get("note")}
+	change := wire.ProfileRequest{Key: key, IfMatch: string(expect), Plan: strings.TrimSpace(values.Get("plan")), Labels: use.SplitLabels(values.Get("labels")), Note: values.Get("note")}
 	if change.Plan == "" && len(change.Labels) == 0 && strings.TrimSpace(change.Note) == "" && values.Get("delete") != "" {
-		if _, err := h.Profiles.Delete(c.Context(), by, key, expect); err != nil {
+		if _, err := h.Profiles.Delete(c.Context(), by, wire.DeleteProfileRequest{Key: key, IfMatch: string(expect)}); err != nil {
 			return h.answerConflict(c, key, change, values.Get("back"), err)
 		}
 		return h.ReturnTo(c, values.Get("back"), "unprofiled", nil)
 	}
-	if _, err := h.Profiles.Put(c.Context(), by, key, change, expect); err != nil {
+	if _, err := h.Profiles.Put(c.Context(), by, change); err != nil {
 		return h.answerConflict(c, key, change, values.Get("back"), err)
 	}
 	return h.ReturnTo(c, values.Get("back"), "profiled", nil)
@@ -157,14 +157,14 @@ type conflictPage struct {
 	site.Frame
 	Key    string
 	Theirs *Panel
-	Yours  use.Change
+	Yours  wire.ProfileRequest
 	Labels string // labels of Yours
 	Back   string
 }
 
 // answerConflict shows the conflict if somebody else saved or deleted in the meantime. Any other
 // error is that of answerInvalid.
-func (h *Handler) answerConflict(c *httpserver.Call, key string, yours use.Change, back string, failed error) error {
+func (h *Handler) answerConflict(c *httpserver.Call, key string, yours wire.ProfileRequest, back string, failed error) error {
 	status, isDeleted := httpserver.StatusOf(failed), fault.Is(failed, fault.NotFound)
 	switch {
 	case isDeleted:
@@ -190,11 +190,14 @@ func (h *Handler) setLimit(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	o := use.OwnLimit{Rules: rules.SplitRules(values.Get("rules")), Reason: values.Get("reason")}
-	if o.Expiry, err = site.ExpiryOf(values.Get("for"), values.Get("until"), h.Now()); err != nil {
+	expiry, err := site.ExpiryOf(values.Get("for"), values.Get("until"), h.Now())
+	if err != nil {
 		return h.answerInvalid(c, err)
 	}
-	if _, err := h.Profiles.SetLimit(c.Context(), site.CallerOf(c), values.Get("key"), o); err != nil {
+	if _, err := h.Profiles.SetLimit(c.Context(), site.CallerOf(c), wire.OwnLimitRequest{
+		Key: values.Get("key"), Rules: rules.SplitRules(values.Get("rules")), Reason: values.Get("reason"),
+		ExpiresIn: wire.Duration(expiry.For), ExpiresAt: wire.At(expiry.Until),
+	}); err != nil {
 		return h.answerInvalid(c, err)
 	}
 	return h.ReturnTo(c, values.Get("back"), "ownlimit", nil)
@@ -205,7 +208,7 @@ func (h *Handler) endLimit(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	if _, err := h.Profiles.EndLimit(c.Context(), site.CallerOf(c), values.Get("key"), values.Get("reason")); err != nil {
+	if _, err := h.Profiles.EndLimit(c.Context(), site.CallerOf(c), wire.EndLimitRequest{Key: values.Get("key"), Reason: values.Get("reason")}); err != nil {
 		return err
 	}
 	return h.ReturnTo(c, values.Get("back"), "ownlimitended", nil)

@@ -3,6 +3,7 @@ package routes
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"reflect"
 	"strings"
 
@@ -11,8 +12,10 @@ import (
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/etag"
+	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -59,7 +62,7 @@ func read(c *httpserver.Call, in any, params []wire.Param, hasBody, isOptional b
 	for _, p := range params {
 		switch p.In {
 		case "path":
-			text, err := c.PathParam(p.Name)
+			text, err := pathText(c, p.Name)
 			if err != nil {
 				return err
 			}
@@ -69,7 +72,7 @@ func read(c *httpserver.Call, in any, params []wire.Param, hasBody, isOptional b
 				field(p).SetString(strings.Clone(c.Get(p.Name)))
 				continue
 			}
-			expect, err := NeedIfMatch(c, p.Field.Tag.Get("required"))
+			expect, err := ifMatch(c, p.Field.Tag.Get("required"))
 			if err != nil {
 				return err
 			}
@@ -96,6 +99,27 @@ func read(c *httpserver.Call, in any, params []wire.Param, hasBody, isOptional b
 		}
 	}
 	return q.Err()
+}
+
+// pathText returns a parameter of the path, unescaped.
+func pathText(c *httpserver.Call, name string) (string, error) {
+	if name != "key" {
+		return c.PathParam(name)
+	}
+	text, err := url.PathUnescape(c.Params(name))
+	if err != nil || len(text) > keys.MaxLength {
+		return "", fault.Field(name, "must be a percent-encoded key of at most %d bytes", keys.MaxLength)
+	}
+	return strings.Clone(text), nil
+}
+
+// ifMatch returns the state that a change expects. change is the change that needs one, "" for
+// none.
+func ifMatch(c *httpserver.Call, change string) (etag.Tag, error) {
+	if change == "" {
+		return IfMatch(c)
+	}
+	return NeedIfMatch(c, change)
 }
 
 // readQuery reads a parameter of the query into its field.
