@@ -19,19 +19,21 @@ func TestLoadReadsSecretsFromFiles(t *testing.T) {
 		args, environ []string
 		want          string // or part of the error
 	}{
-		"variable":                    {nil, []string{"STINT_ADMIN_TOKEN_FILE=" + path}, token},
-		"flag":                        {[]string{"--admin-token-file", path}, nil, token},
-		"settings file":               {[]string{"--config", writeFile(t, "admin-token-file: "+path)}, nil, token},
-		"credential":                  {nil, []string{credentials}, other},
-		"variable before credential":  {nil, []string{credentials, "STINT_ADMIN_TOKEN=" + token}, token},
-		"credential before file":      {[]string{"--config", writeFile(t, "admin-token: "+token)}, []string{credentials}, other},
-		"flag before variable":        {[]string{"--admin-token-file", path}, []string{"STINT_ADMIN_TOKEN=" + other}, token},
-		"an empty variable":           {nil, []string{"STINT_ADMIN_TOKEN=", "STINT_ADMIN_TOKEN_FILE=" + path}, token},
-		"variable and its file":       {nil, []string{"STINT_ADMIN_TOKEN=" + other, "STINT_ADMIN_TOKEN_FILE=" + path}, "STINT_ADMIN_TOKEN and STINT_ADMIN_TOKEN_FILE are both given"},
-		"a missing file":              {nil, []string{"STINT_ADMIN_TOKEN_FILE=/nonexistent"}, "STINT_ADMIN_TOKEN_FILE: open /nonexistent"},
-		"an empty file":               {nil, []string{"STINT_ADMIN_TOKEN_FILE=" + writeFile(t, "\n")}, "is empty"},
-		"two lines":                   {nil, []string{"STINT_ADMIN_TOKEN_FILE=" + writeFile(t, token+"\nhunter2")}, "must hold one line"},
-		"a setting that is no secret": {[]string{"--config", writeFile(t, "log-level-file: "+path)}, nil, `no setting "log-level-file"`},
+		"variable":                       {nil, []string{"STINT_ADMIN_TOKEN_FILE=" + path}, token},
+		"flag":                           {[]string{"--admin-token-file", path}, nil, token},
+		"settings file":                  {[]string{"--config", writeFile(t, "admin-token-file: "+path)}, nil, token},
+		"credential":                     {nil, []string{credentials}, other},
+		"variable before credential":     {nil, []string{credentials, "STINT_ADMIN_TOKEN=" + token}, token},
+		"credential before file":         {[]string{"--config", writeFile(t, "admin-token: "+token)}, []string{credentials}, other},
+		"the file of a flag, a variable": {[]string{"--admin-token-file", path}, []string{"STINT_ADMIN_TOKEN=" + other}, "STINT_ADMIN_TOKEN and --admin-token-file are both given"},
+		"a variable, the file of a file": {[]string{"--config", writeFile(t, "admin-token-file: "+path)}, []string{"STINT_ADMIN_TOKEN=" + other}, "STINT_ADMIN_TOKEN and admin-token-file in "},
+		"two files":                      {[]string{"--admin-token-file", path}, []string{"STINT_ADMIN_TOKEN_FILE=/nonexistent"}, token},
+		"an empty variable":              {nil, []string{"STINT_ADMIN_TOKEN=", "STINT_ADMIN_TOKEN_FILE=" + path}, token},
+		"variable and its file":          {nil, []string{"STINT_ADMIN_TOKEN=" + other, "STINT_ADMIN_TOKEN_FILE=" + path}, "STINT_ADMIN_TOKEN and STINT_ADMIN_TOKEN_FILE are both given"},
+		"a missing file":                 {nil, []string{"STINT_ADMIN_TOKEN_FILE=/nonexistent"}, "STINT_ADMIN_TOKEN_FILE: open /nonexistent"},
+		"an empty file":                  {nil, []string{"STINT_ADMIN_TOKEN_FILE=" + writeFile(t, "\n")}, "is empty"},
+		"two lines":                      {nil, []string{"STINT_ADMIN_TOKEN_FILE=" + writeFile(t, token+"\nhunter2")}, "must hold one line"},
+		"a setting that is no secret":    {[]string{"--config", writeFile(t, "log-level-file: "+path)}, nil, `no setting "log-level-file"`},
 	} {
 		s, err := Load(test.args, test.environ)
 		if err == nil && s.AdminToken != test.want || err != nil && (!strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "hunter2")) {
@@ -64,11 +66,11 @@ func TestLoadReadsSettingsFromCredentialsFolder(t *testing.T) {
 		t.Errorf("got %q, %q, %s, %v", s.CheckAuth, s.RequireTOTP, s.LogLevel, err)
 	}
 	write("check-auth", "token\nnone\n")
-	if _, err := Load(nil, environ); err == nil || !strings.Contains(err.Error(), "--check-auth: the file "+folder) {
+	if _, err := Load(nil, environ); err == nil || !strings.Contains(err.Error(), "the credential check-auth: the file "+folder) {
 		t.Errorf("two lines: got %v, want an error that names the file", err)
 	}
 	write("check-auth", "maybe")
-	if _, err := Load(nil, environ); err == nil || !strings.Contains(err.Error(), "--check-auth: must be") {
+	if _, err := Load(nil, environ); err == nil || !strings.Contains(err.Error(), "the credential check-auth: must be") {
 		t.Errorf("a bad value: got %v, want an error", err)
 	}
 }

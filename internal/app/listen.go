@@ -145,6 +145,10 @@ type pair struct {
 
 func (p *pair) equal(other *pair) bool { return other != nil && bytes.Equal(p.text, other.text) }
 
+// tlsSettings are the beginnings of the names of the settings with the files of a listener's
+// certificate, by the setting of the listener.
+var tlsSettings = map[string]string{"listen": "tls", "admin-listen": "admin-tls"}
+
 // newCertificate reads a certificate, nil for none.
 func newCertificate(name string, files TLSFiles) (*certificate, error) {
 	if !files.Enabled() {
@@ -161,17 +165,18 @@ func newCertificate(name string, files TLSFiles) (*certificate, error) {
 
 // read reads the files. Its error is one line.
 func (c *certificate) read(files TLSFiles) (*pair, error) {
+	settings := tlsSettings[c.name]
 	cert, err := wholefile.ReadRegular(files.Cert, wholefile.MaxText)
-	var key []byte
-	if err == nil {
-		key, err = wholefile.ReadRegular(files.Key, wholefile.MaxText)
+	if err != nil {
+		return nil, fmt.Errorf("--%s-cert: %s", settings, oneLine(err))
+	}
+	key, err := wholefile.ReadRegular(files.Key, wholefile.MaxText)
+	if err != nil {
+		return nil, fmt.Errorf("--%s-key: %s", settings, oneLine(err))
 	}
 	loaded := &pair{text: slices.Concat(cert, []byte{0}, key)}
-	if err == nil {
-		loaded.tls, err = tls.X509KeyPair(cert, key)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("the certificate of --%s: %s", c.name, oneLine(err))
+	if loaded.tls, err = tls.X509KeyPair(cert, key); err != nil {
+		return nil, fmt.Errorf("--%s-cert %s with --%s-key %s: %s", settings, files.Cert, settings, files.Key, oneLine(err))
 	}
 	return loaded, nil
 }

@@ -82,7 +82,7 @@ func run(p Process) error {
 		return nil
 	}
 	if err != nil {
-		return err
+		return settings.bySource(err)
 	}
 	go supervise.Run(ctx, "reload", func(ctx context.Context) {
 		for {
@@ -95,7 +95,7 @@ func run(p Process) error {
 			}
 		}
 	})
-	return node.Run(ctx)
+	return settings.bySource(node.Run(ctx))
 }
 
 // limitHeap makes the garbage collector work harder near the memory limit of the process, and

@@ -61,7 +61,7 @@ func TestDatabaseMistakeReportsWhatIsWrongWithTheURL(t *testing.T) {
 	other := TLSFiles{filepath.Join(dir, "b.crt"), filepath.Join(dir, "b.key")}
 	writeCertificate(t, files, 1)
 	writeCertificate(t, other, 2)
-	c, err := newCertificate("database", files)
+	c, err := newCertificate("listen", files)
 	if err != nil {
 		t.Fatal(err)
 	}

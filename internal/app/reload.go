@@ -86,7 +86,7 @@ func (l *live) reload(load func() (Settings, error)) {
 	l.changing.Lock()
 	defer l.changing.Unlock()
 	if err == nil {
-		err = l.certificates(s)
+		err = s.bySource(l.certificates(s))
 	}
 	l.reloadFailed.Store(err != nil)
 	if err != nil {
@@ -101,6 +101,7 @@ func (l *live) reload(load func() (Settings, error)) {
 	l.setLevel(s)
 	// Settings that need a restart are still shown as they are in effect.
 	now := *l.settings.Load()
+	now.sources = s.sources
 	for _, copySetting := range liveSettings {
 		copySetting(&now, s)
 	}
@@ -153,7 +154,8 @@ func (l *live) certificates(s Settings) error {
 func (l *live) followCertificates(context.Context) {
 	l.changing.Lock()
 	defer l.changing.Unlock()
-	if err := l.certificates(*l.settings.Load()); err != nil {
+	s := l.settings.Load()
+	if err := s.bySource(l.certificates(*s)); err != nil {
 		// Log it once: a half-replaced pair is usually complete a moment later.
 		if !l.certificateFailed.Swap(true) {
 			l.log.Error("a certificate could not be read again, the earlier one stays in effect", "error", oneLine(err))

@@ -74,6 +74,9 @@ type Settings struct {
 	ReverseDNS       bool                // look up the names of addresses shown to people
 	KeepAudit        time.Duration       // also for runs, notifications, and ended blocks, tokens and proposals
 
+	// sources are how errors name the settings that are given otherwise than by their flag, by name.
+	sources map[string]string
+
 	Hints []string // about the settings file and unknown variables, one line each
 }
 

@@ -12,12 +12,12 @@ import (
 // What ends the start of a node is found by the check of its file before.
 func TestConfigCheckRejectsWhatEndsTheStart(t *testing.T) {
 	for text, want := range map[string]string{
-		"schedules: daily-report=@dayly\n":    "--schedules: job daily-report:",
+		"schedules: daily-report=@dayly\n":    "schedules in ",
 		"schedules: dayly-report=@daily\n":    "none of that name",
 		"schedules: back-up=@daily\n":         "--backup-dir",
 		"notify-smtp-url: smtp://h:99999\n":   "notifications by mail",
 		"notify-smtp-url: smtp://h\n":         "the sender",
-		"geoip-dir: /nonexistent\n":           "--geoip-dir",
+		"geoip-dir: /nonexistent\n":           "geoip-dir in ",
 		"log-level: warn\n---\nlisten: a:1\n": "a second document",
 	} {
 		var out, wrong strings.Builder
@@ -61,8 +61,8 @@ func TestFilesOfSettingsAreBounded(t *testing.T) {
 		for bound, args := range map[string][]string{
 			"the settings file " + path + ": " + path + " is larger than 1 MiB": {"config", "check", path},
 			path + " is larger than 1 MiB":                                      {"--config", path},
-			"STINT_ADMIN_TOKEN_FILE: " + path + " is larger than 64 KiB":        {"--admin-token-file", path},
-			"the certificate of --listen: " + path + refused[path]:              {"--tls-cert", path, "--tls-key", path, "--data-dir", t.TempDir()},
+			"--admin-token-file: " + path + " is larger than 64 KiB":            {"--admin-token-file", path},
+			"--tls-cert: " + path + refused[path]:                               {"--tls-cert", path, "--tls-key", path, "--data-dir", t.TempDir()},
 		} {
 			var out, wrong strings.Builder
 			code := Main(Process{Args: args, Out: &out, Logs: &wrong})

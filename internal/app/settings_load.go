@@ -2,9 +2,11 @@ package app
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -36,11 +38,20 @@ func Load(args, environ []string) (Settings, error) {
 
 // load is Load, but returns all errors that it finds.
 func load(args, environ []string) (Settings, []error) {
+	s, faults := loadUnnamed(args, environ)
+	for i, fault := range faults {
+		faults[i] = s.bySource(fault)
+	}
+	return s, faults
+}
+
+// loadUnnamed is load, but its errors name settings by their flags.
+func loadUnnamed(args, environ []string) (Settings, []error) {
 	var s Settings
 	options := s.options()
 	flags := newFlags(options)
 	if err := flags.Parse(args); err != nil {
-		return Settings{}, []error{fmt.Errorf("%w; see --help", err)}
+		return Settings{}, []error{fmt.Errorf("%w%s; see --help", err, meantFlag(flags, err))}
 	}
 	if version, _ := flags.GetBool("version"); version {
 		fmt.Fprintln(os.Stdout, buildinfo.Read())
@@ -51,7 +62,7 @@ func load(args, environ []string) (Settings, []error) {
 	}
 	values, faults := s.readValues(options, flags, environ)
 	if len(faults) > 0 {
-		return Settings{Hints: s.Hints}, faults
+		return s.unread(), faults
 	}
 	for _, o := range options {
 		if err := o.value.set(values[o.name]); err != nil {
@@ -59,7 +70,7 @@ func load(args, environ []string) (Settings, []error) {
 		}
 	}
 	if len(faults) > 0 {
-		return Settings{Hints: s.Hints}, faults
+		return s.unread(), faults
 	}
 	s.Notify.Pages = strings.TrimRight(s.Notify.Pages, "/")
 	if s.NodeName == "" {
@@ -69,9 +80,61 @@ func load(args, environ []string) (Settings, []error) {
 		s.OpenID.RedirectURL = s.Notify.Pages + openid.CallbackPath
 	}
 	if err := s.validate(); err != nil {
-		return Settings{Hints: s.Hints}, []error{err}
+		return s.unread(), []error{err}
 	}
 	return s, nil
+}
+
+// unread returns what is known of settings that are not valid: the hints, and where they are given.
+func (s *Settings) unread() Settings { return Settings{Hints: s.Hints, sources: s.sources} }
+
+// sourced is an error that names settings by where they are given.
+type sourced struct {
+	error
+	text string
+}
+
+func (e *sourced) Error() string { return e.text }
+
+// Unwrap returns the error that names settings by their flags.
+func (e *sourced) Unwrap() error { return e.error }
+
+// settingNames matches flags and variables.
+var settingNames = regexp.MustCompile(`--[a-z][a-z0-9-]*|STINT_[A-Z0-9_]+`)
+
+// bySource returns an error, which names settings by their flags or variables, with those that
+// are given elsewhere named by where they are given: operators look there. It leaves nil.
+func (s *Settings) bySource(err error) error {
+	if err == nil || len(s.sources) == 0 {
+		return err
+	}
+	text := settingNames.ReplaceAllStringFunc(err.Error(), func(written string) string {
+		name := strings.TrimPrefix(written, "--")
+		if variable, is := strings.CutPrefix(written, "STINT_"); is {
+			name = strings.ToLower(strings.ReplaceAll(variable, "_", "-"))
+		}
+		return cmp.Or(s.sources[name], s.sources[strings.TrimSuffix(name, fileSuffix)], written)
+	})
+	return &sourced{err, text}
+}
+
+// meantFlag returns what to add to the error of an unknown flag, "" for nothing.
+func meantFlag(flags *pflag.FlagSet, err error) string {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return ""
+	}
+	var names []string
+	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return didYouMean("--", unknown.GetSpecifiedName(), names)
+}
+
+// didYouMean asks whether one of the names was meant, each with a prefix, "" if none is near.
+func didYouMean(prefix, written string, names []string) string {
+	if near := nearest(written, names); near != "" {
+		return "; did you mean " + prefix + near + "?"
+	}
+	return ""
 }
 
 func newFlags(options []option) *pflag.FlagSet {
@@ -118,9 +181,16 @@ const fileSuffix = "-file"
 // maxSecretFile bounds a file that holds one setting.
 const maxSecretFile = 64 << 10
 
-// layer is a source of settings. It returns the text of the named setting, false if it has
-// none.
-type layer func(name string) (string, bool)
+// layer is a source of settings.
+type layer struct {
+	// text returns the text of the named setting, false if there is none.
+	text func(name string) (string, bool)
+	// label returns how errors name a setting that is given here.
+	label func(name string) string
+	// isFolder means that a secret is always in a file here, so that a text of another layer does
+	// not contradict that file.
+	isFolder bool
+}
 
 // readValues returns the text of each option by name, from the first layer that has it, or its
 // default.
@@ -130,31 +200,37 @@ func (s *Settings) readValues(options []option, flags *pflag.FlagSet, environ []
 		name, value, _ := strings.Cut(pair, "=")
 		variables[name] = value
 	}
-	ofFile, hints, faults := readSettingsFile(configPath(flags, variables), options)
+	path := configPath(flags, variables)
+	ofFile, hints, faults := readSettingsFile(path, options)
 	s.Hints = slices.Concat(hints, unknownVariables(environ, options))
 	folder := variables["CREDENTIALS_DIRECTORY"]
 	plain, unreadable := plainCredentials(folder, options)
 	faults = append(faults, unreadable...)
 	layers := []layer{
-		func(name string) (string, bool) {
+		{text: func(name string) (string, bool) {
 			f := flags.Lookup(name)
 			return flagText(f), f != nil && f.Changed
-		},
-		func(name string) (string, bool) {
+		}, label: func(name string) string { return "--" + name }},
+		{text: func(name string) (string, bool) {
 			value, found := variables[variableOf(name)]
 			return value, found
-		},
-		credentialFiles(folder, plain),
-		func(name string) (string, bool) {
+		}, label: variableOf},
+		{text: credentialFiles(folder, plain), isFolder: true, label: func(name string) string {
+			return "the credential " + strings.TrimSuffix(name, fileSuffix)
+		}},
+		{text: func(name string) (string, bool) {
 			value, found := ofFile[name]
 			return value, found
-		},
+		}, label: func(name string) string { return name + " in " + path }},
 	}
+	s.sources = map[string]string{}
 	values := make(map[string]string, len(options))
 	for _, o := range options {
-		value, err := o.read(layers)
+		value, source, err := o.read(layers)
 		if err != nil {
 			faults = append(faults, err)
+		} else if source != "" {
+			s.sources[o.name] = source
 		}
 		if values[o.name] = strings.TrimSpace(value); values[o.name] == "" {
 			values[o.name] = o.preset
@@ -189,7 +265,7 @@ func plainCredentials(folder string, options []option) (texts map[string]string,
 		if _, err := os.Stat(path); err != nil {
 			continue
 		}
-		text, err := o.readFile(path)
+		text, err := o.readFile(path, "the credential "+o.name)
 		if err != nil {
 			faults = append(faults, err)
 		}
@@ -198,10 +274,10 @@ func plainCredentials(folder string, options []option) (texts map[string]string,
 	return texts, faults
 }
 
-// credentialFiles returns the layer of a folder with a file for each setting, as systemd
+// credentialFiles returns the texts of the layer of a folder with a file for each setting, as systemd
 // creates it for LoadCredential=admin-token:/etc/stint/admin-token. plain are the texts of its
 // settings that are not secret.
-func credentialFiles(folder string, plain map[string]string) layer {
+func credentialFiles(folder string, plain map[string]string) func(name string) (string, bool) {
 	return func(name string) (string, bool) {
 		if text, found := plain[name]; found {
 			return text, true
@@ -215,35 +291,46 @@ func credentialFiles(folder string, plain map[string]string) layer {
 	}
 }
 
-// read returns the text of a setting from the first layer that has it, "" if none has.
-func (o *option) read(layers []layer) (string, error) {
+// read returns the text of a setting from the first layer that has it, "" if none has, and how
+// errors name the setting there. A secret and the file of it are an error, even in two layers: one
+// of them would be ignored, and it is not known which is meant.
+func (o *option) read(layers []layer) (text, source string, err error) {
+	var file, textSource, fileSource string
 	for _, from := range layers {
-		text, given := from(o.name)
+		given, isGiven := from.text(o.name)
 		if !o.readsFile() {
-			if given {
-				return text, nil
+			if isGiven {
+				return given, from.label(o.name), nil
 			}
 			continue
 		}
-		path, inFile := from(o.name + fileSuffix)
-		switch inFile = inFile && path != ""; {
-		case given && text != "" && inFile:
-			return "", fmt.Errorf("%s and %s_FILE are both given; give one of them", o.variable(), o.variable())
-		case inFile:
-			return o.readFile(path)
-		case given:
-			return text, nil
+		if isGiven && given != "" && textSource == "" {
+			text, textSource = given, from.label(o.name)
+		}
+		path, isNamed := from.text(o.name + fileSuffix)
+		switch isNamed = isNamed && path != ""; {
+		case isNamed && from.isFolder && (textSource != "" || fileSource != ""):
+			// The layers before it win.
+		case isNamed && from.isFolder:
+			text, err := o.readFile(path, from.label(o.name))
+			return text, from.label(o.name), err
+		case isNamed && fileSource == "":
+			file, fileSource = path, from.label(o.name+fileSuffix)
 		}
 	}
-	return "", nil
+	switch {
+	case textSource != "" && fileSource != "":
+		return "", "", fmt.Errorf("%s and %s are both given; give one of them", textSource, fileSource)
+	case fileSource != "":
+		text, err := o.readFile(file, fileSource)
+		return text, fileSource, err
+	}
+	return text, textSource, nil
 }
 
-// readFile returns the text of a file without its final line break.
-func (o *option) readFile(path string) (string, error) {
-	source := o.variable() + "_FILE"
-	if !o.readsFile() {
-		source = o.label()
-	}
+// readFile returns the text of a file without its final line break. source is how its errors name
+// the setting.
+func (o *option) readFile(path, source string) (string, error) {
 	content, err := wholefile.Read(path, maxSecretFile)
 	text := strings.TrimSpace(string(content))
 	switch {
@@ -288,7 +375,7 @@ func readSettingsFile(path string, options []option) (values map[string]string, 
 			}
 			faults = append(faults, fmt.Errorf("%s", fault))
 		case !names[name]:
-			faults = append(faults, fmt.Errorf("the settings file %s: there is no setting %q; see --help for those there are", path, written))
+			faults = append(faults, fmt.Errorf("the settings file %s: there is no setting %q%s; see --help for those there are", path, written, didYouMean("", name, slices.Sorted(maps.Keys(names)))))
 		case twice:
 			faults = append(faults, fmt.Errorf("the settings file %s: %s is given twice, with - and with _", path, name))
 		case name != written:
@@ -316,7 +403,9 @@ var serviceLink = regexp.MustCompile(`_SERVICE_(HOST|PORT)(_|$)|_PORT(_[0-9]+_|$
 // but is none. Otherwise a misspelt variable would silently leave the default.
 func unknownVariables(environ []string, options []option) []string {
 	known := map[string]bool{variableOf("config"): true}
+	names := []string{variableOf("config")}
 	for _, o := range options {
+		names = append(names, o.variable())
 		known[o.variable()] = true
 		known[o.variable()+"_FILE"] = o.readsFile()
 	}
@@ -326,30 +415,60 @@ func unknownVariables(environ []string, options []option) []string {
 		if !strings.HasPrefix(name, "STINT_") || known[name] || slices.Contains(otherVariables, name) || serviceLink.MatchString(name) {
 			continue
 		}
-		hint := fmt.Sprintf("the environment variable %q is not a setting", name)
-		if near := nearVariable(name, options); near != "" {
-			hint += "; did you mean " + near + "?"
-		}
+		hint := fmt.Sprintf("the environment variable %q is not a setting", name) + didYouMean("", name, names)
 		hints = append(hints, hint)
 	}
 	slices.Sort(hints)
 	return hints
 }
 
-// nearVariable returns the variable of the setting with the same letters but other separators,
-// or with one letter more or less at the end; "" if there is none.
-func nearVariable(name string, options []option) string {
-	joined := strings.NewReplacer("_", "", "IES", "Y").Replace
-	for _, o := range options {
-		long, short := joined(o.variable()), joined(name)
-		if len(long) < len(short) {
-			long, short = short, long
+// nearest returns the name that was probably meant by a misspelt one: the same letters with other
+// separators or another ending, one or two letters wrong, or the beginning of one name only. It is
+// "" if there is none.
+func nearest(written string, names []string) string {
+	plain := func(name string) string {
+		return strings.NewReplacer("-", "", "_", "", "ies", "y").Replace(strings.ToLower(name))
+	}
+	wrong := plain(written)
+	best, fewest := "", 3
+	var begun []string
+	for _, name := range names {
+		right := plain(name)
+		if edits := editsBetween(wrong, right); edits < fewest && edits*3 <= len(right) {
+			best, fewest = name, edits
 		}
-		if len(long)-len(short) <= 1 && strings.HasPrefix(long, short) {
-			return o.variable()
+		if strings.HasPrefix(right, wrong) {
+			begun = append(begun, name)
 		}
 	}
-	return ""
+	if best == "" && len(begun) == 1 {
+		return begun[0]
+	}
+	return best
+}
+
+// editsBetween returns how many letters must be added, removed, changed or swapped with the next
+// to make one text of the other (the distance of Damerau and Levenshtein).
+func editsBetween(a, b string) int {
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		for j := range rows[i] {
+			if i == 0 || j == 0 {
+				rows[i][j] = i + j
+				continue
+			}
+			differs := 0
+			if a[i-1] != b[j-1] {
+				differs = 1
+			}
+			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+differs)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
+		}
+	}
+	return rows[len(a)][len(b)]
 }
 
 func configPath(flags *pflag.FlagSet, variables map[string]string) string {

@@ -238,11 +238,11 @@ func TestConfigCheckReportsAllErrors(t *testing.T) {
 	if code, out, wrong := check("log_level: warn\n"); code != 0 || !strings.Contains(out, "is written log-level") || !strings.Contains(out, "is valid") || wrong != "" {
 		t.Errorf("got the exit code %d: %s%s", code, out, wrong)
 	}
-	if code, out, wrong := check("log-level: loud\ncheck-deadline: 100\nlog_format: text\n"); code != 1 || strings.Count(wrong, "\n") != 2 || !strings.Contains(wrong, "--log-level") ||
-		!strings.Contains(wrong, "--check-deadline") || !strings.Contains(out, "log-format") {
+	if code, out, wrong := check("log-level: loud\ncheck-deadline: 100\nlog_format: text\n"); code != 1 || strings.Count(wrong, "\n") != 2 || !strings.Contains(wrong, "log-level in ") ||
+		!strings.Contains(wrong, "check-deadline in ") || !strings.Contains(out, "log-format") {
 		t.Errorf("got the exit code %d: %s%s", code, out, wrong)
 	}
-	if code, _, wrong := check("tls-cert: /nonexistent\ntls-key: /nonexistent\n"); code != 1 || !strings.Contains(wrong, "the certificate of --listen") {
+	if code, _, wrong := check("tls-cert: /nonexistent\ntls-key: /nonexistent\n"); code != 1 || !strings.Contains(wrong, ": open /nonexistent") {
 		t.Errorf("got the exit code %d: %s", code, wrong)
 	}
 	if code, _, wrong := check("log-level: info\n", "STINT_REDIS_URL=redis://h"); code != 1 || !strings.Contains(wrong, "without --database-url") {
@@ -389,5 +389,83 @@ func TestLoadHintsAtMisspeltVariables(t *testing.T) {
 	}
 	if !slices.Equal(s.Hints, want) {
 		t.Errorf("got %q, want %q", s.Hints, want)
+	}
+}
+
+// TestErrorsNameWhereASettingIsGiven gives the same wrong values at each place.
+func TestErrorsNameWhereASettingIsGiven(t *testing.T) {
+	folder := t.TempDir()
+	bad := writeFile(t, "no certificate")
+	for _, c := range []struct{ name, value, want string }{
+		{"log-level", "loud", ": must be debug, info, warn or error"},
+		{"listen", "nowhere", `: got "nowhere"; write host:port`},
+		{"listen", "0.0.0.0:8080", " 0.0.0.0:8080 is reached from other machines, so --check-auth must say"},
+		{"redis-url", "redis://h", " is given without --database-url"},
+		{"schedules", "never=1", ": "},
+		{"tls-cert", bad, " and --tls-key belong together"},
+	} {
+		variable := variableOf(c.name)
+		file := writeFile(t, c.name+": "+c.value+"\n")
+		if err := os.WriteFile(filepath.Join(folder, c.name), []byte(c.value), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for source, given := range map[string]struct{ args, environ []string }{
+			"--" + c.name:              {args: []string{"--" + c.name, c.value}},
+			variable:                   {environ: []string{variable + "=" + c.value}},
+			c.name + " in " + file:     {args: []string{"--config", file}},
+			"the credential " + c.name: {environ: []string{"CREDENTIALS_DIRECTORY=" + folder}},
+		} {
+			_, err := Load(given.args, given.environ)
+			if err == nil || !strings.HasPrefix(err.Error(), source+c.want) {
+				t.Errorf("%s: got %v", source, err)
+			}
+		}
+		os.Remove(filepath.Join(folder, c.name))
+	}
+	var stored Settings
+	stored.sources = map[string]string{"admin-token": "admin-token-file in stint.yaml"}
+	if err := stored.bySource(errors.New("STINT_ADMIN_TOKEN cannot be used, --listen")); err.Error() != "admin-token-file in stint.yaml cannot be used, --listen" {
+		t.Error(err)
+	}
+}
+
+// TestMisspeltNamesGetASuggestion misspells settings in each way of giving them.
+func TestMisspeltNamesGetASuggestion(t *testing.T) {
+	for written, meant := range map[string]string{"redis": "", "redis-ur": "redis-url", "listne": "listen", "admin-lisen": "admin-listen", "databse-url": "database-url", "notify-smpt-url-file": "notify-smtp-url-file", "zzz": "", "log-leve": "log-level", "redis-u": "redis-url", "geoip": "geoip-dir"} {
+		_, err := Load([]string{"--" + written, "x"}, nil)
+		if err == nil || strings.Contains(err.Error(), "did you mean") != (meant != "") || !strings.Contains(err.Error(), meant) {
+			t.Errorf("--%s: got %v, want --%s", written, err, meant)
+		}
+		_, err = Load([]string{"--config", writeFile(t, written+": x\n")}, nil)
+		if err == nil || strings.Contains(err.Error(), "did you mean") != (meant != "") || !strings.Contains(err.Error(), meant) {
+			t.Errorf("%s in a file: got %v, want %s", written, err, meant)
+		}
+	}
+	s, err := Load(nil, []string{"STINT_LISTNE=x"})
+	if err != nil || len(s.Hints) != 1 || !strings.HasSuffix(s.Hints[0], "did you mean STINT_LISTEN?") {
+		t.Errorf("got %q, %v", s.Hints, err)
+	}
+}
+
+// TestCertificateErrorsNameTheFile damages one file after the other.
+func TestCertificateErrorsNameTheFile(t *testing.T) {
+	dir := t.TempDir()
+	files := TLSFiles{filepath.Join(dir, "good.crt"), filepath.Join(dir, "good.key")}
+	writeCertificate(t, files, 1)
+	bad := writeFile(t, "no certificate")
+	for _, c := range []struct {
+		files TLSFiles
+		want  string
+	}{
+		{TLSFiles{bad, files.Key}, "STINT_TLS_CERT " + bad + " with --tls-key " + files.Key + ": "},
+		{TLSFiles{files.Cert, bad}, "STINT_TLS_CERT " + files.Cert + " with --tls-key " + bad + ": "},
+		{TLSFiles{files.Cert, "/nonexistent"}, "--tls-key: open /nonexistent"},
+		{TLSFiles{"/nonexistent", files.Key}, "STINT_TLS_CERT: open /nonexistent"},
+	} {
+		s := Settings{TLS: c.files, sources: map[string]string{"tls-cert": "STINT_TLS_CERT"}}
+		_, err := newCertificate("listen", s.TLS)
+		if err = s.bySource(err); err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("got %v, want %s", err, c.want)
+		}
 	}
 }

@@ -163,11 +163,11 @@ func CheckFile(path string, p Process) bool {
 	if len(faults) == 0 {
 		for name, files := range map[string]TLSFiles{"listen": s.TLS, "admin-listen": s.AdminTLS} {
 			if _, err := newCertificate(name, files); err != nil {
-				faults = append(faults, err)
+				faults = append(faults, s.bySource(err))
 			}
 		}
 		if _, err := geoip.Open(s.GeoIPDir); err != nil {
-			faults = append(faults, fmt.Errorf("--geoip-dir: %w", err))
+			faults = append(faults, s.bySource(fmt.Errorf("--geoip-dir: %w", err)))
 		}
 	}
 	for _, hint := range s.Hints {

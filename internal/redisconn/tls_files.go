@@ -82,7 +82,7 @@ func (f tlsFiles) configure(config *tls.Config) (*tls.Config, error) {
 		}
 		pair, err := tls.X509KeyPair(cert, key)
 		if err != nil {
-			return nil, fileError(optionCert+" and "+optionKey, err)
+			return nil, fileError(optionCert+" and "+optionKey, fmt.Errorf("%s with %s: %w", f.cert, f.key, err))
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}

@@ -3,6 +3,7 @@ package email
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/base64"
@@ -55,13 +56,16 @@ func New(o Options) (*Channel, error) {
 		return nil, errors.New("the SMTP URL is none; write smtp://user:password@host:587")
 	}
 	options := []mail.Option{mail.WithTimeout(sendTimeout)}
+	port := u.Port()
 	switch u.Scheme {
 	case "smtp":
-		options = append(options, mail.WithTLSPolicy(mail.TLSMandatory), mail.WithPort(587))
+		port = cmp.Or(port, "587")
+		options = append(options, mail.WithTLSPolicy(mail.TLSMandatory))
 	case "smtps":
-		options = append(options, mail.WithPort(465))
+		port = cmp.Or(port, "465")
 	case "smtp+plain":
-		options = append(options, mail.WithTLSPolicy(mail.NoTLS), mail.WithPort(25))
+		port = cmp.Or(port, "25")
+		options = append(options, mail.WithTLSPolicy(mail.NoTLS))
 	default:
 		return nil, errors.New("the SMTP URL must begin with smtp://, smtps:// or smtp+plain://")
 	}
@@ -69,20 +73,18 @@ func New(o Options) (*Channel, error) {
 	if o.DialContext != nil {
 		dial = o.DialContext
 	}
-	dial = bounded(dial)
+	dial = bounded(toServer(dial, net.JoinHostPort(u.Hostname(), port)))
 	if u.Scheme == "smtps" {
 		// Dial adds TLS itself. This policy makes the library accept that.
 		dial = overTLS(dial, u.Hostname())
 		options = append(options, mail.WithTLSPolicy(mail.TLSOpportunistic))
 	}
 	options = append(options, mail.WithDialContextFunc(dial))
-	if u.Port() != "" {
-		port, err := strconv.Atoi(u.Port())
-		if err != nil {
-			return nil, errors.New("the SMTP URL has a bad port")
-		}
-		options = append(options, mail.WithPort(port))
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		return nil, errors.New("the SMTP URL has a bad port")
 	}
+	options = append(options, mail.WithPort(number))
 	c := &Channel{from: o.From, to: o.To}
 	if u.User != nil {
 		password, _ := u.User.Password()
@@ -114,6 +116,12 @@ func hiding(user, password string) *strings.Replacer {
 		}
 	}
 	return strings.NewReplacer(append(pairs, password, "xxxxx")...)
+}
+
+// toServer returns dial with the address of the server. That of the library has no brackets around
+// an IPv6 address.
+func toServer(dial mail.DialContextFunc, address string) mail.DialContextFunc {
+	return func(ctx context.Context, network, _ string) (net.Conn, error) { return dial(ctx, network, address) }
 }
 
 // overTLS returns dial with TLS from the start of the connection.

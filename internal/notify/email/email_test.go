@@ -2,6 +2,8 @@ package email
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"net"
 	"net/textproto"
 	"strings"
@@ -220,6 +222,25 @@ func TestEndlessAnswerIsNotReadToTheEnd(t *testing.T) {
 		// The rest of what was sent is in the buffers of the two sockets.
 		if err == nil || notify.IsPermanent(err) || sent >= 32<<20 {
 			t.Errorf("%s: got %v after %d bytes", name, err, sent)
+		}
+	}
+}
+
+func TestServersMayBeIPv6Literals(t *testing.T) {
+	for url, want := range map[string]string{
+		"smtp+plain://[::1]:2525": "[::1]:2525", "smtp+plain://[2001:db8::1]": "[2001:db8::1]:25",
+		"smtps://[2001:db8::1]": "[2001:db8::1]:465", "smtp://mail.example": "mail.example:587",
+	} {
+		var dialled string
+		c, err := New(Options{URL: url, From: "a@example.com", To: []string{"b@example.com"}, DialContext: func(_ context.Context, _, address string) (net.Conn, error) {
+			dialled = address
+			return nil, errors.New("refused")
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Send(t.Context(), notify.Message{}); err == nil || dialled != want {
+			t.Errorf("%s: dialled %q, %v; want %q", url, dialled, err, want)
 		}
 	}
 }

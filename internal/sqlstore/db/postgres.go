@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -85,9 +86,9 @@ func postgresConfig(target string) (*pgx.ConnConfig, error) {
 
 // hostsOf returns the servers that a URL names, sorted.
 func hostsOf(config *pgx.ConnConfig) []string {
-	hosts := []string{fmt.Sprintf("%s:%d", config.Host, config.Port)}
+	hosts := []string{net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port)))}
 	for _, other := range config.Fallbacks { // also the same server without TLS
-		hosts = append(hosts, fmt.Sprintf("%s:%d", other.Host, other.Port))
+		hosts = append(hosts, net.JoinHostPort(other.Host, strconv.Itoa(int(other.Port))))
 	}
 	slices.Sort(hosts)
 	return slices.Compact(hosts)
