@@ -27,6 +27,9 @@ type Keys struct {
 	Logs     []timestamplog.Log
 	Notes    NoteStore // nil on a node without notes
 	Recorder audit.Recorder
+	// WasSeen reports whether keys of a pattern were checked lately. Keys that programs send are
+	// shown although an operator would write them otherwise. Nil knows none.
+	WasSeen func(ctx context.Context, pattern string) bool
 }
 
 // KeyView is the node's copy of the policies and of the settings for parsing keys.
@@ -72,8 +75,13 @@ func (x *KeyExplanation) EscalationUnder(px *gate.PolicyExplanation) *offences.E
 }
 
 // Parse parses a key. The error is a *fault.Error of the field key.
-func (k *Keys) Parse(text string) (keys.Key, error) {
-	return fault.ReadKey(keys.Reading{Parser: k.View.Parser()}, "key", text)
+func (k *Keys) Parse(ctx context.Context, text string) (keys.Key, error) {
+	reading := FilterReading(k.View)
+	inPolicies := reading.IsKnown
+	reading.IsKnown = func(p keys.Pattern) bool {
+		return inPolicies(p) || k.WasSeen != nil && k.WasSeen(ctx, p.String())
+	}
+	return fault.ReadKey(reading, "key", text)
 }
 
 // Explain returns what applies to a key now under a policy or, if the name is empty, under its
@@ -111,7 +119,7 @@ type LogReset struct {
 // is recorded before it happens, so that there is none without a record. If a log is
 // unreachable, the key may be reset in part; Reset can be called again.
 func (k *Keys) Reset(ctx context.Context, by Caller, key, policy string) (*KeyReset, error) {
-	parsed, err := k.Parse(key)
+	parsed, err := k.Parse(ctx, key)
 	if err != nil {
 		return nil, err
 	}

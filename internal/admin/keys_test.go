@@ -44,7 +44,7 @@ func keyFixture(t *testing.T, f *fixture) (*admin.Keys, *orderedRecorder, func()
 	g := gate.New(gate.Options{View: f.catalog, Log: log, Now: func() time.Time { return f.now }})
 	recorder := &orderedRecorder{Recorder: f.store.Audit, before: func() {}}
 	use := &admin.Keys{View: f.catalog, Gate: g, Logs: []timestamplog.Log{log}, Notes: f.store.Notes, Recorder: recorder}
-	key, err := use.Parse("token:a")
+	key, err := use.Parse(t.Context(), "token:a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestResetIncludesLogsOfTheKeyAsAFurtherKey(t *testing.T) {
 
 func mustParse(t *testing.T, use *admin.Keys, text string) keys.Key {
 	t.Helper()
-	k, err := use.Parse(text)
+	k, err := use.Parse(t.Context(), text)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func (k *Keys) HasNotes() bool { return k.Notes != nil }
 
 // FindNotes returns a page of the notes about a key, the newest first.
 func (k *Keys) FindNotes(ctx context.Context, _ Caller, f wire.NoteList) (page wire.Page[wire.Note], err error) {
-	key, err := k.Parse(f.Key)
+	key, err := k.Parse(ctx, f.Key)
 	if err != nil {
 		return page, err
 	}
@@ -45,7 +45,7 @@ func (k *Keys) AddNote(ctx context.Context, by Caller, r wire.NoteRequest) (note
 	if k.Notes == nil {
 		return note, errNoNotes
 	}
-	key, err := k.Parse(r.Key)
+	key, err := k.Parse(ctx, r.Key)
 	if err != nil {
 		return note, err
 	}

@@ -53,15 +53,15 @@ func (e *Entries) reading(ctx context.Context, literal bool) keys.Reading {
 		}
 		is, found := asked[what]
 		if !found && len(asked) < maxKindsAsked {
-			is = isInPolicies(e.View.Selector(), p) || e.wasSeen(ctx, what)
+			is = isInPolicies(e.View.Selector(), p) || e.WasSeen(ctx, what)
 			asked[what] = is
 		}
 		return is
 	}}
 }
 
-// wasSeen reports whether keys of a pattern were checked lately. It is false if that is unknown.
-func (e *Entries) wasSeen(ctx context.Context, text string) bool {
+// WasSeen reports whether keys of a pattern were checked lately. It is false if that is unknown.
+func (e *Entries) WasSeen(ctx context.Context, text string) bool {
 	p, err := e.View.Parser().Pattern(text)
 	if err != nil || e.Offences == nil {
 		return false

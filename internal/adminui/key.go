@@ -149,7 +149,7 @@ func (h *keyHandler) showKey(c *httpserver.Call) error {
 
 // fill reads everything about the key in the address of a page.
 func (h *keyHandler) fill(c *httpserver.Call, page *keyPage) error {
-	key, err := h.keys.Parse(page.Query.Get("key"))
+	key, err := h.keys.Parse(c.Context(), page.Query.Get("key"))
 	if err != nil {
 		return err
 	}

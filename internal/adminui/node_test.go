@@ -154,7 +154,7 @@ func newNodeOn(t testing.TB, database string, change ...func(*adminui.Deps)) *no
 	n.url, n.checks = "http://"+adminAt.Addr().String(), "http://"+checksAt.Addr().String()
 	profileUse := &profiles.Profiles{View: n.catalog, Store: n.store.Profiles, Now: n.clock.Now}
 	keyUse := &admin.Keys{
-		View: n.catalog, Gate: n.gate, Escalations: n.detection, Logs: []timestamplog.Log{log}, Notes: n.store.Notes, Recorder: n.store.Audit,
+		View: n.catalog, Gate: n.gate, Escalations: n.detection, Logs: []timestamplog.Log{log}, Notes: n.store.Notes, Recorder: n.store.Audit, WasSeen: entries.WasSeen,
 	}
 	tokens, users := &identities.Tokens{Store: n.store.Identities, Now: n.clock.Now}, &identities.Users{Store: n.store.Identities}
 	connect := &operations.Connect{Tokens: tokens, CheckURL: n.checks, TokenHeader: "X-Stint-Token", NeedsToken: true}

@@ -60,7 +60,7 @@ func (h *keyHandler) explainKey(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	key, err := h.keys.Parse(text)
+	key, err := h.keys.Parse(c.Context(), text)
 	if err != nil {
 		return err
 	}

@@ -216,7 +216,7 @@ func (a *App) useCases() useCases {
 		policies: policies,
 		undo:     &admin.Undo{Records: store.Audit, Store: store, Entries: a.entries, Policies: policies},
 		keys: &admin.Keys{
-			View: a.catalog, Gate: a.gate, Escalations: a.detection, Logs: a.logs(), Notes: store.Notes, Recorder: store.Audit,
+			View: a.catalog, Gate: a.gate, Escalations: a.detection, Logs: a.logs(), Notes: store.Notes, Recorder: store.Audit, WasSeen: a.entries.WasSeen,
 		},
 		profiles:      &profiles.Profiles{View: a.catalog, Store: store.Profiles, Now: time.Now},
 		jobs:          &operations.Jobs{Runner: a.jobs, Recorder: store.Audit},

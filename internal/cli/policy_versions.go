@@ -74,12 +74,16 @@ so is the deletion of a policy that decided a check in the last day or that a pl
 			if version != 0 && seen.Version != version {
 				return fmt.Errorf("nothing was changed: the policy %s is at version %d, not %d", output.Escape(args[0]), seen.Version, version)
 			}
+			isConfirmed := false
 			if !yes {
-				if err := confirmUse(c, con, server, args[0]); err != nil {
+				if isConfirmed, err = confirmUse(c, con, server, args[0]); err != nil {
 					return err
 				}
 			}
 			_, err = confirmPolicy(con, yes, func(confirm string) (struct{}, error) {
+				if isConfirmed { // one question is enough
+					confirm = args[0]
+				}
 				return struct{}{}, server.Policies.Delete(c.Context(), args[0], seen.ETag, confirm)
 			})
 			if err != nil {
@@ -95,15 +99,15 @@ so is the deletion of a policy that decided a check in the last day or that a pl
 }
 
 // confirmUse asks for confirmation before a policy in use is deleted, and says what the
-// deletion ends.
-func confirmUse(c *cobra.Command, con *console.Console, server *client.Client, name string) error {
+// deletion ends. It reports whether it asked.
+func confirmUse(c *cobra.Command, con *console.Console, server *client.Client, name string) (asked bool, err error) {
 	usage, err := server.Policies.Usage(c.Context(), name, url.Values{"last": {"24h"}})
 	if err != nil {
-		return err
+		return false, err
 	}
 	plans, err := client.Items(c.Context(), server, wire.ListPlans, wire.None{})
 	if err != nil {
-		return err
+		return false, err
 	}
 	planned := 0
 	for _, p := range plans {
@@ -119,9 +123,9 @@ func confirmUse(c *cobra.Command, con *console.Console, server *client.Client, n
 		uses = append(uses, "is selected by the plans of "+output.Amount(planned, "key", "keys"))
 	}
 	if len(uses) == 0 {
-		return nil
+		return false, nil
 	}
-	return con.Confirm(output.Escape(fmt.Sprintf("The policy %s is in use: it %s.", name, strings.Join(uses, ", and "))), "--yes")
+	return true, con.Confirm(output.Escape(fmt.Sprintf("The policy %s is in use: it %s. Its keys then fall under the policy with the next broader pattern, and have no limit where there is none.", name, strings.Join(uses, ", and "))), "--yes")
 }
 
 // describeUse describes for confirmUse what a policy decided, "" for nothing.

@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"errors"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -100,13 +101,40 @@ func Join(all []Pattern, most int) string {
 	return strings.Join(texts, ", ")
 }
 
-// Key returns the key that a text names. An address needs no kind.
+// Key returns the key that a text names. An address needs no kind. Text that is no key of a kind
+// and looks like an address, a network or several of them is refused, as Patterns does, unless it
+// is known: a check takes any text for a key.
 func (r Reading) Key(text string) (Key, error) {
 	text = strings.TrimSpace(text)
-	if addr, err := netip.ParseAddr(text); err == nil {
+	if addr, err := netip.ParseAddr(text); err == nil && addr.Zone() == "" {
 		return r.Parser.AddressKey(addr), nil
 	}
-	return r.Parser.Key(text)
+	key, err := r.Parser.Key(text)
+	if err != nil || r.Literal || strings.HasPrefix(text, "ip:") {
+		return key, err
+	}
+	if problem := r.notOneKey(text); problem != "" && (r.IsKnown == nil || !r.IsKnown(exactPattern(text))) {
+		return Key{}, refuse("key", text, "%s", problem)
+	}
+	return key, nil
+}
+
+// notOneKey says what is wrong with a text that looks like an address, a network or several of
+// them, and is no key of a kind; "" for any other.
+func (r Reading) notOneKey(text string) string {
+	r.AnyKind = true // a customer's key need not be of a kind that is in use
+	parts := r.split(text)
+	read, err := r.addresses(parts[0])
+	wrong, isWrong := errors.AsType[*Error](err)
+	switch {
+	case isWrong:
+		return wrong.Problem
+	case len(parts) > 1:
+		return "is a list of addresses, and a key is one client; write for example ip:203.0.113.7"
+	case read != nil && (len(read) > 1 || read[0].text != text):
+		return "is read as " + Join(read, 3) + ", and a key is one client; write for example ip:203.0.113.7"
+	}
+	return ""
 }
 
 // split returns the parts of a list of addresses, or the whole text if it is none. A key of
@@ -129,6 +157,22 @@ func (r Reading) split(text string) []string {
 
 // one reads one part of a text.
 func (r Reading) one(text string, isListed bool) ([]Pattern, error) {
+	if read, err := r.addresses(text); read != nil || err != nil {
+		return read, err
+	}
+	p, err := r.Parser.Pattern(text)
+	if err != nil {
+		return nil, err
+	}
+	if isListed && p.kind != Network && p.kind != FromOrigin {
+		return nil, refuse("pattern", text, "%q is in a list of addresses and is none; write each of another kind on its own", clip(text))
+	}
+	return []Pattern{p}, r.checkKnown(p)
+}
+
+// addresses reads an address, a network, a range or an origin. It returns nil for what looks like
+// none of them, and an error for what looks like one and is none.
+func (r Reading) addresses(text string) ([]Pattern, error) {
 	body, hasKind := strings.CutPrefix(strings.TrimSpace(text), "ip:")
 	if read, err := r.network(text, strings.TrimSpace(body)); read != nil || err != nil {
 		return read, err
@@ -147,14 +191,7 @@ func (r Reading) one(text string, isListed bool) ([]Pattern, error) {
 			return nil, refuse("pattern", text, "%s", meant)
 		}
 	}
-	p, err := r.Parser.Pattern(text)
-	if err != nil {
-		return nil, err
-	}
-	if isListed && p.kind != Network && p.kind != FromOrigin {
-		return nil, refuse("pattern", text, "%q is in a list of addresses and is none; write each of another kind on its own", clip(text))
-	}
-	return []Pattern{p}, r.checkKnown(p)
+	return nil, nil
 }
 
 // network reads an address or a network, with or without spaces around its slash. It returns nil

@@ -45,18 +45,18 @@ type Row struct {
 
 // Read yields the rows of a file as it comes, normalized. A *rowfile.RowError is about one row, which is left out; any other
 // error ends the rows: a *rowfile.FileError, or what the reader failed with.
-func Read(from io.Reader, format Format, parser keys.Parser) iter.Seq2[Row, error] {
+func Read(from io.Reader, format Format, reading keys.Reading) iter.Seq2[Row, error] {
 	return rowfile.Read(from, format, rowfile.Schema[Row]{
 		Columns: columns, Usual: "key, plan, labels and note", Header: "key,plan,labels,note",
 		FromCSV: func(line int, cell func(int) string) (Row, error) {
-			return (&row{Key: cell(0), Plan: cell(1), Labels: SplitLabels(cell(2)), Note: cell(3), Limit: cell(4)}).parse(line, parser)
+			return (&row{Key: cell(0), Plan: cell(1), Labels: SplitLabels(cell(2)), Note: cell(3), Limit: cell(4)}).parse(line, reading)
 		},
 		FromJSON: func(line int, value jsontext.Value) (Row, error) {
 			r, err := rowfile.Unmarshal[row](line, value, "key", `{"key":"token:abc","plan":"gold","labels":["region=eu"]}`)
 			if err != nil {
 				return Row{}, err
 			}
-			return r.parse(line, parser)
+			return r.parse(line, reading)
 		},
 	})
 }
@@ -74,8 +74,8 @@ type row struct {
 }
 
 // parse reads the row. The error is a *rowfile.RowError.
-func (r *row) parse(line int, parser keys.Parser) (Row, error) {
-	k, err := parser.Key(r.Key)
+func (r *row) parse(line int, reading keys.Reading) (Row, error) {
+	k, err := reading.Key(r.Key)
 	if err != nil {
 		return Row{}, &rowfile.RowError{Line: line, Problem: err.Error()}
 	}

@@ -15,7 +15,7 @@ import (
 // read returns the rows and errors of a file, one on each line.
 func read(text string, format profilelist.Format) string {
 	var all []string
-	for p, err := range profilelist.Read(strings.NewReader(text), format, keys.Parser{}) {
+	for p, err := range profilelist.Read(strings.NewReader(text), format, keys.Reading{}) {
 		if err != nil {
 			all = append(all, "! "+err.Error())
 			continue

@@ -268,3 +268,63 @@ func TestEveryFilterReadsPatternsAlike(t *testing.T) {
 		}
 	}
 }
+
+// TestEveryEntranceOfKeysReadsAlike gives mistyped addresses, networks, ranges and lists to what
+// takes one key. A key of a kind that nobody uses, or of none, is a customer's.
+func TestEveryEntranceOfKeysReadsAlike(t *testing.T) {
+	n := startNode(t)
+	command := func(args ...string) func(string) string {
+		return func(text string) string {
+			filled := slices.Clone(args)
+			for i := range filled {
+				filled[i] = strings.ReplaceAll(filled[i], "KEY", text)
+			}
+			return n.runs(t, false, "", filled...)
+		}
+	}
+	page := func(path string, fields ...string) func(string) string {
+		return func(text string) string {
+			answer := n.submit(t, form{path: path, fields: append([]string{"key", text}, fields...)})
+			if answer.status == http.StatusSeeOther {
+				return ""
+			}
+			return pageText(answer.body)
+		}
+	}
+	for _, e := range []struct {
+		name string
+		give func(text string) string
+	}{
+		{"key set", command("key", "set", "KEY", "--label", "region=eu")},
+		{"key limit", command("key", "limit", "KEY", "5/m", "--for", "1h", "--reason", "x")},
+		{"key show", command("key", "show", "KEY")},
+		{"key reset", command("key", "reset", "KEY")},
+		{"key note add", command("key", "note", "add", "KEY", "x")},
+		{"key import", func(text string) string {
+			return n.runs(t, false, jsonOf(t, map[string]any{"key": text, "note": "x"}), "key", "import", "-", "--format", "json")
+		}},
+		{"REST, a profile", func(text string) string {
+			answer := n.rest(t, request{"PUT", "/v1/keys/" + url.PathEscape(text), `{"note":"x"}`}, n.token)
+			if answer.status == http.StatusPreconditionRequired || answer.status == http.StatusPreconditionFailed || answer.status == http.StatusConflict {
+				return "" // it read the key, which has a profile
+			}
+			return refused(answer)
+		}},
+		{"REST, an explanation", func(text string) string {
+			return refused(n.rest(t, request{"GET", "/v1/keys?key=" + url.QueryEscape(text), ""}, n.token))
+		}},
+		{"a note on a page", page("/key/note", "text", "x")},
+		{"a reset on a page", page("/key/reset")},
+	} {
+		for _, text := range []string{"1.2.3.4", "ip:1.2.3.4", "token:abc", "token:a,b", "shop:7", "user42", "300.1.1.1", "1.2.3.0/33", "1.2.3.0/24", "1.2.3.0 / 24", "10.0.0.1-10.0.0.9", "1.2.3.4, 1.2.3.5", "AS64500", "fd00:db8::zz", "1.2.3.4:443"} {
+			_, meant := keys.Reading{}.Key(text)
+			refusal := e.give(text)
+			if (refusal == "") != (meant == nil) || meant != nil && !containsSentence(refusal, strings.TrimPrefix(meant.Error(), "the key ")) {
+				t.Errorf("%q at %s: %q; want %v", text, e.name, refusal, meant)
+			}
+		}
+	}
+	if _, err := (keys.Reading{}).Key("300.1.1.1"); err == nil {
+		t.Error("300.1.1.1 is a key")
+	}
+}

@@ -66,7 +66,7 @@ type ImportChange struct {
 // limits stay. Mistakes are faults as in admin.Valid; a key that occurs twice is a mistake too.
 func (u *Profiles) Import(ctx context.Context, by admin.Caller, file io.Reader, o ImportOptions) (*ImportResult, error) {
 	result, plans := &ImportResult{DryRun: o.DryRun}, map[string]int{}
-	rows := countPlans(admin.Valid(once(withoutLimits(profilelist.Read(file, o.Format, u.View.Parser()), &result.Limits)), &result.ImportRows, o.SkipBad || o.DryRun), plans)
+	rows := countPlans(admin.Valid(once(withoutLimits(profilelist.Read(file, o.Format, admin.FilterReading(u.View)), &result.Limits)), &result.ImportRows, o.SkipBad || o.DryRun), plans)
 	var err error
 	if o.DryRun {
 		err = u.preview(ctx, rows, result)

@@ -47,7 +47,7 @@ func DetectFormat(name string, head []byte) admin.FileFormat { return profilelis
 func SplitLabels(text string) []string { return profilelist.SplitLabels(text) }
 
 func (u *Profiles) parse(text string) (string, error) {
-	k, err := fault.ReadKey(keys.Reading{Parser: u.View.Parser()}, "key", text)
+	k, err := fault.ReadKey(admin.FilterReading(u.View), "key", text)
 	return k.String(), err
 }
 

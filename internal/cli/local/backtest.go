@@ -384,7 +384,7 @@ func readPlans(con *console.Console, path string, parser keys.Parser) (func(keys
 	}
 	defer file.Close()
 	plans := map[string]string{}
-	for p, err := range profilelist.Read(file, profilelist.Detect(path, nil), parser) {
+	for p, err := range profilelist.Read(file, profilelist.Detect(path, nil), keys.Reading{Parser: parser, AnyKind: true}) {
 		if errors.Is(err, context.Canceled) {
 			return nil, err
 		}
