@@ -193,13 +193,14 @@ func (a *App) listSaves() {
 		}
 		a.saves.add(&a.backup)
 	}
-	a.saves = append(a.saves, saveReader{"offences", "What was counted", func() saveState {
+	a.saves = append(a.saves, saveReader{"offences", "What was counted", written, func() saveState {
 		s := a.flusher.Stats()
 		if s.Failing != nil && time.Since(s.Since) < maxCountDelay {
 			s.Failing, s.Since = nil, time.Time{} // the database is slow for a moment
 		}
 		return saveState{good: s.LastSuccess, err: s.Failing, since: s.Since}
 	}})
+	a.saves = append(a.saves, saveReader{"notifications", "A message to a notification channel", sent, a.notifier.sends})
 	a.metrics.Registry().MustRegister(a.saves)
 }
 

@@ -46,20 +46,48 @@ type notifier struct {
 	backlog  atomic.Pointer[backlog]
 }
 
+// maxBacklogAge is how long a message waits in the outbox until sending counts as failing.
+const maxBacklogAge = 15 * time.Minute
+
+// sends is the state of sending, as that of a save: it fails while a message waits for too long.
+func (n *notifier) sends() saveState {
+	b := n.backlog.Load()
+	switch {
+	case b == nil:
+		return saveState{}
+	case b.isOld:
+		return saveState{good: b.good, err: errBacklog, since: b.oldest.Add(maxBacklogAge)}
+	}
+	return saveState{good: b.good}
+}
+
+var errBacklog = errors.New("messages wait in the outbox")
+
 // backlog is what waits in the outbox.
 type backlog struct {
 	messages int
 	oldest   time.Time // zero for none
+	isOld    bool      // the oldest waits for longer than maxBacklogAge
+	good     time.Time // when that was last not so, zero if that is not known
 }
 
-// measure reads the backlog for the metrics. On an error it keeps the last one, since the outage
+// measure reads the backlog for the metrics and the saves. On an error it keeps the last one, since the outage
 // has an alert of its own.
 func (n *notifier) measure(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, outboxTimeout)
 	defer cancel()
-	if messages, oldest, err := n.dispatcher.Backlog(ctx); err == nil {
-		n.backlog.Store(&backlog{messages, oldest})
+	messages, oldest, err := n.dispatcher.Backlog(ctx)
+	if err != nil {
+		return
 	}
+	now := &backlog{messages: messages, oldest: oldest, good: time.Now()}
+	if now.isOld = !oldest.IsZero() && now.good.Sub(oldest) >= maxBacklogAge; now.isOld {
+		now.good = time.Time{}
+		if last := n.backlog.Load(); last != nil {
+			now.good = last.good
+		}
+	}
+	n.backlog.Store(now)
 }
 
 // readBacklog returns the last backlog.

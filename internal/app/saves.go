@@ -53,13 +53,30 @@ func (s *save) read() saveState {
 // saveReader reads the state of one save.
 type saveReader struct {
 	name, what string
+	words      *saveWords
 	read       func() saveState
 }
+
+// saveWords say that a save fails, and that it succeeds again.
+type saveWords struct{ trouble, never, cause, recovery, during, after string }
+
+var (
+	written = &saveWords{
+		trouble: "cannot be written", never: "was not written since this node started", recovery: "is written again", cause: "Often the disk is full.",
+		during: "Checks go on. What is not written is lost if the node stops or crashes; often the disk is full. The log of the node says why.",
+		after:  "A stop or a crash loses nothing that was written.",
+	}
+	sent = &saveWords{
+		trouble: "cannot be delivered", never: "was waiting when this node started", recovery: "waits no longer", cause: "The page Notifications says which channel does not accept it.",
+		during: "It has waited in the outbox for a quarter of an hour, and is tried again. The page Notifications says which channel does not accept it, and why.",
+		after:  "No message waits in the outbox for long.",
+	}
+)
 
 // saves are all saves of a node. Readiness, health, metrics and notifications read them.
 type saves []saveReader
 
-func (all *saves) add(s *save) { *all = append(*all, saveReader{s.name, s.what, s.read}) }
+func (all *saves) add(s *save) { *all = append(*all, saveReader{s.name, s.what, written, s.read}) }
 
 // failures describes the saves that fail, without the errors, which name files.
 func (all saves) failures() (texts []string, since time.Time) {
@@ -68,9 +85,9 @@ func (all saves) failures() (texts []string, since time.Time) {
 		if state.err == nil {
 			continue
 		}
-		text := s.what + " cannot be written since " + state.since.UTC().Format("2006-01-02 15:04:05") + " UTC"
+		text := s.what + " " + s.words.trouble + " since " + state.since.UTC().Format("2006-01-02 15:04:05") + " UTC"
 		if state.good.IsZero() {
-			text += ", and was not written since this node started"
+			text += ", and " + s.words.never
 		} else {
 			text += fmt.Sprintf("; the last good one is %s old", time.Since(state.good).Round(time.Second))
 		}
@@ -102,7 +119,12 @@ func (all saves) part() wire.Part {
 func (all saves) health() adminui.Part {
 	p := adminui.Part{Name: "Saves"}
 	if texts, _ := all.failures(); len(texts) > 0 {
-		p.Trouble, p.Text = "failing", strings.Join(texts, ". ")+". The log of the node says why; often the disk is full."
+		p.Trouble, p.Text = "failing", strings.Join(texts, ". ")+". The log of the node says why."
+		for _, s := range all {
+			if s.read().err != nil && !strings.Contains(p.Text, s.words.cause) {
+				p.Text += " " + s.words.cause
+			}
+		}
 	}
 	return p
 }
@@ -111,10 +133,9 @@ func (all saves) health() adminui.Part {
 func (all saves) alerts(n *notifier) (alerts []*outageAlert) {
 	for _, s := range all {
 		alerts = append(alerts, &outageAlert{
-			server: s.what, node: n.node, trouble: "cannot be written", recovery: "is written again", notify: n.notify,
+			server: s.what, node: n.node, trouble: s.words.trouble, recovery: s.words.recovery, notify: n.notify,
 			since:  func() time.Time { return s.read().since },
-			during: "Checks go on. What is not written is lost if the node stops or crashes; often the disk is full. The log of the node says why.",
-			after:  "A stop or a crash loses nothing that was written.",
+			during: s.words.during, after: s.words.after,
 		})
 	}
 	return alerts
@@ -132,7 +153,7 @@ func (all saves) watch(n *notifier) func(context.Context) {
 
 var (
 	saveGoodDesc    = prometheus.NewDesc("stint_save_last_success_timestamp_seconds", "When a periodic save of this node last succeeded; absent if that is not known.", []string{"save"}, nil)
-	saveFailingDesc = prometheus.NewDesc("stint_save_failing", "1 while a periodic save of this node fails: snapshot, backup, last-known or offences.", []string{"save"}, nil)
+	saveFailingDesc = prometheus.NewDesc("stint_save_failing", "1 while a periodic save of this node fails: snapshot, backup, last-known, offences or notifications.", []string{"save"}, nil)
 )
 
 // Describe implements prometheus.Collector.

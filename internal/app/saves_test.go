@@ -141,3 +141,36 @@ func TestMissingOrDamagedSnapshotIsReportedAtTheStart(t *testing.T) {
 		})
 	}
 }
+
+func TestMessageThatCannotBeDeliveredIsInTheReadiness(t *testing.T) {
+	a, _ := embeddedNode(t)
+	a.notifier.dispatcher.Configure([]notify.Outlet{{Channel: deafChannel{}}}, nil)
+	add := func(age time.Duration) {
+		t.Helper()
+		n := []notify.Notification{{Kind: notify.Outage, At: time.Now().Add(-age), Subject: "s"}}
+		if err := a.backends.store.Outbox.AddNotifications(t.Context(), n, []string{"deaf"}); err != nil {
+			t.Fatal(err)
+		}
+		a.notifier.measure(t.Context())
+	}
+	add(time.Minute)
+	if ok, detail, _ := savesPart(t, a); !ok || !strings.Contains(detail, "notifications 0s ago") {
+		t.Errorf("a message of a minute ago: %t, %q", ok, detail)
+	}
+	add(maxBacklogAge)
+	if ok, detail, ready := savesPart(t, a); ok || !ready || !strings.HasPrefix(detail, "A message to a notification channel cannot be delivered since ") {
+		t.Errorf("an old message: ok %t, ready %t, %q", ok, ready, detail)
+	}
+	if p := a.saves.health(); !strings.Contains(p.Text, "The page Notifications") || strings.Contains(p.Text, "disk") {
+		t.Errorf("the overview has %+v", p)
+	}
+	if text := metricsOf(a); !strings.Contains(text, `stint_save_failing{save="notifications"} 1`) {
+		t.Errorf("the metrics are %s", text)
+	}
+}
+
+// deafChannel never sends; the node of the test does not run.
+type deafChannel struct{}
+
+func (deafChannel) Name() string                               { return "deaf" }
+func (deafChannel) Send(context.Context, notify.Message) error { return errors.New("deaf") }

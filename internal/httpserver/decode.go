@@ -9,6 +9,7 @@ import (
 	"mime"
 	"reflect"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -104,7 +105,7 @@ func UnmarshalStrict(body []byte, into any, options ...json.Options) error {
 	if err == nil {
 		return refuseNull(body, reflect.TypeOf(into).Elem())
 	}
-	return ExplainJSON(err, reflect.TypeOf(into).Elem())
+	return ExplainJSON(err, body, reflect.TypeOf(into).Elem())
 }
 
 // refuseNull returns a fault for the first null in body at a field of t where null has no
@@ -156,16 +157,16 @@ func CheckDepth(body []byte) error {
 	return nil
 }
 
-// ExplainJSON converts a JSON error to a fault that says what is wrong, where, and what is
-// allowed.
-func ExplainJSON(err error, target reflect.Type) error {
+// ExplainJSON converts the error of decoding body to a fault that says what is wrong, where, and
+// what is allowed.
+func ExplainJSON(err error, body []byte, target reflect.Type) error {
 	var syntax *jsontext.SyntacticError
 	var semantic *json.SemanticError
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &syntax):
-		return explainSyntax(syntax)
+		return explainSyntax(syntax, body)
 	case !errors.As(err, &semantic):
 		return &fault.Error{Code: fault.Malformed, Message: "The body cannot be read as JSON.", Err: err}
 	}
@@ -191,7 +192,8 @@ func NameJSONKind(kind jsontext.Kind) string {
 	return kind.String()
 }
 
-func explainSyntax(err *jsontext.SyntacticError) error {
+func explainSyntax(err *jsontext.SyntacticError, body []byte) error {
+	read, rest := body[:min(int(err.ByteOffset), len(body))], body[min(int(err.ByteOffset), len(body)):]
 	field := fieldName(err.JSONPointer)
 	what := "The body is not valid JSON"
 	switch {
@@ -199,12 +201,18 @@ func explainSyntax(err *jsontext.SyntacticError) error {
 		return &fault.Error{Code: fault.Malformed, Field: field, Message: "is sent twice; send it once", Err: err}
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		what = "The body ends in the middle of its JSON"
-	case strings.Contains(err.Err.Error(), "UTF-8"):
+	case startsBroken(rest):
 		what = "The body is not valid UTF-8"
-	case strings.Contains(err.Err.Error(), "after top-level value"):
+	case jsontext.Value(read).IsValid():
 		what = "The body continues after its JSON object"
 	}
 	return &fault.Error{Code: fault.Malformed, Field: field, Message: fmt.Sprintf("%s, at byte %d.", what, err.ByteOffset), Err: err}
+}
+
+// startsBroken reports whether the first byte of text begins no character of UTF-8.
+func startsBroken(text []byte) bool {
+	char, size := utf8.DecodeRune(text)
+	return char == utf8.RuneError && size == 1
 }
 
 // fieldName converts a JSON pointer to the notation of the documentation:

@@ -121,5 +121,8 @@ func anyIn(err error, is func(error) bool) bool {
 	return false
 }
 
-// fromSentinels reports whether err says that no Sentinel could be asked.
-func fromSentinels(err error) bool { return strings.Contains(err.Error(), "all sentinels specified") }
+// fromSentinels reports whether err says that no Sentinel could be asked. go-redis has no type for
+// this error.
+func fromSentinels(err error) bool {
+	return anyIn(err, func(err error) bool { return strings.HasPrefix(err.Error(), "redis: all sentinels specified") })
+}

@@ -109,7 +109,7 @@ func checkSyntax(body []byte) error {
 	if err == nil {
 		return fault.New(fault.Malformed, "The body must be one JSON object, but more follows at byte %d.", d.InputOffset())
 	}
-	return httpserver.ExplainJSON(err, nil)
+	return httpserver.ExplainJSON(err, body, nil)
 }
 
 // readObject calls member for each member of an object whose syntax is valid. member must read
