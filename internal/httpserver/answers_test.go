@@ -2,6 +2,7 @@ package httpserver
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"runtime"
@@ -16,7 +17,7 @@ import (
 
 // largeAnswer is a route whose response is larger than the socket buffers of both sides.
 func largeAnswer(size int) Route {
-	return Route{Listener: Checks, Method: "POST", Path: "/large", Access: identity.Check, Handler: func(c *Call) error {
+	return Route{Listener: Checks, Method: "GET", Path: "/large", Access: identity.Check, Handler: func(c *Call) error {
 		c.Response().SetBodyRaw(bytes.Repeat([]byte("x"), size))
 		return nil
 	}}
@@ -34,7 +35,7 @@ func TestResponsesThatNobodyReadsAreBounded(t *testing.T) {
 		return int64(m.HeapAlloc) //nolint:gosec // far below
 	}
 	before := heap()
-	request := "POST /large HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"
+	request := "GET /large HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"
 	var all sync.WaitGroup
 	for range clients {
 		c := dial()
@@ -67,7 +68,7 @@ func TestResponsesThatWereReadAreReleased(t *testing.T) {
 	checks, dial := serveChecks(t, nil, largeAnswer(1<<20))
 	c := dial()
 	for range 200 { // more than the budget in all
-		if status, body := answerOn(t, c, "POST /large HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"); status != http.StatusOK || len(body) != 1<<20 {
+		if status, body := answerOn(t, c, "GET /large HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"); status != http.StatusOK || len(body) != 1<<20 {
 			t.Fatalf("got %d with %d bytes", status, len(body))
 		}
 	}
@@ -97,4 +98,39 @@ func TestPipelinedResponsesDoNotPileUp(t *testing.T) {
 		t.Errorf("%d bytes of responses waited, want at most %d and one response", largest, headerBytes)
 	}
 	f.out = f.out[:0]
+}
+
+// Streams count too. What changes something is answered without room, since its client would repeat
+// the change, and so is what is in memory anyway.
+func TestStreamsCountAndChangesAreAnsweredWithoutRoom(t *testing.T) {
+	shared := make([]byte, 1<<20)
+	checks, dial := serveChecks(t, nil, Route{Listener: Checks, Method: "POST", Path: "/change", Access: identity.Check, Handler: func(c *Call) error {
+		return c.Send(make([]byte, 1<<20))
+	}}, Route{Listener: Checks, Method: "GET", Path: "/shared", Access: identity.Check, Handler: func(c *Call) error {
+		return c.SendShared(shared)
+	}}, Route{Listener: Checks, Method: "GET", Path: "/stream", Access: identity.Check, Handler: func(c *Call) error {
+		return Stream(c, "text/csv", "rows.csv", func(_ context.Context, w io.Writer) error {
+			_, err := io.WriteString(w, "row")
+			return err
+		})
+	}}, largeAnswer(1<<20))
+	get := func(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: a\r\n\r\n" }
+	if !checks.answers.take(maxBodies) {
+		t.Fatal("the budget is not free")
+	}
+	for request, want := range map[string]int{
+		get("/large"): 503, get("/stream"): 503, get("/shared"): 200, bodyOf("/change", 2) + "{}": 200,
+	} {
+		c := dial()
+		if status, _ := answerOn(t, c, request); status != want {
+			t.Errorf("%q without room: got %d, want %d", request, status, want)
+		}
+		_ = c.Close()
+	}
+	servers.Await(t, "what was sent is released", func() bool { return checks.answers.held.Load() == maxBodies })
+	checks.answers.held.Store(0)
+	if status, body := answerOn(t, dial(), get("/stream")); status != 200 || body != "row" {
+		t.Errorf("with room: got %d %q", status, body)
+	}
+	servers.Await(t, "the stream is released", func() bool { return checks.answers.held.Load() == 0 })
 }

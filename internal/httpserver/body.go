@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/stint-dev/stint/internal/fault"
 )
 
 // Errors of ReadBody.
@@ -70,17 +72,48 @@ func (c *conn) releaseBody() {
 
 // holdAnswer reserves size bytes for a response, until the connection reads on or is closed, and
 // reports whether they are allowed. If they are not, clients that do not take their responses make
-// room: their connections are closed.
-func (c *conn) holdAnswer(size int) bool {
+// room: their connections are closed. With must they are reserved even if that is not enough.
+func (c *conn) holdAnswer(size int, must bool) bool {
 	more := int64(size) - smallBody
 	if more <= 0 {
 		return true
 	}
 	if !c.listener.answers.take(more) && !(c.listener.closeUnread() && c.listener.answers.take(more)) {
-		return false
+		if !must {
+			return false
+		}
+		c.listener.answers.held.Add(more)
 	}
 	c.answer.Add(more)
 	return true
+}
+
+// answerHolder is a connection that counts its responses in a bodyBudget.
+type answerHolder interface {
+	holdAnswer(size int, must bool) bool
+}
+
+// errAnswersFull refuses a request that changes nothing: its response has no room.
+var errAnswersFull = fault.New(fault.Unavailable, "Too many large answers wait for their clients at the moment; ask again, for less at a time.")
+
+const (
+	streamRoom = 256 << 10 // what the writer of a stream holds while its client does not read
+	gzipRoom   = 800 << 10 // the state of a compressed stream
+)
+
+// takeRoom reserves size bytes for a stream, and reports whether there is room.
+func (c *Call) takeRoom(size int) bool {
+	holder, is := c.Ctx.Context().Conn().(answerHolder)
+	return !is || holder.holdAnswer(size+smallBody, false)
+}
+
+// sharedBody marks a request whose response is in memory anyway; see SendShared.
+type sharedBody struct{}
+
+// SendShared sends a body that is in memory whether it waits for its client or not.
+func (c *Call) SendShared(body []byte) error {
+	c.Ctx.Context().SetUserValue(sharedBody{}, true)
+	return c.Send(body)
 }
 
 // releaseAnswer frees what holdAnswer reserved.

@@ -60,14 +60,15 @@ func (c *Call) compress() {
 		return
 	}
 	c.Set(fiber.HeaderContentEncoding, "gzip")
+	c.Ctx.Context().RemoveUserValue(sharedBody{}) // what is sent is no longer shared
 	c.Response().SetBodyRaw(fasthttp.AppendGzipBytesLevel(nil, c.Response().Body(), fasthttp.CompressBestSpeed))
 }
 
 // SendBody sends what body returns as it arrives, and closes body at the end. The media type
-// must be set. If the client accepts gzip, the bytes of each Read are compressed and sent at
-// once.
+// must be set. If the client accepts gzip and there is memory for it, the bytes of each Read are
+// compressed and sent at once.
 func (c *Call) SendBody(body io.ReadCloser) {
-	if c.canCompress() {
+	if c.canCompress() && c.takeRoom(gzipRoom) {
 		c.Set(fiber.HeaderContentEncoding, "gzip")
 		body = newGzipBody(body)
 	}
@@ -83,7 +84,7 @@ type gzipBody struct {
 	ended  error // the error at the end of plain, nil before
 }
 
-// newGzipBody compresses what plain returns. Its state needs 800 KiB.
+// newGzipBody compresses what plain returns. Its state needs gzipRoom.
 func newGzipBody(plain io.ReadCloser) *gzipBody {
 	b := &gzipBody{plain: plain, piece: make([]byte, 16<<10)}
 	b.writer, _ = gzip.NewWriterLevel(&b.ready, gzip.BestSpeed) // the level is valid

@@ -76,11 +76,12 @@ func (s *Server) guard(app *fiber.App, next fasthttp.RequestHandler) fasthttp.Re
 	}
 }
 
-// finish ends a request after its handler. A large response for which there is no room is not sent.
+// finish ends a request after its handler. A large response for which there is no room is not sent,
+// but for one to a request that may have changed something: its client would repeat the change.
 func (s *Server) finish(app *fiber.App, rc *fasthttp.RequestCtx) {
 	FinishBody(rc)
-	holder, is := rc.Conn().(interface{ holdAnswer(size int) bool })
-	if !is || rc.Response.IsBodyStream() || holder.holdAnswer(len(rc.Response.Body())) {
+	holder, is := rc.Conn().(answerHolder)
+	if !is || rc.Response.IsBodyStream() || rc.UserValue(sharedBody{}) != nil || holder.holdAnswer(len(rc.Response.Body()), !rc.IsGet() && !rc.IsHead()) {
 		return
 	}
 	id := string(rc.Response.Header.PeekCanonical(requestIDHeader))
@@ -90,7 +91,7 @@ func (s *Server) finish(app *fiber.App, rc *fasthttp.RequestCtx) {
 	if id != "" {
 		c.Set(fiber.HeaderXRequestID, id)
 	}
-	_ = s.fail(c, fault.New(fault.Unavailable, "Too many large answers wait for their clients at the moment; ask again, for less at a time.")) // it never fails
+	_ = s.fail(c, errAnswersFull) // it never fails
 }
 
 func knownMethod(known []string, method []byte) bool {

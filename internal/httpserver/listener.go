@@ -165,7 +165,9 @@ func (c *tlsConn) ConnectionState() tls.ConnectionState { return c.secured.Conne
 // and makes the server read on, then the framer's error. The extra byte makes the server
 // answer: it closes a connection silently if an error occurs between two requests.
 func (c *conn) Read(p []byte) (int, error) {
-	c.releaseAnswer() // what came before has been sent
+	if c.framer.isBetween() { // not while the rest of a body is discarded
+		c.releaseAnswer() // what came before has been sent
+	}
 	if c.framer.err == nil {
 		c.isReading.Store(true)
 		defer c.isReading.Store(false)
@@ -248,13 +250,13 @@ func (c *conn) Close() error {
 	if c.keepForGrace() {
 		return nil
 	}
+	c.releaseAnswer() // also if it was closed before: the response may have been made later
 	for !c.fast.state.CompareAndSwap(connReads, connClosed) && !c.fast.state.CompareAndSwap(connWaits, connClosed) {
 		if c.fast.state.CompareAndSwap(connAnswers, connEnds) || c.fast.state.Load() >= connEnds {
 			return nil // closed after the response, or already closed
 		}
 	}
 	c.listener.conns.Remove(c)
-	c.releaseAnswer()
 	if c.sending.Load() {
 		if half, can := c.Conn.(interface{ CloseWrite() error }); can && half.CloseWrite() == nil &&
 			c.Conn.SetReadDeadline(time.Now().Add(lingerTime)) == nil {

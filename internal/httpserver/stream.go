@@ -72,6 +72,9 @@ func (b *confirmedBody) CloseWithError(failed error) error {
 
 // startStream runs write in a goroutine and returns the body after the first byte.
 func startStream(c *Call, contentType string, write func(ctx context.Context, w io.Writer) error) (*streamBody, error) {
+	if !c.takeRoom(streamRoom) {
+		return nil, errAnswersFull
+	}
 	reader, writer := io.Pipe()
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {

@@ -118,5 +118,5 @@ func sendAsset(c *httpserver.Call) error {
 	if tag != a.tag {
 		c.Set(fiber.HeaderContentEncoding, "gzip")
 	}
-	return c.Send(body)
+	return c.SendShared(body)
 }

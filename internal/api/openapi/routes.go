@@ -41,7 +41,7 @@ func sendDocument(c *httpserver.Call, document func() ([]byte, error)) error {
 		return err
 	}
 	c.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
-	return c.Send(body)
+	return c.SendShared(body)
 }
 
 func sendPage(c *httpserver.Call, page func() ([]byte, error)) error {
@@ -56,5 +56,5 @@ func sendPage(c *httpserver.Call, page func() ([]byte, error)) error {
 	c.Set(fiber.HeaderContentSecurityPolicy, docsPolicy)
 	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
 	c.Set(fiber.HeaderReferrerPolicy, "no-referrer")
-	return c.Send(body)
+	return c.SendShared(body)
 }
