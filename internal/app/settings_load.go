@@ -131,10 +131,11 @@ func meantFlag(flags *pflag.FlagSet, err error) string {
 
 // didYouMean asks whether one of the names was meant, each with a prefix, "" if none is near.
 func didYouMean(prefix, written string, names []string) string {
-	if near := nearest(written, names); near != "" {
-		return "; did you mean " + prefix + near + "?"
+	near := nearest(written, names)
+	if len(near) == 0 {
+		return ""
 	}
-	return ""
+	return "; did you mean " + prefix + strings.Join(near, " or "+prefix) + "?"
 }
 
 func newFlags(options []option) *pflag.FlagSet {
@@ -422,10 +423,9 @@ func unknownVariables(environ []string, options []option) []string {
 	return hints
 }
 
-// nearest returns the name that was probably meant by a misspelt one: the same letters with other
-// separators or another ending, one or two letters wrong, or the beginning of one name only. It is
-// "" if there is none.
-func nearest(written string, names []string) string {
+// nearest returns the names that were probably meant by a misspelt one: the same letters with other
+// separators or another ending, one or two letters wrong, or the beginning of at most three.
+func nearest(written string, names []string) []string {
 	plain := func(name string) string {
 		return strings.NewReplacer("-", "", "_", "", "ies", "y").Replace(strings.ToLower(name))
 	}
@@ -441,10 +441,13 @@ func nearest(written string, names []string) string {
 			begun = append(begun, name)
 		}
 	}
-	if best == "" && len(begun) == 1 {
-		return begun[0]
+	switch {
+	case best != "":
+		return []string{best}
+	case len(begun) <= 3:
+		return begun
 	}
-	return best
+	return nil
 }
 
 // editsBetween returns how many letters must be added, removed, changed or swapped with the next

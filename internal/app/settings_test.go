@@ -431,7 +431,7 @@ func TestErrorsNameWhereASettingIsGiven(t *testing.T) {
 
 // TestMisspeltNamesGetASuggestion misspells settings in each way of giving them.
 func TestMisspeltNamesGetASuggestion(t *testing.T) {
-	for written, meant := range map[string]string{"redis": "", "redis-ur": "redis-url", "listne": "listen", "admin-lisen": "admin-listen", "databse-url": "database-url", "notify-smpt-url-file": "notify-smtp-url-file", "zzz": "", "log-leve": "log-level", "redis-u": "redis-url", "geoip": "geoip-dir"} {
+	for written, meant := range map[string]string{"redis": "redis-url", "redis-ur": "redis-url", "listne": "listen", "admin-lisen": "admin-listen", "databse-url": "database-url", "notify-smpt-url-file": "notify-smtp-url-file", "zzz": "", "log-leve": "log-level", "redis-u": "redis-url", "geoip": "geoip-dir"} {
 		_, err := Load([]string{"--" + written, "x"}, nil)
 		if err == nil || strings.Contains(err.Error(), "did you mean") != (meant != "") || !strings.Contains(err.Error(), meant) {
 			t.Errorf("--%s: got %v, want --%s", written, err, meant)
