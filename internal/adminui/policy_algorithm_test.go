@@ -332,3 +332,16 @@ func TestPolicyListScrollsToItsPolicyAndCountsFromOne(t *testing.T) {
 	b.waitFor(`document.querySelector("[name=limit]").ariaLabel === "Requests of rule 1" && document.querySelector("[name=match]").ariaLabel === "Pattern 1"`)
 	b.consoleIsClean()
 }
+
+// An error stands directly behind its field.
+func TestPolicyErrorsStandAtTheirFields(t *testing.T) {
+	n := newNode(t)
+	for field, wrong := range map[string]string{"when_path": "login", "when_method": "two words", "outcome": "No Outcome", "scope": "No Scope", "distinct": "No Value", "also": "net:/999"} {
+		form := n.editorForm(t, 1, url.Values{field: {wrong}, "do": {"look"}})
+		body := n.as(t, "maria").post("/policies/default/draft", form).body
+		_, after, found := strings.Cut(body, `id="`+field+`-note">`)
+		if note, _, _ := strings.Cut(after, "</div>"); !found || !strings.Contains(note, `class="field-error"`) {
+			t.Errorf("%s: the note behind the field is %q", field, note)
+		}
+	}
+}

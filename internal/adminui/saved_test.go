@@ -91,6 +91,7 @@ func TestSavedAndRepeatedChangePagesInBrowser(t *testing.T) {
 	n.isUnreadable.Store(true)
 	b.do(chromedp.Navigate(n.url + "/tokens"))
 	b.write("#token-name", "ci")
+	b.do(chromedp.Click(`input[name="scopes"][value="check"]`))
 	b.press(`form[action="/tokens"] button.main`, ".secret")
 	b.inspect("token-saved", "")
 	b.do(chromedp.Navigate(n.url + "/blocks/new?pattern=token:a"))

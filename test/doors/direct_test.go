@@ -144,7 +144,7 @@ func TestForwardNamesBadParameters(t *testing.T) {
 	for query, want := range map[string]string{
 		"policy=nonsense":      "no policy of that name",
 		"cost=0":               "1 to 1000",
-		"cost=1001":            "1 to 1000",
+		"cost=1001":            "can never be allowed",
 		"cost=1&cost=2":        "twice",
 		"by=":                  "ip, header:NAME",
 		"by=header":            "name",

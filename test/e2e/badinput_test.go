@@ -108,7 +108,7 @@ var wrongPolicies = []mistake{
 	{"a rule without a window", put, "/v1/policies/p", `{"match":["token:*"],"rules":["5"]}`, 422, "rules[0]"},
 	{"a rule of a negative number", put, "/v1/policies/p", `{"match":["token:*"],"rules":["-5/s"]}`, 422, "rules[0]"},
 	{"a rule that overflows", put, "/v1/policies/p", `{"match":["token:*"],"rules":["99999999999999999999/s"]}`, 422, "rules[0]"},
-	{"a rule above 100,000", put, "/v1/policies/p", `{"match":["token:*"],"rules":["1/s","100001/h"]}`, 422, "rules[1]"},
+	{"a rule above 1000T", put, "/v1/policies/p", `{"match":["token:*"],"rules":["1/s","1001T/h"]}`, 422, "rules[1]"},
 	{"a window that overflows", put, "/v1/policies/p", `{"match":["token:*"],"rules":["1/9223372036854775807h"]}`, 422, "rules[0]"},
 	{"a window above 31 days", put, "/v1/policies/p", `{"match":["token:*"],"rules":["1/32d"]}`, 422, "rules[0]"},
 	{"a window of 0", put, "/v1/policies/p", `{"match":["token:*"],"rules":["1/0s"]}`, 422, "rules[0]"},

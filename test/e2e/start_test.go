@@ -87,13 +87,13 @@ func TestBadSettingIsRefusedInOneLine(t *testing.T) {
 		"a deadline that is no duration": {args: []string{"--check-deadline", "soon"}, want: "--check-deadline"},
 		"a drain that is negative":       {args: []string{"--drain-timeout", "-1s"}, want: "--drain-timeout"},
 		"a certificate without its key":  {args: []string{"--tls-cert", file}, want: "--tls-key"},
-		"an invalid certificate":         {args: []string{"--admin-tls-cert", file, "--admin-tls-key", file}, want: "--admin-listen"},
+		"an invalid certificate":         {args: []string{"--admin-tls-cert", file, "--admin-tls-key", file}, want: "--admin-tls-cert"},
 		"an unknown flag":                {args: []string{"--redis", "x"}, want: "--redis"},
 		"an unexpected argument":         {args: []string{"start"}, want: "start"},
 		"an unknown setting in the file": {args: []string{"--config", file}, want: "lisetn"},
 		"a file that is not there":       {environ: []string{"STINT_CONFIG=/nonexistent.yaml"}, want: "/nonexistent.yaml"},
 		"a token that is easily guessed": {environ: []string{"STINT_ADMIN_TOKEN=1234"}, want: "STINT_ADMIN_TOKEN"},
-		"an invalid log level":           {environ: []string{"STINT_LOG_LEVEL=loud"}, want: "--log-level"},
+		"an invalid log level":           {environ: []string{"STINT_LOG_LEVEL=loud"}, want: "STINT_LOG_LEVEL"},
 		"a data folder that is a file":   {args: []string{"--data-dir", file}, want: "--data-dir"},
 	} {
 		t.Run(name, func(t *testing.T) {

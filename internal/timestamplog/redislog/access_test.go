@@ -96,7 +96,11 @@ func tryRights(t *testing.T, url string) {
 	for i, a := range algorithms.All() {
 		p := policy(t, int64(10+i), "2/1s", "5/1m")
 		p.Algorithm = a.Name
-		tryReservations(t, stepping, clock, p)
+		if a.TakesReservations() {
+			tryReservations(t, stepping, clock, p)
+		} else if r := ask(t.Context(), stepping, p, address, 1); r.Err != nil || !r.Allowed {
+			t.Errorf("under %s: %+v", a.Name, r)
+		}
 		if a.Takes(algorithms.OptionCountRefused) {
 			p.Version, p.Options.CountRefused = 2, true
 			for range 7 {
