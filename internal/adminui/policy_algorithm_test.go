@@ -336,7 +336,7 @@ func TestPolicyListScrollsToItsPolicyAndCountsFromOne(t *testing.T) {
 // An error stands directly behind its field.
 func TestPolicyErrorsStandAtTheirFields(t *testing.T) {
 	n := newNode(t)
-	for field, wrong := range map[string]string{"when_path": "login", "when_method": "two words", "outcome": "No Outcome", "scope": "No Scope", "distinct": "No Value", "also": "net:/999"} {
+	for field, wrong := range map[string]string{"when_path": "login", "when_method": strings.Repeat("x", 300), "outcome": "No Outcome", "scope": "No Scope", "distinct": "No Value", "also": "net:/999"} {
 		form := n.editorForm(t, 1, url.Values{field: {wrong}, "do": {"look"}})
 		body := n.as(t, "maria").post("/policies/default/draft", form).body
 		_, after, found := strings.Cut(body, `id="`+field+`-note">`)

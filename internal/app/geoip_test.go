@@ -92,7 +92,7 @@ func TestNodeUsesGeoIPFiles(t *testing.T) {
 	n.contains(n.do("GET", "/v1/offenders/origins?by=asn", "", 200), `{"pattern":"asn:64501","name":"Beispiel GmbH","keys":1,`, `"blocked":true`, `"total":2`)
 	n.contains(n.do("GET", "/v1/offenders/origins?by=country", "", 200), `"pattern":"country:DE"`)
 	n.contains(n.do("GET", "/v1/offenders/export?format=csv", "", 200), "DE,64501,Beispiel GmbH,")
-	n.contains(n.do("POST", "/v1/blocks/preview", `{"pattern":"asn:64501"}`, 200), `"counted":{"keys":1,"offenders":1,`)
+	n.contains(n.do("POST", "/v1/blocks/preview", `{"pattern":"asn:64501"}`, 200), `"counted":{"keys":2,"offenders":1,`)
 
 	geofiles.Write(t, dir, "asn.mmdb", []byte("half a file"))
 	n.geo.Follow(t.Context())
