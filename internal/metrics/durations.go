@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	"github.com/stint-dev/stint/internal/supervise"
 )
 
 // durations are histograms of durations under one name, which are scraped both with the classic
@@ -98,7 +99,7 @@ func (d durations) counted() (all counts, total int64) {
 	metrics := make(chan prometheus.Metric)
 	go func() {
 		defer close(metrics)
-		d.Collect(metrics)
+		supervise.Do("metrics", func() { d.Collect(metrics) })
 	}()
 	all = counts{}
 	for m := range metrics {
