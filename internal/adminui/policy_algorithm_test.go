@@ -333,7 +333,7 @@ func TestPolicyListScrollsToItsPolicyAndCountsFromOne(t *testing.T) {
 	b.consoleIsClean()
 }
 
-// An error stands directly behind its field.
+// An error is right after its field.
 func TestPolicyErrorsStandAtTheirFields(t *testing.T) {
 	n := newNode(t)
 	for field, wrong := range map[string]string{"when_path": "login", "when_method": strings.Repeat("x", 300), "outcome": "No Outcome", "scope": "No Scope", "distinct": "No Value", "also": "net:/999"} {
