@@ -29,7 +29,7 @@ const MaxAmount = 1_000_000_000_000_000
 // costs that are charged beyond a limit can reach it.
 const maxTotal = 1<<53 - 1
 
-// amounts is the engine of the log of amounts. Numbers holds runs, the oldest first, each of
+// amounts counts for the log of amounts. Numbers holds runs, the oldest first, each of
 // three numbers: the time of the earliest request in the run, the time at which the run counts,
 // which is that of the latest, and the amount. So a run leaves a window no earlier than any of
 // its requests would. Runs are merged only when there are more than most of them, and only if the
@@ -112,7 +112,7 @@ func (a *amounts) ask(s *State, q Query) Result {
 	return v
 }
 
-func (a *amounts) add(s *State, q Query, _ int64) {
+func (a *amounts) add(s *State, q Query) {
 	a.advance(s, q.Now)
 	total, _ := used(s.Numbers, a.longest, q.Now)
 	cost := min(q.Cost, maxTotal-total)

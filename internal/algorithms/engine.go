@@ -14,26 +14,20 @@ const maxAhead = 3_600_000
 
 // Stack counts under all rules of a policy: a request is counted under each or none. It never
 // changes and is safe for concurrent use.
-type Stack struct{ engine engine }
-
-// engine is how a Stack counts. Its methods are those of Stack.
-type engine interface {
-	ask(s *State, q Query) Result
-	add(s *State, q Query, at int64)
-	room(s *State, now int64) int64
-	remaining(detail []RuleRemaining, s *State, now, cost int64) []RuleRemaining
-	ttl(s *State, now int64) int64
+type Stack struct {
+	counters *counters // nil for the log of amounts
+	amounts  *amounts
 }
 
 // NewStack returns the stack of rules under a, which is not a log.
 func NewStack(a *Algorithm, rules []Rule) *Stack {
 	if a.Amounts {
-		return &Stack{newAmounts(rules)}
+		return &Stack{amounts: newAmounts(rules)}
 	}
-	return &Stack{newCounters(a, rules)}
+	return &Stack{counters: newCounters(a, rules)}
 }
 
-// counters is the engine of the algorithms that keep a few numbers for each rule.
+// counters counts for the algorithms that keep a few numbers for each rule.
 type counters struct {
 	counter Counter
 	rules   []Rule
@@ -142,24 +136,48 @@ func (k *Stack) Decide(s *State, q Query, detail *[]RuleRemaining) Result {
 // Ask answers q without counting it; it only brings s to now. An allowed request is allowed at
 // every time from AllowedAt on. So a request about several keys calls Ask for each key, and
 // counts in each at the latest AllowedAt.
-func (k *Stack) Ask(s *State, q Query) Result { return k.engine.ask(s, q) }
+func (k *Stack) Ask(s *State, q Query) Result {
+	if k.amounts != nil {
+		return k.amounts.ask(s, q)
+	}
+	return k.counters.ask(s, q)
+}
 
 // Add counts a request that Ask has just allowed, at AllowedAt or later, or counts at now a cost
 // of at most Room.
-func (k *Stack) Add(s *State, q Query, reservation int64) { k.engine.add(s, q, reservation) }
+func (k *Stack) Add(s *State, q Query, reservation int64) {
+	if k.amounts != nil {
+		k.amounts.add(s, q)
+		return
+	}
+	k.counters.add(s, q, reservation)
+}
 
 // Room returns how much cost every rule allows at now: the smallest Counter.Remaining, and 0
 // while reservations are ahead. Add may count that much. Room brings s to now.
-func (k *Stack) Room(s *State, now int64) int64 { return k.engine.room(s, now) }
+func (k *Stack) Room(s *State, now int64) int64 {
+	if k.amounts != nil {
+		return k.amounts.room(s, now)
+	}
+	return k.counters.room(s, now)
+}
 
 // Remaining appends the state of each rule to detail. It brings s to now.
 func (k *Stack) Remaining(detail []RuleRemaining, s *State, now, cost int64) []RuleRemaining {
-	return k.engine.remaining(detail, s, now, cost)
+	if k.amounts != nil {
+		return k.amounts.remaining(detail, s, now, cost)
+	}
+	return k.counters.remaining(detail, s, now, cost)
 }
 
 // TTL returns how many milliseconds from now s must be stored if there are no further requests, 0
 // if it is equivalent to the zero value. It brings s to now.
-func (k *Stack) TTL(s *State, now int64) int64 { return k.engine.ttl(s, now) }
+func (k *Stack) TTL(s *State, now int64) int64 {
+	if k.amounts != nil {
+		return k.amounts.ttl(s, now)
+	}
+	return k.counters.ttl(s, now)
+}
 
 func (k *counters) ask(s *State, q Query) Result {
 	base, shifted := k.advance(s, q.Now)

@@ -36,7 +36,7 @@ func fromPolicy(p *rules.Policy) wire.Policy {
 			Factor: e.Factor, MaxDuration: wire.Duration(e.MaxDuration), DecayAfter: wire.Duration(e.DecayAfter),
 		}
 	}
-	for _, w := range p.Warnings() {
+	for _, w := range append(p.Warnings(), p.AlsoWarnings()...) {
 		out.Warnings = append(out.Warnings, w.Message)
 	}
 	return out

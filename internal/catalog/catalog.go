@@ -305,7 +305,7 @@ func (c *Catalog) apply(ch Changes, v view) (*Changed, error) {
 	}
 	c.profiles.Store(v.profiles)
 	if ch.PoliciesChanged {
-		c.selector.Store(rules.NewSelector(ch.Policies))
+		c.selector.Store(rules.NewSelector(ch.Policies).Continue(c.selector.Load()))
 	}
 	c.blocks.Store(v.blocks)
 	if len(ch.Tokens) > 0 || v.tokens == nil {

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -33,9 +34,70 @@ func TestKeysAndAddressesOfANetworkAreCounted(t *testing.T) {
 			}
 		}, policy(t, 1, "default", "*", "100/m", also(t, "net:/24 2/h distinct "+name)))
 	}
-	p := policy(t, 1, "alone", "ip:*", "9/h", distinct(t, "9/h distinct key"))
-	if err := p.Validate(); err == nil || !strings.Contains(err.Error(), "net:/24") {
-		t.Errorf("a policy that counts the keys of one key: %v, want what would be right", err)
+}
+
+// Rules that can only ever see one value are valid, since policies of earlier versions have them, and
+// say that they refuse nobody and what would.
+func TestRulesThatSeeOneValueWarn(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy *rules.Policy
+		warns  bool
+	}{
+		"keys of a key":             {policy(t, 1, "a", "*", "9/h", distinct(t, "9/h distinct key")), true},
+		"addresses of an address":   {policy(t, 1, "a", "ip:*", "9/h", distinct(t, "9/h distinct address")), true},
+		"addresses of any key":      {policy(t, 1, "a", "*", "9/h", distinct(t, "9/h distinct address")), false},
+		"accounts of an address":    {policy(t, 1, "a", "ip:*", "9/h", distinct(t, "9/h distinct account")), false},
+		"accounts of an account":    {policy(t, 1, "a", "*", "9/h", also(t, "account 9/h distinct account")), true},
+		"accounts of the policy":    {policy(t, 1, "a", "*", "9/h", distinct(t, "9/h distinct account"), also(t, "account")), true},
+		"addresses of an account":   {policy(t, 1, "a", "*", "9/h", also(t, "account 9/h distinct address")), false},
+		"keys of a network":         {policy(t, 1, "a", "*", "9/h", also(t, "net:/24 9/h distinct key")), false},
+		"requests of a further key": {policy(t, 1, "a", "*", "9/h", also(t, "account 9/h")), false},
+	} {
+		if err := c.policy.Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		all := append(c.policy.Warnings(), c.policy.AlsoWarnings()...)
+		if (len(all) > 0) != c.warns || c.warns && !strings.Contains(all[0].Message, "net:/24") {
+			t.Errorf("%s: got %v, want a warning: %v", name, all, c.warns)
+		}
+	}
+}
+
+// Selectors are replaced with every change of policies. What was noticed of the others stays, and a
+// request looks at a few values only, whatever number of policies there is.
+func TestNoticeGoesOnAfterChangesAndIsBounded(t *testing.T) {
+	needy := policy(t, 2, "needy", "ip:*", "9/h", distinct(t, "1/h distinct session"))
+	first := rules.NewSelector([]*rules.Policy{needy})
+	who := rules.Subject{Key: key(t, "ip:192.0.2.1")}
+	for range rules.UnsaidAfter - 1 {
+		first.Notice(who, nil, nil, "")
+	}
+	other := policy(t, 3, "other", "ip:*", "1/h")
+	second := rules.NewSelector([]*rules.Policy{needy, other}).Continue(first)
+	if second.Notice(who, nil, nil, "") == "" {
+		t.Error("the count began again when another policy was added")
+	}
+	changed := *needy
+	changed.Version++
+	if third := rules.NewSelector([]*rules.Policy{&changed}).Continue(second); third.UnsaidValues() != 0 {
+		t.Error("a changed policy goes on with what was noticed of its earlier version")
+	}
+	var many []*rules.Policy
+	for i := range 100 {
+		many = append(many, policy(t, int64(i+1), fmt.Sprint("p", i), "ip:*", "9/h", distinct(t, "1/h distinct session")))
+	}
+	all := rules.NewSelector(many)
+	for range rules.UnsaidAfter {
+		all.Notice(who, nil, nil, "")
+	}
+	if n := all.UnsaidValues(); n != 0 {
+		t.Errorf("%d values are reported after requests that look at a few each", n)
+	}
+	for range 100 * rules.UnsaidAfter / 8 {
+		all.Notice(who, nil, nil, "")
+	}
+	if n := all.UnsaidValues(); n != 100 {
+		t.Errorf("%d of 100 values are reported in the end", n)
 	}
 }
 

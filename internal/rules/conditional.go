@@ -61,8 +61,6 @@ func (p *Policy) validateDistinct() error {
 	name := p.Rules.Distinct()
 	switch {
 	case name == "":
-	case ownKeyProblem(p.Rules) != "":
-		return &FieldError{"rules", ownKeyProblem(p.Rules)}
 	case p.Algorithm != algorithms.TimestampLog:
 		return &FieldError{"algorithm", "must be " + algorithms.TimestampLog + " beside distinct rules, which always count exactly"}
 	}

@@ -12,6 +12,9 @@ import (
 // exact logs these are all such rules. Counters allow bursts that depend on when requests arrive,
 // so for them Warnings only returns rules that a single other rule always makes ineffective.
 func (p *Policy) Warnings() []Warning {
+	if same := sameValueWarnings(p.Rules, p.same()...); len(same) > 0 {
+		return same
+	}
 	if a := algorithms.ByName(p.Algorithm); a == nil || a.IsLog() && !p.Options.CountRefused {
 		return p.Rules.Warnings()
 	}

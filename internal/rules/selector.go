@@ -3,12 +3,13 @@ package rules
 import (
 	"cmp"
 	"slices"
+	"sync/atomic"
 
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// Selector finds the policies of a check. It is immutable and safe for concurrent use. A change
+// Selector finds the policies of a check. But for what Notice counts, it is immutable. It is safe for concurrent use. A change
 // of policies makes a new one. The zero value selects nothing.
 type Selector struct {
 	byName    map[string]*Policy
@@ -37,7 +38,8 @@ type Selector struct {
 	// the order of Policy.Also. It contains no policies that are off.
 	derived map[int64][]*Policy
 	// awaited are the values that requests must say for policies to count by them.
-	awaited []*awaited
+	awaited     []*awaited
+	nextAwaited atomic.Uint64 // where Notice goes on
 	// countsOwn reports whether any of distinct counts a value that a check need not say.
 	countsOwn bool
 }

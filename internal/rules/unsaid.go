@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/stint-dev/stint/internal/conditions"
@@ -77,23 +78,52 @@ func (p *Policy) awaits() []*awaited {
 // Notice counts a check, or a report of an outcome, towards the values that the policies of who need
 // it to say. It returns a warning when it was the last of UnsaidAfter without one of them, and ""
 // otherwise.
+//
+// It looks at most at noticed values, whatever number of policies there is: where more are awaited, the
+// next request looks at the next of them.
 func (s *Selector) Notice(who Subject, r *conditions.Request, values map[string]string, outcome string) (warning string) {
-	for _, a := range s.awaited {
-		if a.said.Load() || a.policy.Outcome != outcome || !a.policy.Matches(who) {
+	all, from := s.awaited, 0
+	if len(all) > noticed {
+		from = int(s.nextAwaited.Add(noticed) % uint64(len(all))) //nolint:gosec // below the length
+	}
+	for i := range min(noticed, len(all)) {
+		a := all[(from+i)%len(all)]
+		if a.said.Load() || a.policy.Outcome != outcome {
 			continue
 		}
-		if r.Named(a.value, values) != "" {
+		isSaid := r.Named(a.value, values) != ""
+		if !isSaid && a.unsaid.Load() >= UnsaidAfter || !a.policy.Matches(who) {
+			continue
+		}
+		switch {
+		case isSaid:
 			a.said.Store(true)
-			continue
-		}
-		if !a.isCondition && !a.policy.When.IsZero() && (r == nil || !a.policy.When.Meets(r)) {
-			continue
-		}
-		if a.unsaid.Add(1) == UnsaidAfter {
+		case !a.isCondition && !a.policy.When.IsZero() && (r == nil || !a.policy.When.Meets(r)):
+		case a.unsaid.Add(1) == UnsaidAfter:
 			warning = a.warning()
 		}
 	}
 	return warning
+}
+
+// noticed is how many awaited values one request is compared with.
+const noticed = 8
+
+// Continue has s go on with what an earlier selector noticed of the policies that are still the same
+// version. It returns s, and must be called before s is used.
+func (s *Selector) Continue(earlier *Selector) *Selector {
+	if earlier == nil {
+		return s
+	}
+	for i, a := range s.awaited {
+		at := slices.IndexFunc(earlier.awaited, func(b *awaited) bool {
+			return b.policy.ID == a.policy.ID && b.policy.Version == a.policy.Version && b.value == a.value
+		})
+		if at >= 0 {
+			s.awaited[i] = earlier.awaited[at]
+		}
+	}
+	return s
 }
 
 func (a *awaited) isMissing() bool { return !a.said.Load() && a.unsaid.Load() >= UnsaidAfter }
@@ -132,11 +162,39 @@ func (s *Selector) UnsaidValues() (n int) {
 	return n
 }
 
-// ownKeyProblem says what is wrong with rules that count the key of each request in the log of
-// that key, "" for nothing.
-func ownKeyProblem(s Stack) string {
-	if s.Distinct() != ownKey {
-		return ""
+// sameValueWarnings returns a warning for each rule of a stack that counts different values in logs in
+// each of which there can only be one of them, as the accounts of one account. of are the names of what
+// is the same for all requests that one log counts. Such rules are valid: earlier versions took them.
+func sameValueWarnings(s Stack, of ...string) (warnings []Warning) {
+	name := s.Distinct()
+	if name == "" || !slices.Contains(of, name) {
+		return nil
 	}
-	return "count the different keys of one key, of which there is one; count those of a network, with the further key net:/24 50/1d distinct key"
+	for _, r := range s {
+		warnings = append(warnings, Warning{r, fmt.Sprintf("%s can never refuse anyone: where it counts, there is only one value of %s. "+
+			"Count those of something wider, such as a network, by the further key net:/24 %[1]s.", r, name)})
+	}
+	return warnings
+}
+
+// AlsoWarnings returns the rules of further keys that can never refuse a request.
+func (p *Policy) AlsoWarnings() (warnings []Warning) {
+	for _, d := range p.Also {
+		counted := d.Rules
+		if len(counted) == 0 {
+			counted = p.Rules
+		}
+		warnings = append(warnings, sameValueWarnings(counted, d.Name)...)
+	}
+	return warnings
+}
+
+// same returns what is the same for all requests that one log of the policy's keys counts.
+func (p *Policy) same() []string {
+	for _, m := range p.Match {
+		if !strings.HasPrefix(m.String(), "ip:") {
+			return []string{ownKey}
+		}
+	}
+	return []string{ownKey, ownAddress}
 }

@@ -38,7 +38,7 @@ type policyPage struct {
 	// number of keys with a plan that selects them for it.
 	Use     *admin.PolicyUse
 	Planned int
-	// Unsaid are warnings about values that requests never say.
+	// Unsaid are warnings about values that never count, or that requests never say.
 	Unsaid []string
 	// Leaves says to which policy the keys fall if the policy is deleted, "" for no keys.
 	Leaves string
@@ -160,7 +160,10 @@ func (h *Handler) renderPolicy(c *httpserver.Call, status int, p *rules.Policy, 
 	}
 	page.Total = len(all)
 	if page.Policy != nil {
-		page.Unsaid = h.Catalog.Selector().Unsaid(page.Policy.ID)
+		for _, w := range page.Policy.AlsoWarnings() {
+			page.Unsaid = append(page.Unsaid, w.Message)
+		}
+		page.Unsaid = append(page.Unsaid, h.Catalog.Selector().Unsaid(page.Policy.ID)...)
 	}
 	if page.Policies, err = h.policyRows(ctx, &page.Frame, around(all, name), name); err != nil {
 		return err

@@ -187,7 +187,7 @@ func (h *Handler) policyRows(ctx context.Context, f *site.Frame, all []*rules.Po
 	}
 	rows := make([]policyRow, len(all))
 	for i, p := range all {
-		rows[i] = policyRow{Policy: p, Refused: refused[p.ID], WouldRefuse: wouldRefuse[p.ID], Warnings: len(p.Warnings()), Current: p.Name == current}
+		rows[i] = policyRow{Policy: p, Refused: refused[p.ID], WouldRefuse: wouldRefuse[p.ID], Warnings: len(p.Warnings()) + len(p.AlsoWarnings()), Current: p.Name == current}
 		if p.Algorithm != algorithms.TimestampLog {
 			rows[i].Counts = p.DescribeCounting()
 		}
