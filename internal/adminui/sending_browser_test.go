@@ -84,6 +84,60 @@ func TestRefreshKeepsButtonThatWasPressed(t *testing.T) {
 	b.consoleIsClean()
 }
 
+// TestPreviewKeepsButtonThatWasPressed presses the button of a form while the answer to the
+// form's last change, which replaces the button, comes.
+func TestPreviewKeepsButtonThatWasPressed(t *testing.T) {
+	n := newNode(t)
+	b := newBrowser(t, n)
+	b.logIn("olu")
+	const (
+		days   = `document.querySelector('input[name="for"][value="7d"]')`
+		button = `document.querySelector("#add-button")`
+	)
+	choose := func() { // and wait for the preview
+		t.Helper()
+		b.do(chromedp.Evaluate[chromedp.Void](`window.isRefreshed = false;
+			document.addEventListener("htmx:afterRequest", () => { window.isRefreshed = true }, { once: true });
+			` + days + `.click()`))
+		b.waitFor(`window.isRefreshed`)
+	}
+
+	// The answer comes while the mouse is pressed.
+	b.show(1440, "/exemptions/new?pattern=ip:192.0.2.1")
+	b.waitFor(button)
+	b.do(chromedp.Evaluate[chromedp.Void](button + `.scrollIntoView()`))
+	at := run(b, chromedp.Evaluate[[]float64](`(box => [box.x + box.width / 2, box.y + box.height / 2])(`+button+`.getBoundingClientRect())`))
+	b.do(chromedp.Func(mouse("mousePressed", at[0], at[1])))
+	choose()
+	b.do(chromedp.Func(mouse("mouseReleased", at[0], at[1])))
+	b.waitFor(`document.querySelector("[data-toast]")`)
+	b.says("ip:192.0.2.1")
+
+	// The answer comes before the form is sent.
+	b.show(1440, "/exemptions/new?pattern=ip:192.0.2.2")
+	b.waitFor(button)
+	b.do(chromedp.Evaluate[chromedp.Void](days + `.checked = true; (() => {
+		const real = window.fetch;
+		window.fetch = async (...request) => { await new Promise(answer => { window.answer = answer }); return real(...request) };
+	})()`))
+	b.do(chromedp.Click(chromedp.CSS("#add-button")))
+	b.waitFor(`window.answer`)
+	b.do(chromedp.Evaluate[chromedp.Void](days + `.checked = false`))
+	choose()
+	b.do(chromedp.Evaluate[chromedp.Void](`window.answer()`))
+	b.waitFor(`document.querySelector("[data-toast]")`)
+	b.says("ip:192.0.2.2")
+
+	// It is asked for again once the mouse, which was moved away, is released.
+	b.show(1440, "/exemptions/new?pattern=ip:192.0.2.3")
+	b.waitFor(button)
+	b.do(chromedp.Func(mouse("mousePressed", at[0], at[1])))
+	choose()
+	b.do(chromedp.Func(mouse("mouseReleased", 1, 1)))
+	b.waitFor(`document.querySelector("#preview time")`)
+	b.consoleIsClean()
+}
+
 func TestDoubleClickSendsOnce(t *testing.T) {
 	n := newNode(t)
 	b := newBrowser(t, n)

@@ -222,9 +222,9 @@
     const lost = !await answers();
     setConnection({ lost });
     delete form.dataset.send;
-    if (lost || !form.isConnected) return;
+    if (lost || !form.isConnected || button && !button.isConnected) return; // without its button it would do something else
     form.dataset.send = "now";
-    form.requestSubmit(button && button.isConnected ? button : null);
+    form.requestSubmit(button);
     delete form.dataset.send;
   });
 
@@ -306,7 +306,7 @@
   }, 500);
 
   // A form that is about to be sent keeps what its button said when it was pressed.
-  const isAsking = (part) => part.querySelector("form[data-send]") !== null;
+  const isAsking = (part) => part.querySelector("form[data-send]") !== null || part.closest("form[data-send]") !== null;
 
   // The rows of a page of events stay where they are while one is pointed at.
   const frozen = (part) => part.dataset.rows !== undefined && part.querySelector("tbody:hover") !== null;
@@ -340,6 +340,23 @@
     for (const kind of ["open", "decision", "block", "change", "notice"]) stream.addEventListener(kind, notified);
   }
   document.addEventListener("visibilitychange", followStream);
+
+  // A part of the page is not replaced while it is pressed, since the click would be
+  // lost, nor while its form is about to be sent. After the press it is asked for again.
+  const press = { on: null, missed: [] };
+  const pressTime = 50; // from the release to the click, on a touch screen
+  document.addEventListener("pointerdown", (event) => { press.on = event.target; }, { passive: true });
+  for (const kind of ["pointerup", "pointercancel"]) document.addEventListener(kind, () => setTimeout(() => {
+    press.on = null;
+    for (const { verb, path, elt } of press.missed.splice(0)) if (elt.isConnected) htmx.ajax(verb, path, { source: elt });
+  }, pressTime), { passive: true });
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const { requestConfig, target } = event.detail;
+    if (!requestConfig || requestConfig.elt.dataset.refresh !== undefined) return; // that leaves what is equal alone
+    const pressed = target.contains(press.on);
+    if (pressed) press.missed.push(requestConfig);
+    if (pressed || isAsking(target)) event.detail.shouldSwap = false;
+  });
 
   document.addEventListener("htmx:beforeSwap", (event) => {
     const part = event.detail.requestConfig && event.detail.requestConfig.elt;
