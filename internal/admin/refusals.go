@@ -222,11 +222,7 @@ func (d *Detection) why(all []offences.Offence) string {
 func describeMet(o *offences.Offence) string {
 	parts := make([]string, len(o.First.Met))
 	for i, m := range o.First.Met {
-		value := " "
-		if m.Value != "" {
-			value = fmt.Sprintf(" %q ", m.Value)
-		}
-		parts[i] = fmt.Sprintf("%s%smet the condition %q", m.Attribute, value, m.Pattern)
+		parts[i] = m.Describe()
 	}
 	if len(parts) == 0 {
 		return ""

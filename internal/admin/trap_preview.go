@@ -39,7 +39,7 @@ type TrapPreview struct {
 	// BlockedKeys of the CaughtKeys would have been blocked by the policy's escalation,
 	// computed in whole minutes.
 	BlockedKeys int64
-	Entries     []TrapEntry // one for each path of the policy, in order
+	Entries     []TrapEntry // one for each path of the policy that is not excluded, in order
 	// Top are the keys with the most requests caught. TopOther are the OtherKeys with the most
 	// other requests. Each has at most maxTrapped.
 	Top, TopOther []TrappedKey
@@ -208,14 +208,15 @@ type trap struct {
 }
 
 func (p *Policies) previewTrap(policy *rules.Policy, sample *PathSample) TrapPreview {
+	each, texts := policy.When.Each(conditions.Path)
 	t := trap{
 		TrapPreview: TrapPreview{Policy: policy.Name, Ratio: sample.Ratio}, policy: policy,
-		index: conditions.NewIndex(policy.When.Each(conditions.Path)), caught: map[string][]int{},
+		index: conditions.NewIndex(each), caught: map[string][]int{},
 	}
 	if len(sample.Keys) > 0 {
 		t.First, t.Last = time.UnixMilli(sample.First).UTC(), time.UnixMilli(sample.Last).UTC()
 	}
-	for _, path := range policy.When.Texts(conditions.Path) {
+	for _, path := range texts {
 		t.Entries = append(t.Entries, TrapEntry{Path: path})
 	}
 	now := p.Now()

@@ -1,9 +1,10 @@
 // Package conditions holds the conditions of a policy on a request: patterns for its path,
-// method, agent and host. An Index finds the policies whose conditions a request meets in one
+// method, agent and host, and named lists of such patterns. An Index finds the policies whose conditions a request meets in one
 // pass over each attribute, however many conditions there are.
 package conditions
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -49,8 +50,9 @@ var maxLength = [attributeCount]int{MaxPath, MaxMethod, MaxAgent, MaxHost}
 // MaxLength returns the maximum length of the attribute's value, in bytes.
 func (a Attribute) MaxLength() int { return maxLength[a] }
 
-// When is the conditions of a policy. A request meets them if each attribute that has patterns
-// matches at least one of them. The zero value has no conditions.
+// When is the conditions of a policy. A request meets them if it meets the patterns of each
+// attribute that has some: one of those without "not", unless there are none, and none of those with
+// it. The zero value has no conditions.
 type When [attributeCount][]Pattern
 
 // IsZero reports whether there are no conditions.
@@ -66,41 +68,90 @@ func (w When) IsZero() bool {
 // Meets reports whether r meets the conditions. An Index does the same for many policies at once.
 func (w When) Meets(r *Request) bool {
 	for a, patterns := range w {
-		if len(patterns) > 0 && !slices.ContainsFunc(patterns, func(p Pattern) bool { return p.isMetBy(r, Attribute(a)) }) {
+		if len(patterns) == 0 {
+			continue
+		}
+		if _, _, met := firstMet(patterns, r, Attribute(a)); !met {
 			return false
 		}
 	}
 	return true
 }
 
-// Met is a pattern of a policy and the value of a request that it matched.
+// Met is a pattern of a policy and the value of a request that met it.
 type Met struct {
 	Attribute string // the name of the part of the request, for example path
 	Pattern   string
 	Value     string // normalized, "" if it is not recorded
 }
 
-// Met returns, for each attribute that has patterns, the first of them that r matches, and what
-// it matched. r must meet the conditions.
+// Describe says in words that the value met the pattern: path "/.env" is in the list secrets.
+func (m Met) Describe() string {
+	value := " "
+	if m.Value != "" {
+		value = fmt.Sprintf(" %q ", m.Value)
+	}
+	text, isNot := strings.CutPrefix(m.Pattern, notPrefix)
+	if name, isList := strings.CutPrefix(text, listPrefix); isList {
+		verb := "is in"
+		if isNot {
+			verb = "is not in"
+		}
+		return m.Attribute + value + verb + " the list " + name
+	}
+	return fmt.Sprintf("%s%smet the condition %q", m.Attribute, value, m.Pattern)
+}
+
+// Met returns, for each attribute that has patterns, the first of them that r meets, and the value
+// that met it. r must meet the conditions.
 func (w When) Met(r *Request) []Met {
 	var all []Met
 	for a, patterns := range w {
-		at := slices.IndexFunc(patterns, func(p Pattern) bool { return p.isMetBy(r, Attribute(a)) })
-		if at < 0 {
-			continue
+		if p, value, met := firstMet(patterns, r, Attribute(a)); met {
+			all = append(all, Met{Attribute(a).String(), p.text, value})
 		}
-		p, value := patterns[at], r.values[a]
-		if !p.matches(value) {
-			value = r.otherPaths[slices.IndexFunc(r.otherPaths, p.matches)]
-		}
-		all = append(all, Met{Attribute(a).String(), p.text, value})
 	}
 	return all
 }
 
-// isMetBy reports whether the pattern matches an attribute of r, or another reading of its path.
-func (p Pattern) isMetBy(r *Request, a Attribute) bool {
-	return r.values[a] != "" && p.matches(r.values[a]) || a == Path && slices.ContainsFunc(r.otherPaths, p.matches)
+// firstMet returns the first of the patterns of an attribute that a reading of r meets, and what
+// met it. Of patterns with "not" only, it is the first. A reading of a path meets none if it meets
+// one with "not", but the others may: spelling a path in another way must not evade a condition.
+func firstMet(patterns []Pattern, r *Request, a Attribute) (first Pattern, value string, found bool) {
+	for reading := range r.readings(a) {
+		met, excluded := false, false
+		if len(patterns) > 0 && !slices.ContainsFunc(patterns, func(p Pattern) bool { return !p.isNot }) {
+			first, value, met = patterns[0], reading, true
+		}
+		for _, p := range patterns {
+			matched, matches := p.find(r, reading)
+			switch {
+			case matches && p.isNot:
+				excluded = true
+			case matches && !met:
+				first, value, met = p, matched, true
+			}
+		}
+		if met && !excluded {
+			return first, value, true
+		}
+	}
+	return Pattern{}, "", false
+}
+
+// find returns what of r matches one of the pattern's globs: the reading of its attribute, or what
+// was sent.
+func (p Pattern) find(r *Request, reading string) (matched string, found bool) {
+	if p.globs[0].isSent {
+		for _, sent := range r.sent() {
+			if slices.ContainsFunc(p.globs, func(g glob) bool { return g.matches(sent) }) {
+				return withoutQuery(sent), true
+			}
+		}
+		return "", false
+	}
+	low := lower(reading)
+	return reading, slices.ContainsFunc(p.globs, func(g glob) bool { return g.matches(reading) || g.ignoresCase && g.matches(low) })
 }
 
 // Texts returns the patterns of an attribute.
@@ -131,8 +182,8 @@ type Error struct {
 // Error returns one line that is safe to print.
 func (e *Error) Error() string { return e.Field + " " + e.Problem }
 
-// Parse parses the patterns of each attribute, sorts them, and removes duplicates. An error is an
-// *Error.
+// Parse parses the patterns of each attribute, sorts them, those with "not" last, and removes
+// duplicates. An error is an *Error.
 func Parse(texts [attributeCount][]string) (When, error) {
 	var w When
 	for a := range texts {
@@ -147,10 +198,23 @@ func Parse(texts [attributeCount][]string) (When, error) {
 			}
 			w[a] = append(w[a], p)
 		}
-		slices.SortFunc(w[a], func(p, q Pattern) int { return strings.Compare(p.text, q.text) })
+		slices.SortFunc(w[a], func(p, q Pattern) int { return cmp.Or(order(p.isNot)-order(q.isNot), strings.Compare(p.text, q.text)) })
 		w[a] = slices.CompactFunc(w[a], func(p, q Pattern) bool { return p.text == q.text })
+		for _, p := range w[a] {
+			if p.isNot && slices.ContainsFunc(w[a], func(q Pattern) bool { return notPrefix+q.text == p.text }) {
+				return When{}, &Error{field, "has a pattern and the same with not"}
+			}
+		}
 	}
 	return w, nil
+}
+
+// order returns the place of patterns with or without "not".
+func order(isNot bool) int {
+	if isNot {
+		return 1
+	}
+	return 0
 }
 
 // DescribeApplies says in a sentence to which requests a policy with these conditions applies.
@@ -205,24 +269,18 @@ func CheckOutcome(name string) error {
 	return nil
 }
 
-// Describe says in words when the policy applies: "if the path begins with /login
-// and the method is POST". It is "" without conditions.
+// Describe says in words when the policy applies: "if the path begins with /login and the method
+// is POST". It is "" without conditions.
 func (w When) Describe() string {
 	var parts []string
 	for a, patterns := range w {
-		if len(patterns) == 0 {
-			continue
-		}
-		const shown = 3
-		var words []string
-		for i, p := range patterns {
-			if i == shown && len(patterns) > shown+1 {
-				words = append(words, fmt.Sprintf("matches one of %d more patterns", len(patterns)-shown))
-				break
+		of := func(isNot bool, joiner string) {
+			if text := describeAll(patterns, isNot, joiner); text != "" {
+				parts = append(parts, "the "+Attribute(a).String()+" "+text)
 			}
-			words = append(words, p.describe())
 		}
-		parts = append(parts, "the "+Attribute(a).String()+" "+strings.Join(words, " or "))
+		of(false, " or ")
+		of(true, " and ")
 	}
 	if len(parts) == 0 {
 		return ""
@@ -230,12 +288,46 @@ func (w When) Describe() string {
 	return "if " + strings.Join(parts, ", and ")
 }
 
-// Each returns one When for each pattern of an attribute, in the order of Texts. An index of
-// these finds the patterns that match a value.
-func (w When) Each(a Attribute) []When {
-	each := make([]When, len(w[a]))
-	for i, p := range w[a] {
-		each[i][a] = []Pattern{p}
+// describeAll says in words what the patterns with or without "not" match, "" if there are none.
+func describeAll(patterns []Pattern, isNot bool, joiner string) string {
+	patterns = slices.DeleteFunc(slices.Clone(patterns), func(p Pattern) bool { return p.isNot != isNot })
+	const shown = 3
+	var words []string
+	for i, p := range patterns {
+		if i == shown && len(patterns) > shown+1 {
+			more := "matches one of %d more patterns"
+			if isNot {
+				more = "matches none of the %d more patterns"
+			}
+			words = append(words, fmt.Sprintf(more, len(patterns)-shown))
+			break
+		}
+		words = append(words, p.describe())
 	}
-	return each
+	return strings.Join(words, joiner)
+}
+
+// Each returns one When for each pattern of an attribute that has no "not", or one for all if there
+// is none, with the patterns that have it, and the text of each. An index of these finds the
+// patterns that match a value.
+func (w When) Each(a Attribute) (each []When, texts []string) {
+	var not []Pattern
+	for _, p := range w[a] {
+		if p.isNot {
+			not = append(not, p)
+		}
+	}
+	for _, p := range w[a] {
+		if !p.isNot {
+			one := When{}
+			one[a] = append([]Pattern{p}, not...)
+			each, texts = append(each, one), append(texts, p.text)
+		}
+	}
+	if len(each) == 0 && len(not) > 0 {
+		all := When{}
+		all[a] = not
+		each, texts = []When{all}, []string{strings.Join(w.Texts(a), ", ")}
+	}
+	return each, texts
 }

@@ -101,12 +101,23 @@ func TestParseReturnsCanonicalPatterns(t *testing.T) {
 // conditions over a small alphabet, so that patterns overlap.
 func TestIndexAgreesWithTheConditions(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
+	pieces := []string{"a", "b", "/", "*", ".", ".", "B", "/.env", "/.ENV.b", "%2e%2e/", "..%2f"}
 	text := func(maxLength int) string {
-		b := []byte{'/'}
+		b := "/"
 		for range random.IntN(maxLength) {
-			b = append(b, "ab/*.."[random.IntN(6)])
+			b += pieces[random.IntN(len(pieces))]
 		}
-		return string(b)
+		return b
+	}
+	// Both forms of a pattern: of a list, and with "not".
+	vary := func(pattern, list string) string {
+		if random.IntN(4) == 0 {
+			pattern = list
+		}
+		if random.IntN(3) == 0 {
+			pattern = "not " + pattern
+		}
+		return pattern
 	}
 	for round := range 300 {
 		all := make([]When, 1+random.IntN(90))
@@ -117,16 +128,20 @@ func TestIndexAgreesWithTheConditions(t *testing.T) {
 				if random.IntN(2) == 0 {
 					p = "*" + p[1:]
 				}
-				lists[Path] = append(lists[Path], p)
+				lists[Path] = append(lists[Path], vary(p, []string{"@secrets", "@traversal"}[random.IntN(2)]))
 			}
 			for range random.IntN(3) {
-				lists[Agent] = append(lists[Agent], text(4))
+				lists[Agent] = append(lists[Agent], vary(text(4), "@scanners"))
 			}
-			all[i] = parse(t, lists)
+			w, err := Parse(lists)
+			if err != nil { // a pattern beside the same with "not"
+				w = parse(t, [4][]string{Path: {"not /a"}})
+			}
+			all[i] = w
 		}
 		index := NewIndex(all)
 		for range 20 {
-			r := NewRequest(strings.ReplaceAll(text(12), "*", "b"), "", []string{"", strings.ReplaceAll(text(5), "*", "a")}[random.IntN(2)], "")
+			r := NewRequest(strings.ReplaceAll(text(12), "*", "b"), "", []string{"", strings.ReplaceAll(text(5), "*", "a"), "zgrab"}[random.IntN(3)], "")
 			var want, got []int
 			for i, w := range all {
 				if w.Meets(r) {
@@ -136,6 +151,88 @@ func TestIndexAgreesWithTheConditions(t *testing.T) {
 			index.Find(r, func(i int) { got = append(got, i) })
 			if !slices.Equal(got, want) {
 				t.Fatalf("round %d: Find(%+v) = %v, want %v", round, r, got, want)
+			}
+		}
+	}
+}
+
+// A pattern with "not" excludes what it matches; with no other pattern the rest of the known values meets
+// the condition.
+func TestNotExcludes(t *testing.T) {
+	for _, test := range []struct {
+		patterns []string
+		met, not []string
+	}{
+		{[]string{"not /static/*"}, []string{"/", "/login", "/static"}, []string{"/static/a.js", "/static//b"}},
+		{[]string{"*.php", "not /app/*", "not *.x.php"}, []string{"/a.php"}, []string{"/app/a.php", "/b", "/a.x.php"}},
+		{[]string{"@secrets", "not /.env.example"}, []string{"/.env", "/.ENV", "/a/.env.local"}, []string{"/.env.example", "/"}},
+		{[]string{"not @secrets"}, []string{"/"}, []string{"/.env", "/%2eenv"}},
+		// Of several readings of a path, one that is not excluded is enough: encoding evades nothing.
+		{[]string{"not /static/*"}, []string{"/static/..%2Flogin", "/static/..;/login"}, []string{"/static/a%2Fb", "/static/a;b"}},
+	} {
+		w := parse(t, [4][]string{Path: test.patterns})
+		index := NewIndex([]When{w})
+		try := func(path string, want bool) {
+			r, found := NewRequest(path, "GET", "", ""), false
+			index.Find(r, func(int) { found = true })
+			if got := w.Meets(r); got != want || found != want {
+				t.Errorf("%q and %q: Meets returns %v, the index %v, want %v", test.patterns, path, got, found, want)
+			}
+		}
+		for _, path := range test.met {
+			try(path, true)
+		}
+		for _, path := range test.not {
+			try(path, false)
+		}
+	}
+	if parse(t, [4][]string{Agent: {"not curl*"}}).Meets(NewRequest("/", "GET", "", "")) {
+		t.Error("an unknown agent meets a condition on it")
+	}
+}
+
+func TestListsAndExclusionsAreSaidInWords(t *testing.T) {
+	w := parse(t, [4][]string{Path: {"not  /static/*", "not *.js", "@secrets", "/x", "not @assets"}, Agent: {"not @libraries"}, Method: {"GET"}})
+	if got, want := fmt.Sprint(w.Texts(Path)), "[/x @secrets not *.js not /static/* not @assets]"; got != want {
+		t.Errorf("Texts returns %s, want %s", got, want)
+	}
+	if again := parse(t, [4][]string{Path: w.Texts(Path), Method: w.Texts(Method), Agent: w.Texts(Agent)}); !again.Equal(w) {
+		t.Error("the canonical patterns parse to other conditions")
+	}
+	if got, want := w.Describe(), "if the path is /x or is in the list secrets, and the path does not end in .js and does not begin with /static/ and is not in the list assets, "+
+		"and the method is get, and the agent is not in the list libraries"; got != want {
+		t.Errorf("Describe returns %s, want %s", got, want)
+	}
+	var said []string
+	for _, m := range w.Met(NewRequest("/a/.env", "GET", "me", "")) {
+		said = append(said, m.Describe())
+	}
+	if got, want := strings.Join(said, "; "), `path "/a/.env" is in the list secrets; method "get" met the condition "get"; agent "me" is not in the list libraries`; got != want {
+		t.Errorf("Met says %s, want %s", got, want)
+	}
+	each, texts := w.Each(Path)
+	if want := []string{"/x", "@secrets"}; !slices.Equal(texts, want) || len(each) != 2 || each[1].Meets(NewRequest("/static/.env", "", "", "")) || !each[1].Meets(NewRequest("/.env", "", "", "")) {
+		t.Errorf("Each returns %q and %+v", texts, each)
+	}
+}
+
+func TestUnknownListIsRefusedWithTheNearest(t *testing.T) {
+	for _, test := range []struct {
+		patterns [4][]string
+		want     []string
+	}{
+		{[4][]string{Path: {"@secretes"}}, []string{"when.path[0]", "did you mean @secrets?", "policy lists"}},
+		{[4][]string{Path: {"not @Traversal"}}, []string{"did you mean @traversal?"}},
+		{[4][]string{Agent: {"@secrets"}}, []string{"when.agent[0]", "a list for the path"}},
+		{[4][]string{Path: {"@"}}, []string{"names no list; GET /v1/lists"}},
+		{[4][]string{Path: {"not *"}}, []string{"excludes every value"}},
+		{[4][]string{Agent: {"not not a"}}, []string{"two times not"}},
+		{[4][]string{Path: {"/a", "not /a"}}, []string{"the same with not"}},
+	} {
+		_, err := Parse(test.patterns)
+		for _, want := range test.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("Parse(%q): got %v, want an error with %q", test.patterns, err, want)
 			}
 		}
 	}

@@ -1,10 +1,15 @@
 package conditions
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+	"strings"
+)
 
 // Index finds which of many conditions a request meets. It is immutable and safe for concurrent
 // use. It searches each attribute with an Aho-Corasick automaton, whose words are the longest
-// literals of the patterns. Only patterns whose literal occurs are compared, each once.
+// literals of the globs, in lower case. Only globs whose literal occurs are compared, each once for
+// a reading, however many conditions and lists contain it.
 type Index struct {
 	count    int // of conditions
 	matchers [attributeCount]*matcher
@@ -14,21 +19,22 @@ type Index struct {
 func NewIndex(all []When) *Index {
 	x := &Index{count: len(all)}
 	for a := range x.matchers {
-		m := &matcher{free: newSet(len(all))}
-		used := false
+		b := builder{m: &matcher{free: newSet(len(all)), onlyNot: newSet(len(all))}, tests: map[string]int32{}, globs: map[globKey]int{}}
 		for i, w := range all {
 			if len(w[a]) == 0 {
-				m.free.add(i)
+				b.m.free.add(i)
 				continue
 			}
-			used = true
+			if !slices.ContainsFunc(w[a], func(p Pattern) bool { return !p.isNot }) {
+				b.m.onlyNot.add(i)
+			}
 			for _, p := range w[a] {
-				m.add(p, i)
+				b.add(p, i)
 			}
 		}
-		if used {
-			m.compile()
-			x.matchers[a] = m
+		if len(b.tests) > 0 {
+			b.compile()
+			x.matchers[a] = b.m
 		}
 	}
 	return x
@@ -44,20 +50,13 @@ func (x *Index) Find(r *Request, found func(i int)) {
 	for i := range met {
 		met[i] = ^uint64(0)
 	}
+	matched := setIn(more[:0], x.count)
 	for a, m := range x.matchers {
 		if m == nil {
 			continue
 		}
-		matched := setIn(more[:0], x.count)
 		copy(matched, m.free)
-		if value := r.values[a]; value != "" {
-			m.match(value, matched)
-		}
-		if Attribute(a) == Path { //nolint:gosec // at most three
-			for _, other := range r.otherPaths {
-				m.match(other, matched)
-			}
-		}
+		m.find(r, Attribute(a), matched) //nolint:gosec // at most three
 		any := uint64(0)
 		for i := range met {
 			met[i] &= matched[i]
@@ -96,50 +95,112 @@ func setIn(room []uint64, n int) set {
 func (s set) add(i int)      { s[i/64] |= 1 << (i % 64) }
 func (s set) has(i int) bool { return s[i/64]&(1<<(i%64)) != 0 }
 
-// matcher finds the conditions that the value of one attribute meets.
+// matcher finds the conditions whose patterns of one attribute a request meets.
 type matcher struct {
-	free     set   // conditions without patterns for this attribute
-	always   []int // conditions with a pattern that has no literal and so matches every value
-	patterns []ownedPattern
-	words    []string // the literal of each pattern
+	free    set // conditions without patterns for this attribute
+	onlyNot set // conditions whose patterns for this attribute all have "not"
+	// tests are the different patterns without their "not".
+	tests  []test
+	always []int32 // tests with a glob that has no literal and so matches every value
+	globs  []indexedGlob
+	isSent bool // some globs are compared with what was sent
+	hasNot bool // some condition has a pattern with "not"
 
-	// class maps a byte to its column; 0 for bytes that occur in no word.
+	// class maps a byte to its column; 0 for bytes that occur in no word. A letter has the column
+	// of its lower case.
 	class   [256]uint8
 	classes int
 	// next is indexed by state*classes + class. After compile its elements are states multiplied
 	// by 2*classes, plus 1 if a word ends in that state.
 	next []int32
-	hits [][]int32 // by state, the patterns whose words end there
+	hits [][]int32 // by state, the globs whose words end there
 }
 
-type ownedPattern struct {
-	Pattern
-	owner int
+// test has the conditions that contain a pattern, and those that contain it with "not".
+type test struct{ meets, excludes []int }
+
+type indexedGlob struct {
+	glob
+	tests []int32
 }
 
-func (m *matcher) add(p Pattern, owner int) {
-	word := p.longest()
-	if word == "" {
-		m.always = append(m.always, owner)
+// outcome has the conditions that a value meets, and those that it excludes.
+type outcome struct{ met, excluded set }
+
+func (o outcome) add(t test) {
+	for _, i := range t.meets {
+		o.met.add(i)
+	}
+	for _, i := range t.excludes {
+		o.excluded.add(i)
+	}
+}
+
+// builder collects the different patterns and globs of an attribute.
+type builder struct {
+	m     *matcher
+	tests map[string]int32 // by the text without "not"
+	globs map[globKey]int
+}
+
+type globKey struct {
+	text                string
+	ignoresCase, isSent bool
+}
+
+func (b *builder) add(p Pattern, condition int) {
+	text := strings.TrimPrefix(p.text, notPrefix)
+	at, known := b.tests[text]
+	if !known {
+		at = int32(len(b.m.tests)) //nolint:gosec // far fewer patterns
+		b.m.tests = append(b.m.tests, test{})
+		b.tests[text] = at
+		for _, g := range p.globs {
+			b.addGlob(g, at)
+		}
+	}
+	of := &b.m.tests[at].meets
+	if p.isNot {
+		of, b.m.hasNot = &b.m.tests[at].excludes, true
+	}
+	*of = append(*of, condition)
+}
+
+func (b *builder) addGlob(g glob, of int32) {
+	if g.longest() == "" {
+		b.m.always = append(b.m.always, of)
 		return
 	}
-	m.patterns, m.words = append(m.patterns, ownedPattern{p, owner}), append(m.words, word)
+	key := globKey{g.text, g.ignoresCase, g.isSent}
+	at, known := b.globs[key]
+	if !known {
+		at = len(b.m.globs)
+		b.m.globs, b.globs[key] = append(b.m.globs, indexedGlob{glob: g}), at
+		b.m.isSent = b.m.isSent || g.isSent
+	}
+	b.m.globs[at].tests = append(b.m.globs[at].tests, of)
 }
 
 // compile builds the automaton: first the trie of the words, then the failure links in
 // breadth-first order. It stores the failure links in the table.
-func (m *matcher) compile() {
+func (b *builder) compile() {
+	m := b.m
+	words := make([]string, len(m.globs))
 	m.classes = 1
-	for _, word := range m.words {
-		for i := range len(word) {
-			if c := &m.class[word[i]]; *c == 0 {
+	for i := range m.globs {
+		words[i] = lower(m.globs[i].longest())
+		for j := range len(words[i]) {
+			if c := &m.class[words[i][j]]; *c == 0 {
 				*c = uint8(m.classes) //nolint:gosec // UTF-8 has fewer than 255 different bytes without control characters
 				m.classes++
 			}
 		}
 	}
+	for c := byte('A'); c <= 'Z'; c++ {
+		m.class[c] = m.class[c+'a'-'A']
+	}
 	m.addState()
-	for i, word := range m.words {
+	for i, word := range words {
 		state := int32(0)
 		for j := range len(word) {
 			at := int(state)*m.classes + int(m.class[word[j]])
@@ -183,35 +244,85 @@ func (m *matcher) addState() int32 {
 	return int32(len(m.hits) - 1) //nolint:gosec // bounded by the number of patterns and their length
 }
 
-// match adds the conditions that value meets to matched. It compares each pattern at most once,
-// and no pattern of a condition that is already in matched.
-func (m *matcher) match(value string, matched set) {
-	for _, i := range m.always {
-		matched.add(i)
-	}
-	if len(m.patterns) == 0 {
+// find adds the conditions whose patterns r meets to matched; see firstMet.
+func (m *matcher) find(r *Request, a Attribute, matched set) {
+	if r.values[a] == "" {
 		return
 	}
-	var room [roomForSet]uint64
-	var compared set
+	if m.isSent || m.hasNot {
+		m.findExcluding(r, a, matched)
+		return
+	}
+	m.match(r.values[a], false, outcome{met: matched})
+	if a == Path {
+		for _, other := range r.otherPaths {
+			m.match(other, false, outcome{met: matched})
+		}
+	}
+}
+
+// findExcluding does the same with one set for what was sent and one for each reading.
+func (m *matcher) findExcluding(r *Request, a Attribute, matched set) {
+	var room [4][roomForSet]uint64
+	members := 64 * len(matched)
+	sent := outcome{setIn(room[0][:0], members), setIn(room[1][:0], members)}
+	if m.isSent {
+		for _, target := range r.sent() {
+			m.match(target, true, sent)
+		}
+	}
+	of := outcome{setIn(room[2][:0], members), setIn(room[3][:0], members)}
+	for reading := range r.readings(a) {
+		copy(of.met, sent.met)
+		copy(of.excluded, sent.excluded)
+		m.match(reading, false, of)
+		for i := range matched {
+			matched[i] |= (of.met[i] | m.onlyNot[i]) &^ of.excluded[i]
+		}
+	}
+}
+
+// match adds what the globs that value matches say to of: of those that are compared with what was
+// sent, or of the others.
+func (m *matcher) match(value string, isSent bool, of outcome) {
+	for _, i := range m.always {
+		of.add(m.tests[i])
+	}
+	if len(m.globs) == 0 {
+		return
+	}
 	state := int32(0)
 	for i := range len(value) {
-		state = m.next[int(state>>1)+int(m.class[value[i]])]
-		if state&1 == 0 {
-			continue
+		if state = m.next[int(state>>1)+int(m.class[value[i]])]; state&1 != 0 {
+			m.compare(value, i, state, isSent, of)
+			return
 		}
-		for _, hit := range m.hits[int(state>>1)/m.classes] {
-			p := &m.patterns[hit]
-			if compared == nil {
-				compared = setIn(room[:0], len(m.patterns))
-			}
-			if compared.has(int(hit)) || matched.has(p.owner) {
-				continue
-			}
-			compared.add(int(hit))
-			if p.matches(value) {
-				matched.add(p.owner)
+	}
+}
+
+// compare goes on with match at a byte of value, whose state is the first in which a word ends. It
+// compares each glob at most once.
+func (m *matcher) compare(value string, at int, state int32, isSent bool, of outcome) {
+	var room [4 * roomForSet]uint64
+	compared, low := setIn(room[:0], len(m.globs)), lower(value)
+	for {
+		if state&1 != 0 {
+			for _, hit := range m.hits[int(state>>1)/m.classes] {
+				g := &m.globs[hit]
+				if g.isSent != isSent || compared.has(int(hit)) {
+					continue
+				}
+				compared.add(int(hit))
+				if g.matches(value) || g.ignoresCase && g.matches(low) {
+					for _, t := range g.tests {
+						of.add(m.tests[t])
+					}
+				}
 			}
 		}
+		if at++; at == len(value) {
+			return
+		}
+		state = m.next[int(state>>1)+int(m.class[value[at]])]
 	}
 }

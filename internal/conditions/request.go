@@ -1,6 +1,7 @@
 package conditions
 
 import (
+	"iter"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -14,6 +15,7 @@ type Request struct {
 	// parameters of segments, or that remove those after they decode, without what is the same. Any
 	// of them may meet a condition.
 	otherPaths []string
+	target     string // as sent, with its query, which is compared and never recorded
 	scope      string
 	// said are the further values by name, nil for none. The map must not be changed.
 	said map[string]string
@@ -37,6 +39,7 @@ func NewRequest(path, method, agent, host string) *Request {
 	r := &Request{values: [attributeCount]string{Method: lower(method), Agent: lower(agent), Host: normalizeHost(host)}}
 	if path != "" {
 		r.values[Path], r.otherPaths = readPath(path)
+		r.target = cut(path, MaxPath)
 	}
 	for a := range r.values {
 		r.values[a] = cut(r.values[a], maxLength[a])
@@ -56,6 +59,59 @@ func cut(text string, maxBytes int) string {
 		maxBytes--
 	}
 	return text[:maxBytes]
+}
+
+// readings returns the values of an attribute that are compared with patterns, none if it was not
+// sent.
+func (r *Request) readings(a Attribute) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if r.values[a] == "" || !yield(r.values[a]) || a != Path {
+			return
+		}
+		for _, other := range r.otherPaths {
+			if !yield(other) {
+				return
+			}
+		}
+	}
+}
+
+// maxDecoded is how many times a target is decoded in a row: probes escape their escapes.
+const maxDecoded = 3
+
+// sent returns the target as it was sent and as it is after each decoding of its escapes, before "."
+// and ".." are resolved and parameters removed, in lower case. It has its query. An absolute URI
+// stays one if its host is not the request's own.
+func (r *Request) sent() []string {
+	target := r.target
+	if target == "" {
+		target = r.values[Path]
+	}
+	if target == "" {
+		return nil
+	}
+	if scheme, rest, isAbsolute := strings.Cut(target, "://"); isAbsolute && !strings.ContainsAny(scheme, "/?") {
+		authority, path, _ := strings.Cut(rest, "/")
+		if host := r.values[Host]; host == "" || normalizeHost(authority) == host {
+			target = "/" + path
+		}
+	}
+	all := []string{lower(target)}
+	for range maxDecoded {
+		decoded, _ := decode(all[len(all)-1], false)
+		if decoded = lower(decoded); decoded == all[len(all)-1] {
+			break
+		}
+		all = append(all, decoded)
+	}
+	return all
+}
+
+func withoutQuery(target string) string {
+	if at := strings.IndexAny(target, "?#"); at >= 0 {
+		return target[:at]
+	}
+	return target
 }
 
 // RequestOf returns a request with one attribute, whose value must be normalized like those of
@@ -149,9 +205,7 @@ func readPath(target string) (path string, others []string) {
 	if isNormalPath(target) {
 		return target, nil
 	}
-	if at := strings.IndexAny(target, "?#"); at >= 0 {
-		target = target[:at]
-	}
+	target = withoutQuery(target)
 	if _, rest, isAbsolute := strings.Cut(target, "://"); isAbsolute && !strings.HasPrefix(target, "/") {
 		_, path, _ := strings.Cut(rest, "/")
 		target = "/" + path

@@ -4,8 +4,10 @@ import "slices"
 
 // PolicyWhen is the conditions of a policy: patterns of each attribute of a request. A
 // request meets them if, for each attribute with patterns, one of these matches it. A
-// star matches any run of characters, "\*" is a literal star. Paths are compared with their
-// case and without the query; the other attributes are case-insensitive.
+// star matches any run of characters, "\*" is a literal star. "@secrets" is a named list of patterns, see
+// listConditionLists, and "not /static/*" excludes what the pattern matches: with no other pattern, all
+// other known values meet the condition. Paths are compared with their case and without the query; the
+// other attributes are case-insensitive.
 type PolicyWhen struct {
 	Path   []string `json:"path,omitempty"`   // case-sensitive, without the query
 	Method []string `json:"method,omitempty"` // case-insensitive
