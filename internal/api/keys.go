@@ -11,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -162,7 +163,7 @@ func fromKeyPolicy(x *admin.KeyExplanation, px *gate.PolicyExplanation) *wire.Ke
 	}
 	out := &wire.KeyPolicy{
 		Name: px.Policy.Name, Version: px.Policy.Version, Mode: string(px.Policy.Mode), Algorithm: px.Policy.Algorithm, Options: fromOptions(px.Policy.Options),
-		When: fromWhen(px.Policy.When), Outcome: px.Policy.Outcome, Scope: px.Policy.Scope, Pattern: wire.NullString(px.Pattern.String()),
+		When: rules.WhenDocument(px.Policy.When), Outcome: px.Policy.Outcome, Scope: px.Policy.Scope, Pattern: wire.NullString(px.Pattern.String()),
 		Allowed: px.Allowed, Decides: px == x.Limiting, RetryAt: wire.At(px.Answer.RetryAt), Rules: []wire.KeyRule{}, Timestamps: fromTimes(px.Timestamps),
 	}
 	if px.Derived != nil {

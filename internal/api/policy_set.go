@@ -226,8 +226,7 @@ func requestOf(p *rules.Policy) *wire.PolicyRequest {
 	if p == nil {
 		return nil
 	}
-	shown := fromPolicy(p)
-	request := shown.Request()
+	request := p.Document()
 	slices.Sort(request.Match)
 	return &request
 }

@@ -2,39 +2,104 @@ package catalog
 
 import (
 	"bufio"
-	"encoding/binary"
-	"encoding/json"
+	"bytes"
 	"errors"
 	"fmt"
-	"hash"
 	"hash/crc32"
 	"io"
-	"math"
 	"time"
 
-	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/go-json-experiment/json"
+
 	"github.com/stint-dev/stint/internal/blocks"
-	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
-// A saved catalog is the magic text, the format's version as 4 bytes, the name of its database as
-// a string, and the fields of Saved in their order. Numbers are varints, strings are their length
-// and bytes, lists are their length and items, times are Unix milliseconds. The end is the
-// CRC-32C of all of that as 4 bytes, little-endian.
+// A saved catalog is lines of JSON: a savedHead, a savedRow for each policy, token, entry and
+// profile, and a savedEnd, which has the CRC-32C of all bytes before it. Times are Unix
+// milliseconds.
 const (
-	savedMagic   = "stint last known policies and blocks\n"
-	savedVersion = 4
-	// savedVersion3 lacks the scopes of blocks.
-	savedVersion3 = 3
-	// savedVersion2 lacks the profiles.
-	savedVersion2 = 2
-
-	maxSavedText = 1 << 20
-	maxSavedList = 1 << 28
+	savedKind    = "last known policies and blocks"
+	savedVersion = 5
+	// maxSavedLine is more than the largest policy takes.
+	maxSavedLine = 8 << 20
 )
+
+type savedHead struct {
+	Kind     string `json:"stint"`
+	Version  int    `json:"version"`
+	Source   string `json:"source"` // the name of the database
+	Revision int64  `json:"revision"`
+	IPv6Bits int    `json:"ipv6_bits"`
+	Secret   []byte `json:"secret"`
+}
+
+// savedRow has one of its fields.
+type savedRow struct {
+	Policy  *savedPolicy  `json:"policy,omitzero"`
+	Token   *savedToken   `json:"token,omitzero"`
+	Entry   *savedEntry   `json:"entry,omitzero"`
+	Profile *savedProfile `json:"profile,omitzero"`
+}
+
+type savedPolicy struct {
+	Document   wire.PolicyRequest `json:"document"`
+	ID         int64              `json:"id"`
+	Version    int64              `json:"version"`
+	Generation int64              `json:"generation"`
+	Revision   int64              `json:"revision"`
+	Retention  savedRetention     `json:"retention"`
+	Also       []savedRetention   `json:"also_retention,omitempty"` // of each of the further keys
+	Created    int64              `json:"created"`
+	Updated    int64              `json:"updated"`
+	UpdatedBy  string             `json:"updated_by"`
+}
+
+type savedRetention struct {
+	Entries int   `json:"entries"`
+	Window  int64 `json:"window"` // milliseconds
+}
+
+type savedToken struct {
+	ID       string            `json:"id"`
+	Name     string            `json:"name"`
+	Hint     string            `json:"hint"`
+	Hash     []byte            `json:"hash"`
+	Scopes   []identity.Access `json:"scopes"`
+	Author   string            `json:"author"`
+	Created  int64             `json:"created"`
+	Expires  int64             `json:"expires,omitzero"`
+	Revision int64             `json:"revision"`
+}
+
+type savedEntry struct {
+	ID       string        `json:"id"`
+	Kind     blocks.Kind   `json:"kind"`
+	Pattern  string        `json:"pattern"`
+	Reason   string        `json:"reason,omitzero"`
+	Author   string        `json:"author,omitzero"`
+	Source   blocks.Source `json:"source,omitzero"`
+	PolicyID int64         `json:"policy_id,omitzero"`
+	Level    int           `json:"level,omitzero"`
+	Created  int64         `json:"created"`
+	Expires  int64         `json:"expires,omitzero"`
+	Revision int64         `json:"revision"`
+	Scope    string        `json:"scope,omitzero"`
+}
+
+type savedProfile struct {
+	Key     string   `json:"key"`
+	Plan    string   `json:"plan,omitzero"`
+	Rules   []string `json:"rules,omitempty"` // of its own limit
+	Reason  string   `json:"reason,omitzero"`
+	Author  string   `json:"author,omitzero"`
+	Created int64    `json:"created,omitzero"`
+	Expires int64    `json:"expires,omitzero"`
+}
 
 // ErrSaved is matched by the error of a file that ReadSaved cannot use.
 var ErrSaved = errors.New("cannot be used")
@@ -43,357 +108,212 @@ func badSaved(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrSaved, fmt.Sprintf(format, args...))
 }
 
-// savedPolicy is a policy in the file.
-type savedPolicy struct {
-	ID, Version, Generation, Revision int64
-	Name                              string
-	Match, Rules                      []string
-	When                              [4][]string // by conditions.Attribute
-	Outcome, Scope                    string
-	Mode                              rules.Mode
-	OnFailure                         rules.OnFailure
-	Algorithm                         string
-	Options                           algorithms.Options
-	Escalation                        *rules.Escalation
-	Retention                         rules.Retention
-	Created, Updated                  time.Time
-	UpdatedBy                         string
-	Also                              []string
-	// AlsoRetention has one element for each of Also. Files of earlier versions have none.
-	AlsoRetention []rules.Retention
-}
+// savedEnd returns the last line of a file whose other lines have a checksum.
+func savedEnd(sum uint32) string { return fmt.Sprintf("{\"crc32c\":\"%08x\"}\n", sum) }
 
 // Write writes s for the database named source.
 func (s *Saved) Write(w io.Writer, source string) error {
-	sum := crc32.New(crc32.MakeTable(crc32.Castagnoli))
 	out := bufio.NewWriterSize(w, 1<<16)
-	e := &savedWriter{out: io.MultiWriter(out, sum)}
-	e.bytes([]byte(savedMagic))
-	e.bytes(binary.LittleEndian.AppendUint32(nil, savedVersion))
-	e.text(source)
-	e.number(s.Revision)
-	e.number(int64(s.Settings.IPv6Bits))
-	e.text(string(s.Settings.Secret))
-	e.number(int64(len(s.Policies)))
+	sum := crc32.New(crc32.MakeTable(crc32.Castagnoli))
+	lines := io.MultiWriter(out, sum)
+	var err error
+	line := func(v any) {
+		var text []byte
+		if err != nil {
+			return
+		}
+		if text, err = json.Marshal(v); err == nil {
+			_, err = lines.Write(append(text, '\n'))
+		}
+	}
+	line(savedHead{savedKind, savedVersion, source, s.Revision, s.Settings.IPv6Bits, s.Settings.Secret})
 	for _, p := range s.Policies {
-		e.policy(p)
+		line(savedRow{Policy: savePolicy(p)})
 	}
-	e.number(int64(len(s.Tokens)))
 	for _, t := range s.Tokens {
-		e.token(t)
+		line(savedRow{Token: &savedToken{t.ID, t.Name, t.Hint, t.Hash, t.Scopes, t.Author, toMS(t.Created), toMS(t.Expires), t.Revision}})
 	}
-	e.number(int64(len(s.Entries)))
-	for _, entry := range s.Entries {
-		e.entry(entry)
+	for _, e := range s.Entries {
+		line(savedRow{Entry: &savedEntry{
+			e.ID, e.Kind, e.Pattern.String(), e.Reason, e.Author, e.Source, e.PolicyID, e.Level, toMS(e.Created), toMS(e.Expires), e.Revision, e.Scope,
+		}})
 	}
-	e.number(int64(len(s.Profiles)))
 	for _, p := range s.Profiles {
-		e.profile(p)
+		row := &savedProfile{Key: p.Key, Plan: p.Plan}
+		if l := p.Limit; l != nil {
+			row.Rules, row.Reason, row.Author, row.Created, row.Expires = l.Rules.Strings(), l.Reason, l.Author, toMS(l.Created), toMS(l.Expires)
+		}
+		line(savedRow{Profile: row})
 	}
-	e.flush()
-	if e.err != nil {
-		return e.err
+	if err != nil {
+		return err
 	}
-	if _, err := out.Write(binary.LittleEndian.AppendUint32(nil, sum.Sum32())); err != nil {
+	if _, err := out.WriteString(savedEnd(sum.Sum32())); err != nil {
 		return err
 	}
 	return out.Flush()
 }
 
-// savedWriter writes the parts of the file. It keeps the first error.
-type savedWriter struct {
-	out io.Writer
-	row []byte
-	err error
-}
-
-func (e *savedWriter) flush() {
-	if e.err == nil && len(e.row) > 0 {
-		_, e.err = e.out.Write(e.row)
+func savePolicy(p *rules.Policy) *savedPolicy {
+	saved := &savedPolicy{
+		Document: p.Document(), ID: p.ID, Version: p.Version, Generation: p.Generation, Revision: p.Revision,
+		Retention: saveRetention(p.Retention), Created: toMS(p.Created), Updated: toMS(p.Updated), UpdatedBy: p.UpdatedBy,
 	}
-	e.row = e.row[:0]
-}
-
-func (e *savedWriter) bytes(b []byte) {
-	if e.row = append(e.row, b...); len(e.row) > 1<<15 {
-		e.flush()
+	for _, d := range p.Also {
+		saved.Also = append(saved.Also, saveRetention(d.Retention))
 	}
+	return saved
 }
 
-func (e *savedWriter) number(n int64) { e.row = binary.AppendVarint(e.row, n) }
-
-func (e *savedWriter) text(s string) {
-	e.number(int64(len(s)))
-	if e.row = append(e.row, s...); len(e.row) > 1<<15 {
-		e.flush()
-	}
+func saveRetention(r rules.Retention) savedRetention {
+	return savedRetention{r.Entries, r.Window.Milliseconds()}
 }
 
-func (e *savedWriter) time(t time.Time) {
+func (r savedRetention) retention() rules.Retention {
+	return rules.Retention{Entries: r.Entries, Window: time.Duration(r.Window) * time.Millisecond}
+}
+
+// toMS returns Unix milliseconds, 0 for the zero time.
+func toMS(t time.Time) int64 {
 	if t.IsZero() {
-		e.number(math.MinInt64)
-		return
-	}
-	e.number(t.UnixMilli())
-}
-
-func (e *savedWriter) policy(p *rules.Policy) {
-	match := make([]string, len(p.Match))
-	for i, m := range p.Match {
-		match[i] = m.String()
-	}
-	var when [4][]string
-	for a := range when {
-		when[a] = p.When.Texts(conditions.Attribute(a)) //nolint:gosec // four
-	}
-	retention := make([]rules.Retention, len(p.Also))
-	for i, d := range p.Also {
-		retention[i] = d.Retention
-	}
-	text, err := json.Marshal(savedPolicy{
-		p.ID, p.Version, p.Generation, p.Revision, p.Name, match, p.Rules.Strings(), when, p.Outcome, p.Scope, p.Mode, p.OnFailure,
-		p.Algorithm, p.Options, p.Escalation, p.Retention, p.Created, p.Updated, p.UpdatedBy, p.Also.Strings(), retention,
-	})
-	if err != nil && e.err == nil {
-		e.err = err
-	}
-	e.text(string(text))
-}
-
-func (e *savedWriter) token(t *identity.Token) {
-	e.text(t.ID)
-	e.text(t.Name)
-	e.text(t.Hint)
-	e.text(string(t.Hash))
-	e.number(int64(len(t.Scopes)))
-	for _, scope := range t.Scopes {
-		e.text(string(scope))
-	}
-	e.text(t.Author)
-	e.time(t.Created)
-	e.time(t.Expires)
-	e.number(t.Revision)
-}
-
-func (e *savedWriter) entry(x *blocks.Entry) {
-	e.text(x.ID)
-	e.text(string(x.Kind))
-	e.text(x.Pattern.String())
-	e.text(x.Reason)
-	e.text(x.Author)
-	e.text(string(x.Source))
-	e.number(x.PolicyID)
-	e.number(int64(x.Level))
-	e.time(x.Created)
-	e.time(x.Expires)
-	e.number(x.Revision)
-	e.text(x.Scope)
-}
-
-// ReadSaved reads what Write has written for the same source. Otherwise the error matches
-// ErrSaved and says what is wrong.
-func ReadSaved(r io.Reader, source string) (*Saved, error) {
-	d := &savedReader{in: bufio.NewReaderSize(r, 1<<16), sum: crc32.New(crc32.MakeTable(crc32.Castagnoli))}
-	if string(d.bytes(len(savedMagic))) != savedMagic {
-		return nil, badSaved("it is not a file of this kind")
-	}
-	version := binary.LittleEndian.Uint32(d.bytes(4))
-	d.version = version
-	if d.err == nil && (version < savedVersion2 || version > savedVersion) {
-		return nil, badSaved("it has the format %d; this program reads %d", version, savedVersion)
-	}
-	if d.text() != source && d.err == nil {
-		return nil, badSaved("it is of another database")
-	}
-	s := &Saved{Revision: d.number()}
-	s.Settings = Settings{IPv6Bits: int(d.number()), Secret: []byte(d.text())}
-	s.Policies = readList(d, d.policy)
-	s.Tokens = readList(d, d.token)
-	s.Entries = readList(d, d.entry)
-	if version > savedVersion2 {
-		s.Profiles = readList(d, d.profile)
-	}
-	want := d.sum.Sum32()
-	if got := d.bytes(4); d.err == nil && binary.LittleEndian.Uint32(got) != want {
-		return nil, badSaved("it is damaged: its checksum differs")
-	}
-	if _, err := d.in.ReadByte(); d.err == nil && !errors.Is(err, io.EOF) {
-		return nil, badSaved("it is damaged: something follows its end")
-	}
-	if d.err != nil {
-		return nil, d.err
-	}
-	return s, nil
-}
-
-// savedReader reads the parts of the file. It keeps the first error and reads nothing after it.
-type savedReader struct {
-	in                           *bufio.Reader
-	sum                          hash.Hash32
-	err                          error
-	version                      uint32
-	scope                        string // of the previous entry
-	kind, reason, author, origin string // of the previous entry, because many entries share them
-}
-
-func (d *savedReader) fail(format string, args ...any) {
-	if d.err == nil {
-		d.err = badSaved(format, args...)
-	}
-}
-
-// bytes returns n bytes, zeros after an error.
-func (d *savedReader) bytes(n int) []byte {
-	b := make([]byte, n)
-	if d.err != nil {
-		return b
-	}
-	if _, err := io.ReadFull(d.in, b); err != nil {
-		d.fail("it is damaged or cut off (%v)", err)
-	}
-	d.sum.Write(b)
-	return b
-}
-
-// ReadByte implements io.ByteReader for package binary.
-func (d *savedReader) ReadByte() (byte, error) {
-	b, err := d.in.ReadByte()
-	if err == nil {
-		d.sum.Write([]byte{b})
-	}
-	return b, err
-}
-
-func (d *savedReader) number() int64 {
-	if d.err != nil {
 		return 0
 	}
-	n, err := binary.ReadVarint(d)
-	if err != nil {
-		d.fail("it is damaged or cut off (%v)", err)
-	}
-	return n
+	return t.UnixMilli()
 }
 
-func (d *savedReader) text() string {
-	n := d.number()
-	if n < 0 || n > maxSavedText {
-		d.fail("it is damaged: a string of %d bytes", n)
-	}
-	if d.err != nil {
-		return ""
-	}
-	return string(d.bytes(int(n)))
-}
-
-func (d *savedReader) time() time.Time {
-	n := d.number()
-	if n == math.MinInt64 {
+func fromMS(n int64) time.Time {
+	if n == 0 {
 		return time.Time{}
 	}
 	return time.UnixMilli(n).UTC()
 }
 
-func (d *savedReader) pattern() (p keys.Pattern) {
-	text := d.text()
-	if d.err != nil {
-		return p
-	}
-	// A stored pattern is canonical: parsing it does not depend on the settings.
-	p, err := (keys.Parser{}).Pattern(text)
-	if err != nil {
-		d.fail("it is damaged: a pattern that cannot be read")
-	}
-	return p
-}
-
-// readList reads a list. read reads one item.
-func readList[T any](d *savedReader, read func() T) []T {
-	n := d.number()
-	if n < 0 || n > maxSavedList {
-		d.fail("it is damaged: a list of %d items", n)
-	}
-	var all []T
-	for i := int64(0); i < n && d.err == nil; i++ {
-		all = append(all, read())
-	}
-	return all
-}
-
-func (d *savedReader) policy() *rules.Policy {
-	text := d.text()
-	if d.err != nil {
-		return nil
-	}
-	var p savedPolicy
-	if err := json.Unmarshal([]byte(text), &p); err != nil {
-		d.fail("it is damaged: a policy that cannot be read")
-		return nil
-	}
-	policy := &rules.Policy{
-		ID: p.ID, Version: p.Version, Generation: p.Generation, Revision: p.Revision, Name: p.Name, Outcome: p.Outcome, Scope: p.Scope, Mode: p.Mode, OnFailure: p.OnFailure,
-		Algorithm: p.Algorithm, Options: p.Options, Escalation: p.Escalation, Retention: p.Retention,
-		Created: p.Created, Updated: p.Updated, UpdatedBy: p.UpdatedBy,
-	}
-	var err error
-	if policy.Rules, err = rules.ParseStack(p.Rules); err != nil {
-		d.fail("it is damaged: rules that cannot be read")
-	}
-	if policy.Also, err = rules.ParseAlso(p.Also); err != nil {
-		d.fail("it is damaged: further keys that cannot be read")
-	}
-	for i := range min(len(policy.Also), len(p.AlsoRetention)) {
-		policy.Also[i].Retention = p.AlsoRetention[i]
-	}
-	if policy.When, err = conditions.Parse(p.When); err != nil {
-		d.fail("it is damaged: conditions that cannot be read")
-	}
-	for _, text := range p.Match {
-		m, err := (keys.Parser{}).Pattern(text)
-		if err != nil {
-			d.fail("it is damaged: a pattern that cannot be read")
+// ReadSaved reads what Write has written for the same source. Otherwise the error matches
+// ErrSaved and says what is wrong.
+func ReadSaved(r io.Reader, source string) (*Saved, error) {
+	lines, sum := bufio.NewScanner(r), crc32.New(crc32.MakeTable(crc32.Castagnoli))
+	lines.Buffer(nil, maxSavedLine)
+	lines.Split(wholeLine)
+	next := func() ([]byte, error) {
+		if !lines.Scan() {
+			return nil, badSaved("it is damaged or cut off (%v)", lines.Err())
 		}
-		policy.Match = append(policy.Match, m)
+		return lines.Bytes(), nil
 	}
-	if err := policy.Validate(); err != nil {
-		d.fail("it is damaged: the policy %d is wrong", p.ID)
+	line, err := next()
+	if err != nil {
+		return nil, err
 	}
-	return policy
+	var head savedHead
+	switch err := json.Unmarshal(line, &head); {
+	case err != nil || head.Kind != savedKind:
+		return nil, badSaved("it is not a file of this kind, or one of an earlier version")
+	case head.Version != savedVersion:
+		return nil, badSaved("it has the format %d; this program reads %d", head.Version, savedVersion)
+	case head.Source != source:
+		return nil, badSaved("it is of another database")
+	}
+	s := &Saved{Revision: head.Revision, Settings: Settings{IPv6Bits: head.IPv6Bits, Secret: head.Secret}}
+	for shared := (map[string]string{}); ; {
+		sum.Write(line)
+		if line, err = next(); err != nil {
+			return nil, err
+		}
+		if string(line) == savedEnd(sum.Sum32()) {
+			break
+		}
+		var row savedRow
+		if err := json.Unmarshal(line, &row, json.RejectUnknownMembers(true)); err != nil {
+			return nil, badSaved("it is damaged: a line that cannot be read, or its checksum differs")
+		}
+		if err := s.take(&row, shared); err != nil {
+			return nil, badSaved("it is damaged: %v", err)
+		}
+	}
+	if lines.Scan() || lines.Err() != nil {
+		return nil, badSaved("it is damaged: something follows its end")
+	}
+	return s, nil
 }
 
-func (d *savedReader) token() *identity.Token {
-	t := &identity.Token{ID: d.text(), Name: d.text(), Hint: d.text(), Hash: []byte(d.text())}
-	t.Scopes = readList(d, func() identity.Access { return identity.Access(d.text()) })
-	t.Author, t.Created, t.Expires, t.Revision = d.text(), d.time(), d.time(), d.number()
-	if len(t.Hash) != 32 {
-		d.fail("it is damaged: a token's hash of %d bytes", len(t.Hash))
+// wholeLine is a bufio.SplitFunc for lines with their ends, which the last one has too.
+func wholeLine(data []byte, atEOF bool) (int, []byte, error) {
+	end := bytes.IndexByte(data, '\n') + 1
+	if end == 0 && atEOF && len(data) > 0 {
+		return 0, nil, io.ErrUnexpectedEOF
 	}
-	return t
+	if end == 0 {
+		return 0, nil, nil
+	}
+	return end, data[:end], nil
 }
 
-func (d *savedReader) entry() *blocks.Entry {
-	e := &blocks.Entry{ID: d.text()}
-	d.kind = same(d.text(), d.kind)
-	e.Kind, e.Pattern = blocks.Kind(d.kind), d.pattern()
-	d.reason, d.author, d.origin = same(d.text(), d.reason), same(d.text(), d.author), same(d.text(), d.origin)
-	e.Reason, e.Author, e.Source = d.reason, d.author, blocks.Source(d.origin)
-	e.PolicyID, e.Level = d.number(), int(d.number())
-	e.Created, e.Expires, e.Revision = d.time(), d.time(), d.number()
-	if d.version > savedVersion3 {
-		d.scope = same(d.text(), d.scope)
-		e.Scope = d.scope
+// take adds a row. Many entries have the same reason and author, which shared keeps one copy of.
+func (s *Saved) take(row *savedRow, shared map[string]string) error {
+	share := func(text string) string {
+		if known, is := shared[text]; is {
+			return known
+		}
+		if len(shared) < 1000 {
+			shared[text] = text
+		}
+		return text
 	}
-	if e.Kind != blocks.Block && e.Kind != blocks.Exemption {
-		d.fail("it is damaged: an entry of an unknown kind")
+	if p := row.Policy; p != nil {
+		policy, err := p.policy()
+		if err != nil {
+			return fmt.Errorf("the policy %d: %w", p.ID, err)
+		}
+		s.Policies = append(s.Policies, policy)
 	}
-	return e
+	if t := row.Token; t != nil {
+		if len(t.Hash) != 32 {
+			return fmt.Errorf("a token's hash of %d bytes", len(t.Hash))
+		}
+		s.Tokens = append(s.Tokens, &identity.Token{
+			ID: t.ID, Name: t.Name, Hint: t.Hint, Hash: t.Hash, Scopes: t.Scopes, Author: t.Author,
+			Created: fromMS(t.Created), Expires: fromMS(t.Expires), Revision: t.Revision,
+		})
+	}
+	if e := row.Entry; e != nil {
+		// A stored pattern is canonical: parsing it does not depend on the settings.
+		pattern, err := keys.Parser{}.Pattern(e.Pattern)
+		if err != nil {
+			return err
+		}
+		if e.Kind != blocks.Block && e.Kind != blocks.Exemption {
+			return errors.New("an entry of an unknown kind")
+		}
+		s.Entries = append(s.Entries, &blocks.Entry{
+			ID: e.ID, Kind: blocks.Kind(share(string(e.Kind))), Pattern: pattern, Reason: share(e.Reason), Author: share(e.Author),
+			Source: blocks.Source(share(string(e.Source))), PolicyID: e.PolicyID, Level: e.Level,
+			Created: fromMS(e.Created), Expires: fromMS(e.Expires), Revision: e.Revision, Scope: share(e.Scope),
+		})
+	}
+	if p := row.Profile; p != nil {
+		profile := &profiles.Profile{Key: p.Key, Plan: p.Plan}
+		if len(p.Rules) > 0 {
+			stack, err := rules.ParseStack(p.Rules)
+			if err != nil {
+				return err
+			}
+			profile.Limit = &profiles.Limit{Rules: stack, Reason: p.Reason, Author: p.Author, Created: fromMS(p.Created), Expires: fromMS(p.Expires)}
+		}
+		s.Profiles = append(s.Profiles, profile)
+	}
+	return nil
 }
 
-// same returns known if it equals text, so that a million blocks of one import share one copy of
-// their reason.
-func same(text, known string) string {
-	if text == known {
-		return known
+func (p *savedPolicy) policy() (*rules.Policy, error) {
+	policy, err := rules.FromDocument(&p.Document, keys.Parser{}.Pattern)
+	if err != nil {
+		return nil, err
 	}
-	return text
+	policy.ID, policy.Version, policy.Generation, policy.Revision = p.ID, p.Version, p.Generation, p.Revision
+	policy.Retention = p.Retention.retention()
+	policy.Created, policy.Updated, policy.UpdatedBy = fromMS(p.Created), fromMS(p.Updated), p.UpdatedBy
+	for i := range min(len(policy.Also), len(p.Also)) {
+		policy.Also[i].Retention = p.Also[i].retention()
+	}
+	return policy, nil
 }

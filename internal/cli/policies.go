@@ -171,7 +171,7 @@ func setPolicy(c *cobra.Command, con *console.Console, server *client.Client, na
 		byName[policies[i].Name] = &policies[i]
 	}
 	if before = byName[name]; before != nil {
-		next = before.Request()
+		next = before.PolicyRequest
 	}
 	if before == nil && len(change.match) == 0 {
 		return console.Usagef("there is no policy %q; to create it, give its patterns, for example --match 'ip:*'", name)

@@ -180,7 +180,7 @@ func draftsOf(ctx context.Context, con *console.Console, server *client.Client, 
 	if err != nil {
 		return nil, err
 	}
-	return []wire.PolicyRequest{policy.Request()}, nil
+	return []wire.PolicyRequest{policy.PolicyRequest}, nil
 }
 
 func tryPolicy(ctx context.Context, con *console.Console, server *client.Client, draft wire.PolicyRequest, log, last string) (*wire.PolicyTrial, error) {

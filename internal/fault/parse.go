@@ -9,30 +9,30 @@ import (
 // ParseKey parses the key that a field holds. Its error is an Invalid one about the field.
 func ParseKey(parser keys.Parser, field, text string) (keys.Key, error) {
 	key, err := parser.Key(text)
-	return key, ofField(field, err)
+	return key, OfField(field, err)
 }
 
 // ReadKey reads the key that an operator wrote into a field. Its error is as that of ParseKey.
 func ReadKey(r keys.Reading, field, text string) (keys.Key, error) {
 	key, err := r.Key(text)
-	return key, ofField(field, err)
+	return key, OfField(field, err)
 }
 
 // ReadPattern reads the one pattern that an operator wrote into a field. Its error is as that of
 // ParseKey.
 func ReadPattern(r keys.Reading, field, text string) (keys.Pattern, error) {
 	pattern, err := r.Pattern(text)
-	return pattern, ofField(field, err)
+	return pattern, OfField(field, err)
 }
 
 // ReadPatterns is ReadPattern for one or more patterns.
 func ReadPatterns(r keys.Reading, field, text string) ([]keys.Pattern, error) {
 	all, err := r.Patterns(text)
-	return all, ofField(field, err)
+	return all, OfField(field, err)
 }
 
-// ofField makes an error of package keys one about a field, and leaves nil.
-func ofField(field string, err error) error {
+// OfField returns the fault that reading the text of a field ended with, nil for nil.
+func OfField(field string, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -28,45 +29,7 @@ import (
 const MaxSize = 4 << 20
 
 type file struct {
-	Policies []policy `yaml:"policies"`
-}
-
-type policy struct {
-	Name       string      `yaml:"name"`
-	Match      []string    `yaml:"match,flow"`
-	When       when        `yaml:"when,omitempty"`
-	Outcome    string      `yaml:"outcome,omitempty"`
-	Scope      string      `yaml:"scope,omitempty"`
-	Rules      []string    `yaml:"rules,flow"`
-	Also       []string    `yaml:"also,omitempty"`
-	Mode       string      `yaml:"mode,omitempty"`
-	OnFailure  string      `yaml:"on_failure,omitempty"`
-	Algorithm  string      `yaml:"algorithm,omitempty"`
-	Options    options     `yaml:"options,omitempty,flow"`
-	Escalation *escalation `yaml:"escalation,omitempty"`
-}
-
-type when struct {
-	Path   []string `yaml:"path,omitempty"`
-	Method []string `yaml:"method,omitempty,flow"`
-	Agent  []string `yaml:"agent,omitempty"`
-	Host   []string `yaml:"host,omitempty"`
-}
-
-type options struct {
-	Burst        int    `yaml:"burst,omitempty"`
-	CountRefused bool   `yaml:"count_refused,omitempty"`
-	WindowStart  string `yaml:"window_start,omitempty"`
-	Variant      string `yaml:"variant,omitempty"`
-}
-
-type escalation struct {
-	Threshold   int     `yaml:"threshold"`
-	Window      string  `yaml:"window"`
-	Duration    string  `yaml:"duration"`
-	Factor      float64 `yaml:"factor"`
-	MaxDuration string  `yaml:"max_duration"`
-	DecayAfter  string  `yaml:"decay_after"`
+	Policies []wire.PolicyRequest `yaml:"policies"`
 }
 
 // Read reads the policies of a file: a list under "policies", or one policy by
@@ -84,7 +47,7 @@ func Read(r io.Reader, name string) ([]wire.PolicyRequest, error) {
 	seen := map[string]bool{}
 	var all []wire.PolicyRequest
 	for i, p := range read {
-		request, err := p.request()
+		request, err := Canonical(p)
 		if err == nil && seen[p.Name] {
 			err = errors.New("name occurs a second time in the file")
 		}
@@ -98,7 +61,7 @@ func Read(r io.Reader, name string) ([]wire.PolicyRequest, error) {
 }
 
 // parse decodes the file strictly and finds the line of each policy.
-func parse(text []byte) (all []policy, lines []int, err error) {
+func parse(text []byte) (all []wire.PolicyRequest, lines []int, err error) {
 	var root yaml.Node
 	documents := yaml.NewDecoder(bytes.NewReader(text))
 	switch err := documents.Decode(&root); {
@@ -118,10 +81,19 @@ func parse(text []byte) (all []policy, lines []int, err error) {
 		return nil, nil, err
 	}
 	list := valueOf(top, "policies")
+	items := []*yaml.Node{top}
+	if list != nil {
+		items = list.Content
+	}
+	for _, item := range items {
+		if err := checkEscalation(valueOf(item, "escalation")); err != nil {
+			return nil, nil, err
+		}
+	}
 	if list == nil {
-		var one policy
+		var one wire.PolicyRequest
 		err := strictly(text, &one)
-		return []policy{one}, []int{top.Line}, err
+		return []wire.PolicyRequest{one}, []int{top.Line}, err
 	}
 	if list.ShortTag() == "!!null" { // perhaps not finished; applied with --prune it would delete all policies
 		return nil, nil, fmt.Errorf("line %d: policies has no value; write a list below it, or policies: [] for none", list.Line)
@@ -158,6 +130,23 @@ func findEmptyItem(node *yaml.Node, name string) error {
 	return nil
 }
 
+// checkEscalation returns an error for the first duration of an escalation that cannot be read: the decoder
+// would not say which. node may be nil.
+func checkEscalation(node *yaml.Node) error {
+	for field := range reflect.TypeFor[wire.Escalation]().Fields() {
+		name := field.Tag.Get("yaml")
+		if field.Type != reflect.TypeFor[wire.Duration]() || node == nil {
+			continue
+		}
+		if value := valueOf(node, name); value != nil && value.Kind == yaml.ScalarNode {
+			if err := new(wire.Duration).UnmarshalText([]byte(value.Value)); err != nil {
+				return fmt.Errorf("line %d: escalation.%s %w", value.Line, name, err)
+			}
+		}
+	}
+	return nil
+}
+
 func valueOf(mapping *yaml.Node, name string) *yaml.Node {
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		if mapping.Content[i].Value == name {
@@ -184,14 +173,16 @@ func plainError(err error) error {
 	}
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	text = strings.NewReplacer(
-		" not found in type policyfile.policy", " is not a field of a policy",
+		" not found in type wire.PolicyRequest", " is not a field of a policy",
 		" not found in type policyfile.file", " is not a field of a policy file; the only one is policies",
-		" not found in type policyfile.escalation", " is not a field of an escalation",
-		" not found in type policyfile.options", " is not an option of an algorithm",
-		"into policyfile.policy", "into a policy",
-		"into policyfile.escalation", "into an escalation",
-		"into policyfile.options", "into options",
-		"into []policyfile.policy", "into a list of policies",
+		" not found in type wire.Escalation", " is not a field of an escalation",
+		" not found in type wire.PolicyOptions", " is not an option of an algorithm",
+		" not found in type wire.PolicyWhen", " is not a condition",
+		"into []wire.PolicyRequest", "into a list of policies",
+		"into wire.PolicyRequest", "into a policy",
+		"into wire.Escalation", "into an escalation",
+		"into wire.PolicyOptions", "into options",
+		"into wire.PolicyWhen", "into conditions",
 		"into []string", "into a list of strings",
 		"!!", "",
 	).Replace(text)
@@ -201,29 +192,12 @@ func plainError(err error) error {
 // Write writes policies as Read reads them, sorted by name, so that the same
 // policies always make the same file.
 func Write(w io.Writer, policies []wire.PolicyRequest) error {
-	var f file
-	for _, p := range policies {
-		f.Policies = append(f.Policies, policyOf(p))
-	}
-	slices.SortFunc(f.Policies, func(a, b policy) int { return strings.Compare(a.Name, b.Name) })
+	f := file{slices.Clone(policies)}
+	slices.SortFunc(f.Policies, func(a, b wire.PolicyRequest) int { return strings.Compare(a.Name, b.Name) })
 	encoder := yaml.NewEncoder(w)
 	encoder.SetIndent(2)
 	if err := encoder.Encode(f); err != nil {
 		return fmt.Errorf("writing policies: %w", err)
 	}
 	return encoder.Close()
-}
-
-func policyOf(p wire.PolicyRequest) policy {
-	written := policy{
-		Name: p.Name, Match: p.Match, When: when(p.When), Outcome: p.Outcome, Scope: p.Scope, Rules: p.Rules, Also: p.Also,
-		Mode: p.Mode, OnFailure: p.OnFailure, Algorithm: p.Algorithm, Options: options(p.Options),
-	}
-	if e := p.Escalation; e != nil {
-		written.Escalation = &escalation{
-			Threshold: e.Threshold, Window: e.Window.String(), Duration: e.Duration.String(),
-			Factor: e.Factor, MaxDuration: e.MaxDuration.String(), DecayAfter: e.DecayAfter.String(),
-		}
-	}
-	return written
 }

@@ -22,10 +22,10 @@ type Algorithm struct {
 // PolicyOptions are the options of a policy's algorithm; each is omitted if it has its
 // default. See algorithms.Options.
 type PolicyOptions struct {
-	Burst        int    `json:"burst,omitzero"`                                   // each rule's own limit if omitted
-	CountRefused bool   `json:"count_refused,omitzero"`                           // refused requests count too
-	WindowStart  string `json:"window_start,omitzero" enum:"clock,first_request"` // clock if omitted, or first_request
-	Variant      string `json:"variant,omitzero" enum:"meter,queue"`              // meter if omitted, or queue
+	Burst        int    `json:"burst,omitzero" yaml:"burst,omitempty"`                                          // each rule's own limit if omitted
+	CountRefused bool   `json:"count_refused,omitzero" yaml:"count_refused,omitempty"`                          // refused requests count too
+	WindowStart  string `json:"window_start,omitzero" yaml:"window_start,omitempty" enum:"clock,first_request"` // clock if omitted, or first_request
+	Variant      string `json:"variant,omitzero" yaml:"variant,omitempty" enum:"meter,queue"`                   // meter if omitted, or queue
 }
 
 // The names of the options.

@@ -9,10 +9,10 @@ import "slices"
 // other known values meet the condition. Paths are compared with their case and without the query; the
 // other attributes are case-insensitive.
 type PolicyWhen struct {
-	Path   []string `json:"path,omitempty"`   // case-sensitive, without the query
-	Method []string `json:"method,omitempty"` // case-insensitive
-	Agent  []string `json:"agent,omitempty"`  // of the header User-Agent, case-insensitive
-	Host   []string `json:"host,omitempty"`   // case-insensitive, without port and final dot
+	Path   []string `json:"path,omitempty" yaml:"path,omitempty"`          // case-sensitive, without the query
+	Method []string `json:"method,omitempty" yaml:"method,omitempty,flow"` // case-insensitive
+	Agent  []string `json:"agent,omitempty" yaml:"agent,omitempty"`        // of the header User-Agent, case-insensitive
+	Host   []string `json:"host,omitempty" yaml:"host,omitempty"`          // case-insensitive, without port and final dot
 }
 
 // IsZero reports whether there are no conditions.

@@ -82,10 +82,7 @@ func (s *schemas) node(schema jsonschema.Schema) node {
 
 // interceptSchema is called before and after a type is reflected.
 func (s *schemas) interceptSchema(p jsonschema.InterceptSchemaParams) (stop bool, err error) {
-	t := p.Value.Type()
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
+	t := pointedTo(p.Value.Type())
 	if p.Processed {
 		s.completeType(t, p.Schema)
 		return false, nil
@@ -155,7 +152,11 @@ func (s *schemas) interceptField(p jsonschema.InterceptPropParams) error {
 		return nil
 	}
 	owner, isOptional := ownerOf(p.ParentSchema.ReflectType, p.Field)
-	if !isOptional && !strings.Contains(p.Field.Tag.Get("json"), ",omit") {
+	required := !strings.Contains(p.Field.Tag.Get("json"), ",omit")
+	if p.Field.Tag.Get("always") == "answer" { // a request may leave it out; the answer has the request's type embedded
+		required = owner != pointedTo(p.ParentSchema.ReflectType)
+	}
+	if required && !isOptional {
 		p.ParentSchema.Required = append(p.ParentSchema.Required, p.Name)
 	}
 	p.PropertySchema.WithDescription(s.described("wire."+goTypeName(owner)+"."+p.Field.Name, s.comments.field(owner, p.Field.Name, p.Name)))
@@ -177,9 +178,7 @@ func (s *schemas) interceptField(p jsonschema.InterceptPropParams) error {
 // ownerOf returns the struct that declares a field of t, which may be embedded in t. It also
 // reports whether that struct is embedded as a pointer, so that its fields may be missing.
 func ownerOf(t reflect.Type, f reflect.StructField) (owner reflect.Type, isOptional bool) {
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
+	t = pointedTo(t)
 	found, _ := t.FieldByName(f.Name)
 	for _, i := range found.Index[:len(found.Index)-1] {
 		if t = t.Field(i).Type; t.Kind() == reflect.Pointer {
@@ -187,6 +186,14 @@ func ownerOf(t reflect.Type, f reflect.StructField) (owner reflect.Type, isOptio
 		}
 	}
 	return t, isOptional
+}
+
+// pointedTo returns a type, or what a pointer type points to.
+func pointedTo(t reflect.Type) reflect.Type {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t
 }
 
 func anyOf(texts []string) []any {

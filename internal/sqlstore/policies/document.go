@@ -2,55 +2,21 @@ package policies
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/stint-dev/stint/internal/algorithms"
-	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
-// policyDocument is the content of one version of a policy, as its row and the audit log store
-// it.
-type policyDocument struct {
-	Name       string              `json:"name"`
-	Match      []string            `json:"match"`
-	When       whenDocument        `json:"when,omitzero"`
-	Outcome    string              `json:"outcome,omitzero"`
-	Scope      string              `json:"scope,omitzero"`
-	Rules      []string            `json:"rules"`
-	Also       []string            `json:"also,omitzero"`
-	Mode       rules.Mode          `json:"mode"`
-	OnFailure  rules.OnFailure     `json:"on_failure"`
-	Algorithm  string              `json:"algorithm"`
-	Options    optionsDocument     `json:"options,omitzero"`
-	Escalation *escalationDocument `json:"escalation"`
-}
+// document is the document of a policy as the row of a version and the audit log store it.
+// Only the durations of its escalation are written in another form: milliseconds, which nodes of
+// earlier versions read too.
+type document wire.PolicyRequest
 
-// whenDocument leaves out the attributes without conditions.
-type whenDocument struct {
-	Path   []string `json:"path,omitempty"`
-	Method []string `json:"method,omitempty"`
-	Agent  []string `json:"agent,omitempty"`
-	Host   []string `json:"host,omitempty"`
-}
-
-func (d whenDocument) IsZero() bool {
-	return len(d.Path)+len(d.Method)+len(d.Agent)+len(d.Host) == 0
-}
-
-// optionsDocument leaves out default values, so that a policy without options is stored as it
-// was before options existed.
-type optionsDocument struct {
-	Burst        int    `json:"burst,omitzero"`
-	CountRefused bool   `json:"count_refused,omitzero"`
-	WindowStart  string `json:"window_start,omitzero"`
-	Variant      string `json:"variant,omitzero"`
-}
-
-type escalationDocument struct {
+type storedEscalation struct {
 	Threshold     int     `json:"threshold"`
 	WindowMS      int64   `json:"window_ms"`
 	DurationMS    int64   `json:"duration_ms"`
@@ -59,67 +25,52 @@ type escalationDocument struct {
 	DecayAfterMS  int64   `json:"decay_after_ms"`
 }
 
-func documentOf(p *rules.Policy) policyDocument {
-	d := policyDocument{
-		Name: p.Name, Match: make([]string, len(p.Match)), Outcome: p.Outcome, Scope: p.Scope, Rules: p.Rules.Strings(), Also: p.Also.Strings(),
-		Mode: p.Mode, OnFailure: p.OnFailure, Algorithm: p.Algorithm, Options: optionsDocument(p.Options),
-		When: whenDocument{
-			Path: p.When.Texts(conditions.Path), Method: p.When.Texts(conditions.Method),
-			Agent: p.When.Texts(conditions.Agent), Host: p.When.Texts(conditions.Host),
-		},
-	}
-	for i, m := range p.Match {
-		d.Match[i] = m.String()
-	}
-	if e := p.Escalation; e != nil {
-		d.Escalation = &escalationDocument{
-			Threshold: e.Threshold, WindowMS: e.Window.Milliseconds(), DurationMS: e.Duration.Milliseconds(),
-			Factor: e.Factor, MaxDurationMS: e.MaxDuration.Milliseconds(), DecayAfterMS: e.DecayAfter.Milliseconds(),
+var escalationForm = json.JoinOptions(
+	json.Deterministic(true),
+	json.WithMarshalers(json.MarshalToFunc(func(out *jsontext.Encoder, e wire.Escalation) error {
+		return json.MarshalEncode(out, storedEscalation{
+			Threshold: e.Threshold, WindowMS: e.Window.Std().Milliseconds(), DurationMS: e.Duration.Std().Milliseconds(),
+			Factor: e.Factor, MaxDurationMS: e.MaxDuration.Std().Milliseconds(), DecayAfterMS: e.DecayAfter.Std().Milliseconds(),
+		})
+	})),
+	json.WithUnmarshalers(json.UnmarshalFromFunc(func(in *jsontext.Decoder, e *wire.Escalation) error {
+		var s storedEscalation
+		err := json.UnmarshalDecode(in, &s)
+		*e = wire.Escalation{
+			Threshold: s.Threshold, Window: milliseconds(s.WindowMS), Duration: milliseconds(s.DurationMS),
+			Factor: s.Factor, MaxDuration: milliseconds(s.MaxDurationMS), DecayAfter: milliseconds(s.DecayAfterMS),
 		}
-	}
-	return d
+		return err
+	})),
+)
+
+func milliseconds(n int64) wire.Duration { return wire.Duration(n * int64(1e6)) }
+
+// MarshalJSONTo writes d. Equal policies have equal texts.
+func (d document) MarshalJSONTo(out *jsontext.Encoder) error {
+	return json.MarshalEncode(out, wire.PolicyRequest(d), escalationForm)
 }
 
-// text returns the canonical text of a document: equal policies have equal texts.
-func (d policyDocument) text() (string, error) {
-	text, err := json.Marshal(d, json.Deterministic(true))
+func documentOf(p *rules.Policy) document { return document(p.Document()) }
+
+func textOf(p *rules.Policy) (string, error) {
+	text, err := json.Marshal(documentOf(p))
 	return string(text), err
 }
 
 // parse reads the content of a version's row into p.
 func (p *Stored) parse(text string) error {
-	var d policyDocument
-	if err := json.Unmarshal([]byte(text), &d); err != nil {
+	var d wire.PolicyRequest
+	err := json.Unmarshal([]byte(text), &d, escalationForm)
+	if err != nil {
 		return fmt.Errorf("policy %d version %d: %w", p.ID, p.Version, err)
 	}
-	p.Scope = d.Scope
-	p.Name, p.Outcome, p.Mode, p.OnFailure, p.Algorithm = d.Name, d.Outcome, d.Mode, d.OnFailure, d.Algorithm
-	p.Options = algorithms.Options(d.Options)
-	for _, text := range d.Match {
-		// A stored pattern is canonical: its meaning does not depend on settings.
-		m, err := keys.Parser{}.Pattern(text)
-		if err != nil {
-			return fmt.Errorf("policy %d version %d: %w", p.ID, p.Version, err)
-		}
-		p.Match = append(p.Match, m)
-	}
-	var err error
-	if p.When, err = conditions.Parse([...][]string{d.When.Path, d.When.Method, d.When.Agent, d.When.Host}); err != nil {
+	read, err := rules.ReadDocument(&d, keys.Parser{}.Pattern)
+	if err != nil {
 		return fmt.Errorf("policy %d version %d: %w", p.ID, p.Version, err)
 	}
-	if p.Rules, err = rules.ParseStack(d.Rules); err != nil {
-		return fmt.Errorf("policy %d version %d: %w", p.ID, p.Version, err)
-	}
-	if p.Also, err = rules.ParseAlso(d.Also); err != nil {
-		return fmt.Errorf("policy %d version %d: %w", p.ID, p.Version, err)
-	}
-	if e := d.Escalation; e != nil {
-		p.Escalation = &rules.Escalation{
-			Threshold: e.Threshold, Window: milliseconds(e.WindowMS), Duration: milliseconds(e.DurationMS),
-			Factor: e.Factor, MaxDuration: milliseconds(e.MaxDurationMS), DecayAfter: milliseconds(e.DecayAfterMS),
-		}
-	}
+	read.ID, read.Version, read.Generation, read.Revision = p.ID, p.Version, p.Generation, p.Revision
+	read.Created, read.Updated, read.UpdatedBy = p.Created, p.Updated, p.UpdatedBy
+	*p.Policy = *read
 	return nil
 }
-
-func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

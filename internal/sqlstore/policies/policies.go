@@ -52,19 +52,19 @@ VALUES ($1, $2, $3, $4, $5, $6, $7)`
 // Stored is one version of a policy as its row holds it.
 type Stored struct {
 	*rules.Policy
-	document string
 	replaced time.Time // zero: not replaced
 }
 
 func Scan(r db.Row) (*Stored, error) {
 	p := &Stored{Policy: &rules.Policy{}}
+	var document string
 	var created, updated, replaced int64
-	err := r.Scan(&p.ID, &p.Version, &p.Generation, &p.document, &p.UpdatedBy, &created, &updated, &replaced, &p.Revision)
+	err := r.Scan(&p.ID, &p.Version, &p.Generation, &document, &p.UpdatedBy, &created, &updated, &replaced, &p.Revision)
 	if err != nil {
 		return nil, err
 	}
 	p.Created, p.Updated, p.replaced = db.FromMS(created), db.FromMS(updated), db.FromMS(replaced)
-	if err := p.parse(p.document); err != nil {
+	if err := p.parse(document); err != nil {
 		return nil, err
 	}
 	p.Retention = rules.Retention{}.Cover(p.Rules)
@@ -272,11 +272,15 @@ func (t Tx) CreatePolicy(p *rules.Policy) (*rules.Policy, error) {
 // replacePolicy creates the next version. If nothing differs, it returns the current version
 // with errUnchanged.
 func (t Tx) replacePolicy(current *Stored, p *rules.Policy) (*rules.Policy, error) {
-	text, err := documentOf(p).text()
+	before, err := textOf(current.Policy) // not its row, which an earlier version may have written
 	if err != nil {
 		return nil, err
 	}
-	if text == current.document {
+	after, err := textOf(p)
+	if err != nil {
+		return nil, err
+	}
+	if before == after {
 		return current.Policy, db.ErrUnchanged
 	}
 	return t.nextVersion(current, p, "policy.replace", "")
@@ -335,7 +339,7 @@ func whatChanged(before, after *rules.Policy) string {
 }
 
 func (t Tx) addVersion(p *rules.Policy) error {
-	text, err := documentOf(p).text()
+	text, err := textOf(p)
 	if err != nil {
 		return err
 	}
