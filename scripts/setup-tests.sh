@@ -80,6 +80,7 @@ for gateway in nginx haproxy caddy; do
 	have "$gateway" || [ -x "/usr/sbin/$gateway" ] || missing+=("$gateway")
 done
 have fail2ban-server || missing+=(fail2ban)
+have groff || missing+=(groff-base)
 have logrotate || [ -x /usr/sbin/logrotate ] || missing+=(logrotate)
 if [ "$(uname)" = Linux ]; then
 	have nft || [ -x /usr/sbin/nft ] || missing+=(nftables)

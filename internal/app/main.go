@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/machine"
 	"github.com/stint-dev/stint/internal/supervise"
 )
@@ -43,6 +44,13 @@ func (p Process) complain(what ...any) {
 func Main(p Process) int {
 	if len(p.Args) > 0 && p.Args[0] == "config" {
 		return runConfig(p)
+	}
+	if len(p.Args) == 1 && p.Args[0] == "man" {
+		if err := manualPage().Write(p.Out, buildinfo.Read()); err != nil {
+			p.complain(err)
+			return 1
+		}
+		return 0
 	}
 	if len(p.Args) > 0 && p.Args[0] == "health" {
 		p.Args = p.Args[1:]

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stint-dev/stint/internal/buildinfo"
+	"github.com/stint-dev/stint/internal/manual"
 	"github.com/stint-dev/stint/internal/openid"
 	"github.com/stint-dev/stint/internal/wholefile"
 )
@@ -141,11 +142,8 @@ func didYouMean(prefix, written string, names []string) string {
 func newFlags(options []option) *pflag.FlagSet {
 	flags := pflag.NewFlagSet("server", pflag.ContinueOnError)
 	flags.SortFlags = false
-	var secrets []string
 	for _, o := range options {
-		if o.secret {
-			secrets = append(secrets, o.variable())
-		} else {
+		if !o.secret {
 			flags.String(o.name, o.preset, o.help+" ("+o.variable()+")")
 		}
 		if o.readsFile() {
@@ -155,9 +153,35 @@ func newFlags(options []option) *pflag.FlagSet {
 	flags.String("config", "", "a YAML file of settings (STINT_CONFIG)")
 	flags.Bool("version", false, "print the version")
 	flags.Usage = func() {
-		fmt.Fprintf(os.Stdout, usage, flags.FlagUsages(), strings.Join(secrets, ", "))
+		fmt.Fprintf(os.Stdout, usage, flags.FlagUsages(), strings.Join(secretVariables(options), ", "))
 	}
 	return flags
+}
+
+// secretVariables returns the variables of the settings that have no flag.
+func secretVariables(options []option) (names []string) {
+	for _, o := range options {
+		if o.secret {
+			names = append(names, o.variable())
+		}
+	}
+	return names
+}
+
+// manualPage returns what the help says as a page of the manual.
+func manualPage() manual.Page {
+	options := new(Settings).options()
+	flags := newFlags(options)
+	head, notes, _ := strings.Cut(usage, "%s\n")
+	about, synopsis, _ := strings.Cut(head, "\n\nUsage: ")
+	synopsis, alone, _ := strings.Cut(synopsis, "\n\n")
+	return manual.Page{Name: "stint-server", Section: 8, Short: "run one node of Stint", Sections: []manual.Section{
+		{Head: "Synopsis", Lines: strings.ReplaceAll(synopsis, "\n       ", "\n")},
+		{Head: "Description", Text: about + "\n\n" + alone},
+		{Head: "Options", Flags: flags},
+		{Head: "Settings", Text: fmt.Sprintf(notes, strings.Join(secretVariables(options), ", "))},
+		{Head: "See also", Pages: []string{"stint-admin(1)"}},
+	}}
 }
 
 const usage = `Stint answers whether a key may make one more request, and blocks repeat offenders.
@@ -166,6 +190,7 @@ Usage: stint-server [flags]
        stint-server config check FILE   validate a settings file, with the environment
        stint-server config example      print a settings file with every setting and its default
        stint-server health              ask the node with these settings whether it is ready
+       stint-server man                 print this as a manual page
 
 With no flags it runs on this machine alone: logs in memory, SQLite in ./data.
 

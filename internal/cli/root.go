@@ -108,7 +108,7 @@ var groups = []struct {
 	{"enforce", "Enforce:", []func(*console.Console) *cobra.Command{newPolicy, newApply, newPreset, newExport, newBlock, newExemption, newProposal, newEscalation, local.NewFirewall, local.NewFollow}},
 	{"try", "Test rules on recorded traffic:", []func(*console.Console) *cobra.Command{local.NewBacktest}},
 	{"administration", "Administration:", []func(*console.Console) *cobra.Command{newAudit, newNode, newBouncer, newCrawler, newJob, newNotify, newConnect, newToken, newUser, newWhoami, newVersion, local.NewContext, newBackup, newRestore, local.NewMigrate, local.NewRecoverAdmin}},
-	{"more", "More:", nil},
+	{"more", "More:", []func(*console.Console) *cobra.Command{newMan}},
 }
 
 // finish gives every command below c the same behaviour: a wrong argument is a usage error, a

@@ -84,16 +84,42 @@ func modeOf(file string) (fs.FileMode, error) {
 	return 0o644, nil
 }
 
-// archive writes the programs with their license, changes and what deploy has.
+// documents returns the documents that a release has, by their paths in the checkout: their links
+// to each other hold wherever the folder is.
+func (r *release) documents() (names []string, err error) {
+	names = []string{"README.md", "CHANGELOG.md", "SECURITY.md"}
+	err = filepath.WalkDir(r.path("docs"), func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || path.Ext(file) == ".go" {
+			return err
+		}
+		name, err := filepath.Rel(r.root, file)
+		names = append(names, filepath.ToSlash(name))
+		return err
+	})
+	return names, err
+}
+
+// archive writes the programs with their license, documents, manual pages, completions, and what
+// deploy has.
 func (r *release) archive(p platform, dir string) error {
 	name := fmt.Sprintf("stint_%s_%s_%s", r.version, p.os, p.arch)
 	entries := []entry{{name: name + "/", mode: 0o755}}
 	type source struct {
 		from, to string
 	}
-	sources := []source{
-		{filepath.Join(dir, "stint-server"), "stint-server"}, {filepath.Join(dir, "stint-admin"), "stint-admin"},
-		{r.path("LICENSE"), "LICENSE"}, {r.path("README.md"), "README.md"}, {r.path("CHANGELOG.md"), "CHANGELOG.md"},
+	sources := []source{{filepath.Join(dir, "stint-server"), "stint-server"}, {filepath.Join(dir, "stint-admin"), "stint-admin"}, {r.path("LICENSE"), "LICENSE"}}
+	documents, err := r.documents()
+	if err != nil {
+		return err
+	}
+	for _, file := range documents {
+		sources = append(sources, source{r.path(file), file})
+	}
+	for _, file := range r.manuals {
+		sources = append(sources, source{filepath.Join(r.helpFolder, file), file})
+	}
+	for _, c := range completions {
+		sources = append(sources, source{filepath.Join(r.helpFolder, c.shell), "completions/" + path.Base(c.deb)})
 	}
 	deployed, err := r.deployed()
 	if err != nil {
@@ -149,6 +175,10 @@ func (r *release) packages(p platform, dir string) error {
 		return &files.Content{Source: from, Destination: to, Type: kind, FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: mode, MTime: r.date}}
 	}
 	for _, format := range []string{"deb", "rpm"} {
+		help, err := r.helpFiles(format, dir)
+		if err != nil {
+			return err
+		}
 		info := nfpm.WithDefaults(&nfpm.Info{
 			Name: "stint", Arch: p.arch, Platform: "linux", Version: r.version, Release: "1", MTime: r.date,
 			Section: "net", Priority: "optional", Maintainer: "The Stint authors <stint@stint.dev>", Vendor: "Stint",
@@ -165,9 +195,8 @@ func (r *release) packages(p platform, dir string) error {
 					file(r.path("deploy/systemd/stint.socket"), "/usr/lib/systemd/system/stint.socket", "", 0o644),
 					file(r.path("deploy/systemd/sysusers.conf"), "/usr/lib/sysusers.d/stint.conf", "", 0o644),
 					file(r.path("LICENSE"), "/usr/share/doc/stint/copyright", "", 0o644),
-					file(r.path("CHANGELOG.md"), "/usr/share/doc/stint/CHANGELOG.md", "", 0o644),
 					file(r.path("deploy/backup/stint-backup"), "/usr/bin/stint-backup", "", 0o755),
-				}, shared...),
+				}, slices.Concat(shared, help)...),
 			},
 		})
 		packager, err := nfpm.Get(format)

@@ -80,6 +80,7 @@ func TestRelease(t *testing.T) {
 	})
 	t.Run("two builds are equal", func(t *testing.T) { compare(t, outs[0], outs[1]) })
 	t.Run("archive", func(t *testing.T) { testArchive(t, outs[0]) })
+	t.Run("help", func(t *testing.T) { testHelp(t, outs[0]) })
 	t.Run("deb", func(t *testing.T) { testDeb(t, outs[0]) })
 	t.Run("image", func(t *testing.T) { testImage(t, outs[0]) })
 	t.Run("checksums", func(t *testing.T) {
@@ -201,6 +202,12 @@ func testArchive(t *testing.T, out string) {
 			t.Error(err)
 		}
 	}
+	wantHelp(t, top, filepath.Join(top, "man"), map[string]string{
+		filepath.Join(top, "completions/stint-admin"):      "complete -o default -F __start_stint-admin stint-admin",
+		filepath.Join(top, "completions/_stint-admin"):     "#compdef stint-admin",
+		filepath.Join(top, "completions/stint-admin.fish"): "complete -c stint-admin",
+		filepath.Join(top, "LICENSE"):                      "MIT License",
+	}, "")
 	wantProgram(t, filepath.Join(top, "deploy/backup/stint-backup"))
 	head := strings.TrimSpace(output(t, "git", "rev-parse", "--short=12", "HEAD"))
 	if got := output(t, filepath.Join(top, "stint-server"), "--version"); !strings.Contains(got, head) || !strings.HasPrefix(got, "stint v") {

@@ -32,6 +32,9 @@ type release struct {
 	version string // SemVer without v
 	commit  string
 	date    time.Time // of the commit
+
+	helpFolder string   // the manual pages and, by the name of the shell, the completions
+	manuals    []string // the pages' paths in it, in order
 }
 
 func main() {
@@ -70,6 +73,9 @@ func (r *release) build(ctx context.Context, names []string) error {
 	programs := filepath.Join(temporary, "programs")
 	if err := os.MkdirAll(r.out, 0o755); err != nil {
 		return err
+	}
+	if err := r.writeHelp(ctx, temporary); err != nil {
+		return fmt.Errorf("the manual pages and completions: %w", err)
 	}
 	var images []builtImage
 	for i, name := range names {
