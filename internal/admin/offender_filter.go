@@ -3,7 +3,6 @@ package admin
 import (
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/stint-dev/stint/internal/fault"
@@ -45,9 +44,11 @@ func ParseOffenderFilter(known FilterCatalog, values url.Values) (offences.Query
 	}
 	var err error
 	if text := values.Get("min_offences"); text != "" {
-		if q.MinOffences, err = strconv.ParseInt(text, 10, 64); err != nil || q.MinOffences < 1 || q.MinOffences > 1_000_000_000 {
-			return q, fault.Field("min_offences", "must be a whole number from 1 to 1000000000")
+		n, err := rules.ParseCount(text)
+		if err != nil || n < 1 || n > 1_000_000_000 {
+			return q, fault.Field("min_offences", "must be a whole number from 1 to 1,000,000,000")
 		}
+		q.MinOffences = int64(n)
 	}
 	if text := values.Get("pattern"); text != "" {
 		if q.Pattern, err = fault.ReadPattern(FilterReading(known), "pattern", text); err != nil {

@@ -145,7 +145,7 @@ func TestUnknownPolicyIsAnErrorOfItsField(t *testing.T) {
 	olu.get("/live?policy=default").is(http.StatusOK).lacks("aria-invalid")
 	olu.get("/offenders?rule=20+per+minute").is(http.StatusUnprocessableEntity).holds(`aria-invalid="true"`).holds("20/min")
 	for query, says := range map[string]string{
-		"min_offences=many": "Must be a whole number from 1 to 1000000000", "pattern=ip:10.9.0.999": "Looks like an IPv4 address and is none: 999 is above 255", "source=" + strings.Repeat("x", 1025): "at most",
+		"min_offences=many": "Must be a whole number from 1 to 1,000,000,000", "pattern=ip:10.9.0.999": "Looks like an IPv4 address and is none: 999 is above 255", "source=" + strings.Repeat("x", 1025): "at most",
 	} {
 		olu.get("/offenders?" + query).is(http.StatusUnprocessableEntity).holds(`aria-invalid="true"`).holds(says).holds("No offenders are shown.")
 	}

@@ -109,7 +109,7 @@ func flag(field *bool) value {
 func number(field *int, from, to int) value {
 	return value{
 		set: func(s string) error {
-			n, err := strconv.Atoi(s)
+			n, err := rules.ParseCount(s)
 			if err != nil || n < from || n > to {
 				return mustBe(fmt.Sprintf("a whole number from %d to %d", from, to), s)
 			}

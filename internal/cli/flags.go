@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stint-dev/stint/internal/cli/console"
+	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -171,7 +172,7 @@ func (f *spanFlags) instants(now time.Time) (from, to time.Time) {
 // parseEscalate parses a threshold and a window such as "100/10m".
 func parseEscalate(text string) (offences int, within wire.Duration, err error) {
 	count, window, found := strings.Cut(text, "/")
-	offences, err = strconv.Atoi(count)
+	offences, err = rules.ParseCount(count)
 	if err == nil {
 		err = within.UnmarshalText([]byte(window))
 	}

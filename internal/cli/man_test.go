@@ -27,7 +27,7 @@ func TestEveryCommandHasAManualPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	pages := map[string]string{}
-	for _, page := range strings.Split(formatted(t, files...), " NAME ")[1:] {
+	for _, page := range strings.Split(formatted(t, files...), "(1) NAME ")[1:] {
 		name, _, _ := strings.Cut(page, " ")
 		pages[name] = page
 	}

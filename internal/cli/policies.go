@@ -257,7 +257,7 @@ func (f *policyChange) apply(c *cobra.Command, p *wire.PolicyRequest) error {
 		p.Match = f.match
 	}
 	if given("rule") || f.noRules {
-		p.Rules = append([]string{}, f.rules...)
+		p.Rules = append([]string{}, rules.SplitRules(strings.Join(f.rules, ","))...)
 	}
 	if given("when") || f.noWhen {
 		when, err := parseWhen(f.when)

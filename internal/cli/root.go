@@ -134,6 +134,7 @@ func finish(c *cobra.Command, con *console.Console) {
 		c.Aliases = append(c.Aliases, short)
 	}
 	c.DisableFlagsInUseLine = true
+	console.ReadGroupedNumbers(c)
 	for _, sub := range c.Commands() {
 		finish(sub, con)
 	}

@@ -95,7 +95,7 @@ func nextPart(text, rest string) (count int64, length time.Duration, behind stri
 	}
 	after := strings.TrimLeft(rest[digits:], " ")
 	if after != "" && (after[0] == '.' || after[0] == ',') {
-		return 0, 0, "", refuseDuration(text, "has a fraction; write whole numbers, for example 1h30m for one and a half hours")
+		return 0, 0, "", refuseDuration(text, "has a fraction or a separator; write whole numbers in digits, for example 1h30m for one and a half hours")
 	}
 	end := strings.IndexAny(after, " 0123456789")
 	if end < 0 {

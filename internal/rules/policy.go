@@ -192,7 +192,7 @@ const maxBlock = 366 * 24 * time.Hour
 func (e *Escalation) validate() error {
 	switch {
 	case e.Threshold < 1 || e.Threshold > 1_000_000_000:
-		return &FieldError{"escalation.threshold", "must be 1 to 1000000000"}
+		return &FieldError{"escalation.threshold", "must be 1 to 1,000,000,000"}
 	case e.Window < time.Minute || e.Window > 24*time.Hour || e.Window%time.Minute != 0:
 		return &FieldError{"escalation.window", "must be whole minutes, 1m to 24h"}
 	case e.Duration < time.Second || e.Duration > maxBlock:

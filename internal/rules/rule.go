@@ -3,6 +3,7 @@
 package rules
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -91,10 +92,25 @@ func (r Rule) distinctProblem() string {
 }
 
 // SplitRules splits a text into rules that are separated by spaces, commas or semicolons, as in
-// Stack.String.
+// Stack.String. A comma in digits before the slash is part of a count: 1,000/h.
 func SplitRules(text string) []string {
-	var rules []string
-	words := strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' || r == ';' })
+	var rules, words []string
+	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ';' }) {
+		count := ""
+		for word := range strings.SplitSeq(part, ",") {
+			if strings.Trim(word, "0123456789") == "" && word != "" {
+				count += word + ","
+				continue
+			}
+			if word = count + word; word != "" {
+				words = append(words, word)
+			}
+			count = ""
+		}
+		if count != "" {
+			words = append(words, strings.TrimSuffix(count, ","))
+		}
+	}
 	for i, word := range words {
 		if i > 0 && (word == distinctWord || words[i-1] == distinctWord) {
 			rules[len(rules)-1] += " " + word
@@ -115,12 +131,14 @@ func parseLimit(text, digits string) (int, error) {
 			number, times = n, s.times
 		}
 	}
-	if number == "" || strings.Trim(number, "0123456789") != "" {
-		return 0, refuse(text, "has the count %q; a count is a whole number from 0 to %d in digits, or one with k, M, G or T: 500k", clip(digits), MaxLimit)
-	}
-	n, err := strconv.Atoi(number)
-	if err != nil || n > algorithms.MaxAmount/times {
+	n, err := ParseCount(number)
+	switch meant := meantCount(number); {
+	case errors.Is(err, errLargeCount), err == nil && n > algorithms.MaxAmount/times:
 		return 0, refuse(text, "has the count %s; at most 1000T are allowed", clip(digits))
+	case err != nil && meant != "":
+		return 0, refuse(text, "has the count %q; write %s", clip(digits), meant)
+	case err != nil:
+		return 0, refuse(text, "has the count %q; a count is a whole number from 0 to %d in digits, or one with k, M, G or T: 500k", clip(digits), MaxLimit)
 	}
 	return n * times, nil
 }

@@ -50,7 +50,7 @@ func TestParseRuleRejectsBadInputAndSaysWhatIsAllowed(t *testing.T) {
 		"a fraction":                           {"1.5/s", "whole number"},
 		"a negative count":                     {"-1/s", "whole number"},
 		"a plus sign":                          {"+1/s", "whole number"},
-		"a comma between thousands":            {"1,000/s", "whole number"},
+		"a comma within thousands":             {"1,00/s", "whole number"},
 		"digits of another script":             {"٣/s", "whole number"},
 		"a count above the largest":            {"1001T/s", "at most 1000T"},
 		"a count that overflows":               {"99999999999999999999/s", "at most 1000T"},

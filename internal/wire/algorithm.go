@@ -67,6 +67,9 @@ func (o *PolicyOptions) set(name, value string, given bool) (err error) {
 	case optionVariant:
 		o.Variant = value
 	default:
+		if name != "" && strings.Trim(name, "0123456789") == "" {
+			return fmt.Errorf("%q is not an option; write numbers without separators, as in burst=1000", name)
+		}
 		return fmt.Errorf("%q is not an option; the options are %s", name, strings.Join(OptionNames(), ", "))
 	}
 	return nil

@@ -68,7 +68,7 @@ func (d *draft) readAlgorithm(p *rules.Policy) bool {
 	o := &p.Options
 	if a.Takes(algorithms.OptionBurst) && f.Burst != "" {
 		var err error
-		if o.Burst, err = strconv.Atoi(strings.ReplaceAll(f.Burst, ",", "")); err != nil || o.Burst == 0 {
+		if o.Burst, err = rules.ParseCount(f.Burst); err != nil || o.Burst == 0 {
 			d.FieldErrors["options.burst"] = "Enter a whole number from 1 to " + format.Number(algorithms.MaxBurst) + ", or nothing for each rule's own limit."
 			return false
 		}

@@ -294,7 +294,7 @@ func (d *draft) readRows(p *rules.Policy, before *rules.Policy) bool {
 
 // ruleText returns the rule of a row.
 func (d *draft) ruleText(row *ruleRow) string {
-	text := strings.ReplaceAll(row.Limit, ",", "") + "/" + row.Window
+	text := row.Limit + "/" + row.Window
 	if d.Distinct != "" && d.FieldErrors["distinct"] == "" {
 		text += " distinct " + d.Distinct
 	}
@@ -347,7 +347,7 @@ func (d *draft) readEscalation(p *rules.Policy) bool {
 		good = false
 	}
 	var err error
-	if e.Threshold, err = strconv.Atoi(strings.ReplaceAll(l.Threshold, ",", "")); err != nil {
+	if e.Threshold, err = rules.ParseCount(l.Threshold); err != nil {
 		wrong("threshold", "Enter a whole number of offences, for example 5.")
 	}
 	if e.Factor, err = strconv.ParseFloat(l.Factor, 64); err != nil {

@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/stint-dev/stint/internal/rules"
 )
 
 // signedNumber annotates the flags of AllowNegative.
@@ -35,4 +37,25 @@ func CheckNumbers(c *cobra.Command) (err error) {
 		}
 	})
 	return err
+}
+
+// ReadGroupedNumbers makes the flags of a command with whole numbers take 1,000 for 1000, as
+// fields of the pages do.
+func ReadGroupedNumbers(c *cobra.Command) {
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		switch f.Value.Type() {
+		case "int", "int64":
+			f.Value = groupedNumber{f.Value}
+		}
+	})
+}
+
+// groupedNumber is the value of a flag.
+type groupedNumber struct{ pflag.Value }
+
+func (n groupedNumber) Set(text string) error {
+	if count, err := rules.ParseCount(text); err == nil {
+		text = strconv.Itoa(count)
+	}
+	return n.Value.Set(text)
 }

@@ -187,7 +187,7 @@ func (f *backtestFlags) writeReports(ctx context.Context, con *console.Console, 
 }
 
 func backtestOptions(con *console.Console, f *backtestFlags) (backtest.Options, error) {
-	plan, err := readPlan(con, "rule", f.rules, f.policies, f.presets)
+	plan, err := readPlan(con, "rule", rules.SplitRules(strings.Join(f.rules, ",")), f.policies, f.presets)
 	if err != nil {
 		return backtest.Options{}, err
 	}
