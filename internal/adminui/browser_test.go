@@ -182,9 +182,16 @@ func (b *browser) write(selector, text string) {
 	)
 }
 
+// settle waits for the answers that replace a part of the page: what is to be clicked may be in it.
+func (b *browser) settle() {
+	b.t.Helper()
+	b.waitFor(`!document.querySelector(".htmx-request:not([data-refresh])")`)
+}
+
 // press clicks an element and waits for another one.
 func (b *browser) press(selector, then string) {
 	b.t.Helper()
+	b.settle()
 	b.do(chromedp.Click(chromedp.CSS(selector)))
 	b.waitFor("document.querySelector(" + strconv.Quote(then) + ")")
 }

@@ -40,6 +40,7 @@ func (b *tasks) begin() {
 func (b *tasks) click(selector, then string) {
 	b.t.Helper()
 	b.clicks++
+	b.settle()
 	b.do(chromedp.Click(chromedp.CSS(selector)))
 	b.waitFor(then)
 }
