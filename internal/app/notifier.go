@@ -194,6 +194,17 @@ func (n *notifier) follow(ctx context.Context) {
 	}
 }
 
+// notifyOfBacklog notifies people of the outbox, which is the same for all nodes: the first node
+// that sees a change says it. If that is not known, each does.
+func (n *notifier) notifyOfBacklog(ctx context.Context, all ...notify.Notification) {
+	limited, cancel := context.WithTimeout(ctx, outboxTimeout)
+	defer cancel()
+	if leads, err := n.dispatcher.Leads(limited, "outbox", maxBacklogAge); err == nil && !leads {
+		return
+	}
+	n.notify(ctx, all...)
+}
+
 // notify puts notifications of one kind into the outbox. If the outbox is
 // unreachable, it sends them at once; if that fails too, it logs the loss.
 func (n *notifier) notify(ctx context.Context, all ...notify.Notification) {

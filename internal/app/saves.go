@@ -132,8 +132,12 @@ func (all saves) health() adminui.Part {
 // alerts returns what notifies people when a save fails, and when it succeeds again.
 func (all saves) alerts(n *notifier) (alerts []*outageAlert) {
 	for _, s := range all {
+		send := n.notify
+		if s.words == sent {
+			send = n.notifyOfBacklog
+		}
 		alerts = append(alerts, &outageAlert{
-			server: s.what, node: n.node, trouble: s.words.trouble, recovery: s.words.recovery, notify: n.notify,
+			server: s.what, node: n.node, trouble: s.words.trouble, recovery: s.words.recovery, notify: send,
 			since:  func() time.Time { return s.read().since },
 			during: s.words.during, after: s.words.after,
 		})

@@ -94,6 +94,37 @@ func TestSavesAreNotifiedWhenTheyFailAndWhenTheySucceedAgain(t *testing.T) {
 	}
 }
 
+// TestOneNodeNotifiesOfTheOutbox: the outbox is the same for all nodes.
+func TestOneNodeNotifiesOfTheOutbox(t *testing.T) {
+	a, _ := embeddedNode(t)
+	other := a.settings
+	other.NodeName = "another"
+	second, err := newNotifier(other, a.backends.store, a.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := saveState{err: errBacklog, since: time.Now().Add(-time.Minute)}
+	all := saves{{"notifications", "A message to a notification channel", sent, func() saveState { return state }}}
+	alerts := append(all.alerts(a.notifier), all.alerts(second)...)
+	for _, now := range []saveState{state, {}} {
+		state = now
+		for _, alert := range alerts {
+			alert.check(t.Context())
+		}
+	}
+	deliveries, err := a.backends.store.Outbox.Deliveries(t.Context(), 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []notify.Kind
+	for _, d := range slices.Backward(deliveries) {
+		kinds = append(kinds, d.Kind)
+	}
+	if !slices.Equal(kinds, []notify.Kind{notify.Outage, notify.Recovery}) {
+		t.Errorf("the nodes sent %q, want one outage and one recovery", kinds)
+	}
+}
+
 func TestMissingOrDamagedSnapshotIsReportedAtTheStart(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(path string) error

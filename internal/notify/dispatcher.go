@@ -299,6 +299,13 @@ func (d *Dispatcher) flush(ctx context.Context, l lane) error {
 	return nil
 }
 
+// Leads takes or renews the lease of a subject that all nodes see, and reports whether this node
+// has it: the one that may notify people of it.
+func (d *Dispatcher) Leads(ctx context.Context, subject string, length time.Duration) (bool, error) {
+	now := d.o.Now()
+	return d.o.Store.AcquireLease(ctx, "notify-of:"+subject, d.holder, now, now.Add(length))
+}
+
 // hold takes or renews the lease of a lane for the maximum time of one message, and reports
 // whether this node has it.
 func (d *Dispatcher) hold(ctx context.Context, l lane) (bool, error) {
