@@ -142,16 +142,18 @@ func firstMet(patterns []Pattern, r *Request, a Attribute) (first Pattern, value
 // find returns what of r matches one of the pattern's globs: the reading of its attribute, or what
 // was sent.
 func (p Pattern) find(r *Request, reading string) (matched string, found bool) {
+	low := lower(reading)
+	if slices.ContainsFunc(p.globs, func(g glob) bool { return g.matches(reading) || g.ignoresCase && g.matches(low) }) {
+		return reading, true
+	}
 	if p.globs[0].isSent {
 		for _, sent := range r.sent() {
 			if slices.ContainsFunc(p.globs, func(g glob) bool { return g.matches(sent) }) {
 				return withoutQuery(sent), true
 			}
 		}
-		return "", false
 	}
-	low := lower(reading)
-	return reading, slices.ContainsFunc(p.globs, func(g glob) bool { return g.matches(reading) || g.ignoresCase && g.matches(low) })
+	return "", false
 }
 
 // Texts returns the patterns of an attribute.

@@ -119,7 +119,7 @@ func TestIndexAgreesWithTheConditions(t *testing.T) {
 		}
 		return pattern
 	}
-	for round := range 300 {
+	for round := range 100 {
 		all := make([]When, 1+random.IntN(90))
 		for i := range all {
 			var lists [4][]string

@@ -103,7 +103,7 @@ type matcher struct {
 	tests  []test
 	always []int32 // tests with a glob that has no literal and so matches every value
 	globs  []indexedGlob
-	isSent bool // some globs are compared with what was sent
+	isSent bool // some globs are also compared with what was sent
 	hasNot bool // some condition has a pattern with "not"
 
 	// class maps a byte to its column; 0 for bytes that occur in no word. A letter has the column
@@ -283,7 +283,7 @@ func (m *matcher) findExcluding(r *Request, a Attribute, matched set) {
 }
 
 // match adds what the globs that value matches say to of: of those that are compared with what was
-// sent, or of the others.
+// sent, if value is that, and else of all.
 func (m *matcher) match(value string, isSent bool, of outcome) {
 	for _, i := range m.always {
 		of.add(m.tests[i])
@@ -309,7 +309,7 @@ func (m *matcher) compare(value string, at int, state int32, isSent bool, of out
 		if state&1 != 0 {
 			for _, hit := range m.hits[int(state>>1)/m.classes] {
 				g := &m.globs[hit]
-				if g.isSent != isSent || compared.has(int(hit)) {
+				if isSent && !g.isSent || compared.has(int(hit)) {
 					continue
 				}
 				compared.add(int(hit))

@@ -19,8 +19,8 @@ type List struct {
 	Source      string // where its facts are from
 	Date        string // of the last change
 	Attribute   Attribute
-	// IsSent means that its patterns are compared with the target as it was sent and after each
-	// decoding, with its query, and not with the normalized path.
+	// IsSent means that its patterns are compared also with the target as it was sent and after each
+	// decoding, with its query, and not only with the normalized path.
 	IsSent   bool
 	Patterns []string // canonical, in the order of the file
 
@@ -108,7 +108,7 @@ func (l *List) parseGlob(text string) (g glob, err error) {
 	} else {
 		g, err = parseGlob(l.Attribute, text)
 	}
-	g.ignoresCase, g.isSent = !l.IsSent && l.Attribute == Path, l.IsSent
+	g.ignoresCase, g.isSent = l.Attribute == Path, l.IsSent
 	if err == nil && g.longest() == "" {
 		err = errors.New("matches everything")
 	}

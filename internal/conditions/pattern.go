@@ -27,7 +27,7 @@ type glob struct {
 	pieces []string
 	// ignoresCase is of paths in lists: the pieces are in lower case.
 	ignoresCase bool
-	// isSent means that the glob is compared with the readings of Request.sent.
+	// isSent means that the glob is compared with the readings of Request.sent too.
 	isSent bool
 }
 
