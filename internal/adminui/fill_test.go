@@ -152,7 +152,7 @@ func (n *node) pages(t testing.TB) map[string]string {
 		"login": "/login", "start": "/start", "blocks": "/blocks", "blocks-edit": "/blocks?edit=" + found.Items[0].ID, "blocks-empty": "/blocks?q=nothing+like+it",
 		"blocks-add": "/blocks/new?pattern=ip:198.51.0.0/16&reason=" + "hosting", "blocks-import": "/blocks/import", "exemptions": "/exemptions", "exemptions-add": "/exemptions/new", "exemptions-import": "/exemptions/import",
 		"audit": "/audit", "audit-open": "/audit?object=policy&open=" + n.lastEntry(t), "jobs": "/jobs", "channel": "/notifications/channels", "notifications": "/notifications", "bouncers": "/bouncers", "keys": "/keys?plan=gold", "keys-import": "/keys/import", "origins": "/offenders/origins?by=country", "origins-key": "/key?key=ip:203.0.113.2", "tokens": "/tokens", "tokens-delete": "/tokens?delete=" + n.tokenID(t, hostile[0]), "connect": "/connect", "connect-node": "/connect/node", "users": "/users?edit=" + n.userID(t, "olu"),
-		"policies": "/policies", "policies-found": "/policies?q=log&order=updated", "policies-none": "/policies?q=nothing+like+it", "policy": "/policies/default?compare=1", "policy-new": "/new-policy", "presets": "/presets/website", "presets-traps": "/presets/traps?mode=shadow", "policy-queue": "/policies/login", "settings": "/settings",
+		"policies": "/policies", "policies-found": "/policies?q=log&order=updated", "policies-none": "/policies?q=nothing+like+it", "policy": "/policies/default?compare=1", "policy-new": "/new-policy", "lists": "/lists", "presets": "/presets/website", "presets-traps": "/presets/traps?mode=shadow", "policy-queue": "/policies/login", "settings": "/settings",
 	}
 }
 

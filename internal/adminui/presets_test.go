@@ -14,6 +14,20 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
+func TestListsAreShownAndTakenInConditions(t *testing.T) {
+	n := newNode(t)
+	maria := n.as(t, "maria")
+	maria.get("/policies").is(http.StatusOK).holds(`href="/lists"`)
+	maria.get("/new-policy").is(http.StatusOK).holds(`href="/lists"`)
+	maria.get("/lists").is(http.StatusOK).holds("@traversal").holds("Known exploits and web shells").holds("CVE-2021-41773").holds("eval-stdin.php")
+
+	maria.post("/policies/default/draft", n.editorForm(t, 1, url.Values{"when_path": {"@secret"}})).holds("names no list; did you mean @secrets?")
+	listed := url.Values{"when_path": {"@secrets\nnot /downloads/*"}, "confirm": {"default"}}
+	maria.post("/policies/default/draft", n.editorForm(t, 1, listed)).is(http.StatusOK).holds("if the path is in the list secrets, and the path does not begin with /downloads/")
+	maria.post("/policies/default", n.editorForm(t, 1, listed)).is(http.StatusSeeOther)
+	maria.get("/policies/default").is(http.StatusOK).holds("@secrets").holds("not /downloads/*")
+}
+
 func TestPresetIsAppliedInShadowThenEnforced(t *testing.T) {
 	n := newNode(t)
 	maria := n.as(t, "maria")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -143,6 +144,35 @@ func TestBatchItemsMayWaitButNotHaveSeveralKeys(t *testing.T) {
 		if p := all[i].Problem; p == nil || p.Field != field || p.Status != http.StatusUnprocessableEntity {
 			t.Errorf("item %d: %+v, want a problem about %s", i, all[i], field)
 		}
+	}
+}
+
+// A list that is shown can be part of a condition of its attribute, with what it excludes, and the
+// policy is answered as it was sent.
+func TestConditionListsAreShownAndTaken(t *testing.T) {
+	n := startNode(t)
+	page := read[wire.Page[wire.ConditionList]](t, n.must(n.as(identity.Read, get, wire.PathLists, ""), http.StatusOK))
+	if len(page.Items) < 12 {
+		t.Fatalf("got %d lists", len(page.Items))
+	}
+	for _, l := range page.Items {
+		one := read[wire.ConditionList](t, n.must(n.as(identity.Read, get, wire.PathLists+"/"+l.Name, ""), http.StatusOK))
+		if one.Name != l.Name || one.Title == "" || one.Description == "" || one.Source == "" || len(one.Patterns) == 0 || len(one.Patterns) != len(l.Patterns) {
+			t.Errorf("got the list %+v", one)
+		}
+		when := `{"` + l.Attribute + `":["@` + l.Name + `","not /own/*"]}`
+		putPolicy(n, "p", `{"match":["p:*"],"rules":["0/s"],"when":`+when+`}`, "If-Match: *")
+		if stored := n.must(n.as(identity.Read, get, wire.PathPolicies+"/p", ""), http.StatusOK); !strings.Contains(stored.body, `"when":`+when) {
+			t.Errorf("stored %s, want the conditions %s", stored.body, when)
+		}
+	}
+	putPolicy(n, "p", `{"match":["p:*"],"rules":["0/s"],"when":{"path":["@secrets","not /.env.example"]}}`, "If-Match: *")
+	for path, want := range map[string]int{"/.ENV": 429, "/.env.example": 200, "/": 200} {
+		n.must(n.ask(`{"key":"p:`+strconv.Itoa(len(path))+`","request":{"path":"`+path+`"}}`), want)
+	}
+	a := n.as(identity.Admin, put, wire.PathPolicies+"/p", `{"match":["p:*"],"rules":["0/s"],"when":{"path":["/a","@secert"]}}`, "If-Match: *")
+	if p := read[wire.Problem](t, n.must(a, http.StatusUnprocessableEntity)); p.Field != "when.path[1]" || !strings.Contains(p.Detail, "did you mean @secrets?") {
+		t.Errorf("got the problem %+v", p)
 	}
 }
 

@@ -46,6 +46,8 @@ func (h *policyHandler) routes() []route {
 		onAdmin(post, policy+"/rollback", identity.Admin, h.rollBackPolicy, opRollBackPolicy),
 		onAdmin(get, wire.PathPresets, identity.Read, h.listPresets, opListPresets),
 		onAdmin(get, wire.PathPresets+"/:name/preview", identity.Admin, h.previewPreset, opPreviewPreset),
+		routes.Does(wire.ListConditionLists, admin.ConditionLists),
+		routes.Does(wire.GetConditionList, admin.FindConditionList),
 		onAdmin(get, wire.PathPolicySet, identity.Read, h.exportPolicies, opExportPolicies),
 		onAdmin(post, wire.PathPolicySet+"/plan", identity.Read, h.planPolicies, opPlanPolicies),
 		onAdmin(post, wire.PathPolicySet, identity.Admin, h.applyPolicies, opApplyPolicies),

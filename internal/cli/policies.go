@@ -26,7 +26,7 @@ policies in a file under version control, see 'apply' and 'export'.`,
 		Example: "admin policy list\nadmin policy set default --rule 1/s --rule 20/m",
 	}
 	c.AddCommand(newPolicyList(con), newPolicyShow(con), newPolicyExplain(con), newPolicyTry(con), newPolicySet(con), newPolicyDraft(con), newPolicyPromote(con), newPolicyDiscard(con), newPolicyRename(con), newPolicyDelete(con),
-		newPolicyVersions(con), newPolicyUsage(con), newPolicyDiff(con), newPolicyRollback(con), newPolicyAlgorithms(con))
+		newPolicyVersions(con), newPolicyUsage(con), newPolicyDiff(con), newPolicyRollback(con), newPolicyAlgorithms(con), newPolicyLists(con))
 	return c
 }
 
@@ -223,7 +223,7 @@ func (f *policyChange) add(c *cobra.Command) {
 	flags.StringSliceVar(&f.match, "match", nil, "a pattern of keys, for example 'ip:*' or token:test_*; may be repeated")
 	flags.StringSliceVar(&f.rules, "rule", nil, "a rule, for example 20/1m; may be repeated")
 	flags.BoolVar(&f.noRules, "no-rules", false, "no rules: everything that its patterns match is allowed")
-	flags.StringArrayVar(&f.when, "when", nil, "a condition, for example path=/login* or method=POST; may be repeated and replaces earlier ones")
+	flags.StringArrayVar(&f.when, "when", nil, "a condition, for example path=/login*, path=@secrets, 'path=not /static/*' or method=POST; may be repeated and replaces earlier ones")
 	flags.BoolVar(&f.noWhen, "no-when", false, "no conditions")
 	flags.StringVar(&f.outcome, "outcome", "", "count reports of this outcome, for example login_failed, and not checks")
 	flags.BoolVar(&f.noOutcome, "no-outcome", false, "count checks")
@@ -367,3 +367,45 @@ var algorithmColumns = []output.Column[wire.Algorithm]{
 	{Name: "options", Head: "Options", Cell: func(x wire.Algorithm) output.Cell { return output.Texts(x.Options) }},
 	{Name: "summary", Head: "What it does", Cut: true, Cell: func(x wire.Algorithm) output.Cell { return output.Text(x.Summary) }},
 }
+
+func newPolicyLists(con *console.Console) *cobra.Command {
+	return &cobra.Command{
+		Use:   "lists [NAME]",
+		Short: "List the lists of patterns that conditions may contain, or show one",
+		Long: `List the lists of patterns that come with Stint, or show one with its patterns. A condition
+contains a list as @NAME, and a pattern with not excludes what it matches.`,
+		Example: "admin policy lists\nadmin policy lists secrets\nadmin policy set traps --match 'ip:*' --when path=@secrets --when 'path=not /downloads/*' --rule 0/s",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			if len(args) == 0 {
+				all, err := client.Items(c.Context(), server, wire.ListConditionLists, wire.None{})
+				if err != nil {
+					return err
+				}
+				return printItems(con, all, listColumns)
+			}
+			l, err := client.Call(c.Context(), server, wire.GetConditionList, wire.ByName{Name: args[0]})
+			if err != nil {
+				return err
+			}
+			return output.One(con.Printer(), l, listDetail)
+		}),
+	}
+}
+
+var listColumns = []output.Column[wire.ConditionList]{
+	{Name: "name", Head: "Name", Cell: func(x wire.ConditionList) output.Cell { return output.Text(x.Name) }},
+	{Name: "attribute", Head: "Condition on", Cell: func(x wire.ConditionList) output.Cell { return output.Text(x.Attribute) }},
+	{Name: "patterns", Head: "Patterns", Cell: func(x wire.ConditionList) output.Cell { return output.Number(len(x.Patterns)) }},
+	{Name: "date", Head: "Changed", Drop: 1, Cell: func(x wire.ConditionList) output.Cell { return output.Text(x.Date) }},
+	{Name: "title", Head: "What it has", Cut: true, Cell: func(x wire.ConditionList) output.Cell { return output.Text(x.Title) }},
+}
+
+// listDetail are the columns of one list, with its patterns.
+var listDetail = append(slices.Clone(listColumns[:len(listColumns)-1]),
+	output.Column[wire.ConditionList]{Name: "title", Head: "Title", Cell: func(x wire.ConditionList) output.Cell { return output.Text(x.Title) }},
+	output.Column[wire.ConditionList]{Name: "description", Head: "What it has", Cell: func(x wire.ConditionList) output.Cell { return output.Text(x.Description) }},
+	output.Column[wire.ConditionList]{Name: "source", Head: "Source", Cell: func(x wire.ConditionList) output.Cell { return output.Text(x.Source) }},
+	output.Column[wire.ConditionList]{Name: "as_sent", Head: "Also as sent", Cell: func(x wire.ConditionList) output.Cell { return output.YesNo(x.AsSent) }},
+	output.Column[wire.ConditionList]{Name: "all", Head: "Patterns", Cell: func(x wire.ConditionList) output.Cell { return output.Texts(x.Patterns) }},
+)

@@ -27,6 +27,9 @@ type List struct {
 	globs []glob
 }
 
+// Text returns the patterns, one a line.
+func (l *List) Text() string { return strings.Join(l.Patterns, "\n") }
+
 //go:embed lists/*.txt
 var listFiles embed.FS
 

@@ -28,6 +28,7 @@ const (
 	PathTokens       = "/v1/tokens"
 	PathConnect      = "/v1/connect"
 	PathPresets      = "/v1/presets"
+	PathLists        = "/v1/lists"
 	PathUsers        = "/v1/users"
 	PathAudit        = "/v1/audit"
 	PathWhoami       = "/v1/whoami"

@@ -48,6 +48,7 @@ func (h *Handler) Routes() []httpserver.Route {
 		h.Post(newPolicyPath, identity.Admin, h.saveNewPolicy),
 		h.Post(newPolicyPath+"/draft", identity.Admin, h.showDraft),
 		h.Post(form.TryNewPath, identity.Admin, h.tryDraft),
+		h.Get(listsPath, identity.Read, h.showLists),
 		h.Get(presetsPath, identity.Read, presets.listPresets),
 		h.Get(presetsPath+"/:name", identity.Read, presets.showPreset),
 		h.Post(presetsPath+"/:name", identity.Admin, presets.applyPreset),

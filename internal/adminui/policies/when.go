@@ -14,9 +14,9 @@ import (
 
 // whenFields are the fields of the conditions, in the order of conditions.Names.
 var whenFields = [...]whenField{
-	{Name: "when_path", Label: "Path", Hint: "/login or /admin/* or *.php; with its case, without the query"},
+	{Name: "when_path", Label: "Path", Hint: "/login or /admin/* or @secrets or not /static/*; with its case, without the query"},
 	{Name: "when_method", Label: "Method", Hint: "POST"},
-	{Name: "when_agent", Label: "Agent", Hint: "*sqlmap*"},
+	{Name: "when_agent", Label: "Agent", Hint: "*sqlmap* or @scanners"},
 	{Name: "when_host", Label: "Host", Hint: "shop.example.org or *.example.org"},
 }
 
