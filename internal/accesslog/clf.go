@@ -97,6 +97,7 @@ func unknownClient(why string) error {
 
 var (
 	space      = []byte{' '}
+	quoteMark  = []byte{'"'}
 	comma      = []byte{','}
 	unixSocket = []byte("unix:")
 )
@@ -295,18 +296,18 @@ func (p *clfParser) parse(line []byte) (Record, error) {
 		return Record{}, err
 	}
 	r := Record{Time: parts.at, Key: key, Cost: 1}
-	method, target := requestLine(parts.request)
+	method, target := requestLine(unescape(parts.request))
 	r.Method, r.Path = p.texts.of(method), p.texts.ofPath(target)
 	r.Status, _ = digits(parts.after[1:4])
 	if agent, err := quotedOf(parts.after, 1); err == nil {
-		r.Agent = p.texts.of(agent)
+		r.Agent = p.texts.of(unescape(agent))
 	}
 	if p.layout == hostFirst || p.layout == clientAndText {
 		r.Host = p.texts.of(host)
 	}
 	if p.hasAccount {
 		if account, err := p.fieldOf(p.account, &parts, client, user); err == nil {
-			r.Account = p.texts.of(account)
+			r.Account = p.texts.of(unescape(account))
 		}
 	}
 	return r, nil

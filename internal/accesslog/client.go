@@ -115,6 +115,9 @@ func headerOf(name string) string {
 	if dot := strings.LastIndexByte(name, '.'); dot >= 0 {
 		name = name[dot+1:]
 	}
+	if header, found := strings.CutPrefix(name, "cs("); found { // of W3C Extended Log Format
+		name = strings.TrimSuffix(header, ")")
+	}
 	return strings.TrimPrefix(strings.TrimPrefix(name, "http-"), "request-")
 }
 

@@ -18,33 +18,30 @@ var (
 	errCost      = fmt.Errorf("the cost is not a whole number from 1 to %d", timestamplog.MaxCost)
 )
 
-// csvParser reads lines below a header. A quoted value may not go over the end
-// of a line: access logs have no such values, and it keeps one stray quote
-// from swallowing the rest of the log.
-type csvParser struct {
-	delimiter rune
-	width     int
-	time      int
-	// key, forwarded and cost are -1 where there is none.
-	key, forwarded, cost int
-	keys                 *clientKeys
+// rowParser reads lines of columns that were named before, as in CSV.
+type rowParser struct {
+	width int
+	// split splits a line into its values.
+	split func(line []byte) ([]string, error)
+	// agent, if not nil, returns an agent as it was sent.
+	agent func(string) string
+	time  int
+	// date, query, key, forwarded and cost are -1 where there is none. A date and a query are
+	// columns of their own in W3C Extended Log Format.
+	date, query, key, forwarded, cost int
+	keys                              *clientKeys
 	// request are the columns of requestNames, status that of the status and line that of the
 	// request line; -1 where there is none.
 	request      [len(requestNames)]int
 	status, line int
 	texts        textCache
+	clock        clock
 	columns      Columns
-	feed         feed
-	in           *csv.Reader
 }
 
-func newCSVParser(header []byte, o Options) (*csvParser, error) {
-	p := &csvParser{delimiter: delimiterOf(header)}
-	names, err := splitHeader(header, p.delimiter)
-	if err != nil {
-		return nil, fmt.Errorf("the line of column names: %w", err)
-	}
-	p.width = len(names)
+func newRowParser(names []string, o Options) (*rowParser, error) {
+	p := &rowParser{width: len(names), date: -1, query: -1, clock: clock{zone: o.Zone}}
+	var err error
 	if p.time, err = mustColumn(names, "time", o.Time, timeNames); err != nil {
 		return nil, err
 	}
@@ -91,12 +88,54 @@ func newCSVParser(header []byte, o Options) (*csvParser, error) {
 	}
 	p.keys = newClientKeys(&o, kind, list, isList)
 	p.columns = p.findColumns(names, keyColumn)
-	p.restart()
 	return p, nil
 }
 
+// newCSVParser returns the parser of the lines below a header.
+func newCSVParser(header []byte, o Options) (*rowParser, error) {
+	lines := &csvLines{delimiter: delimiterOf(header)}
+	names, err := splitHeader(header, lines.delimiter)
+	if err != nil {
+		return nil, fmt.Errorf("the line of column names: %w", err)
+	}
+	p, err := newRowParser(names, o)
+	if err != nil {
+		return nil, err
+	}
+	lines.restart()
+	p.split = lines.split
+	return p, nil
+}
+
+// csvLines splits the lines of CSV. A quoted value may not go over the end of a line: access
+// logs have no such values, and it keeps one stray quote from swallowing the rest of the log.
+type csvLines struct {
+	delimiter rune
+	feed      feed
+	in        *csv.Reader
+}
+
+// restart drops what the csv reader has not consumed after a bad line.
+func (l *csvLines) restart() {
+	l.feed.rest = nil
+	l.in = csv.NewReader(&l.feed)
+	l.in.Comma = l.delimiter
+	l.in.ReuseRecord = true
+	l.in.FieldsPerRecord = -1
+}
+
+func (l *csvLines) split(line []byte) ([]string, error) {
+	l.feed.rest, l.feed.ended = line, false
+	values, err := l.in.Read()
+	if err != nil {
+		l.restart()
+		return nil, csvProblem(err)
+	}
+	return values, nil
+}
+
 // findColumns says what the columns hold.
-func (p *csvParser) findColumns(names []string, key int) Columns {
+func (p *rowParser) findColumns(names []string, key int) Columns {
 	name := func(at int) string {
 		if at < 0 {
 			return ""
@@ -124,41 +163,33 @@ func mustColumn(names []string, what, name string, wellKnown []string) (int, err
 	case at >= 0:
 		return at, nil
 	case name != "":
-		return 0, fmt.Errorf("the CSV has no column %q for the %s; its columns are %s", clip(name), what, clip(strconv.Quote(strings.Join(names, ", "))))
+		return 0, fmt.Errorf("there is no column %q for the %s; the columns are %s", clip(name), what, clip(strconv.Quote(strings.Join(names, ", "))))
 	default:
-		return 0, fmt.Errorf("the CSV has no column for the %s that is called %s; name one with --%s-column; its columns are %s",
+		return 0, fmt.Errorf("there is no column for the %s that is called %s; name one with --%s-column; the columns are %s",
 			what, strings.Join(wellKnown[:3], ", "), what, clip(strconv.Quote(strings.Join(names, ", "))))
 	}
 }
 
-// restart drops what the csv reader has not consumed after a bad line.
-func (p *csvParser) restart() {
-	p.feed.rest = nil
-	p.in = csv.NewReader(&p.feed)
-	p.in.Comma = p.delimiter
-	p.in.ReuseRecord = true
-	p.in.FieldsPerRecord = -1
-}
-
-func (p *csvParser) parse(line []byte) (Record, error) {
-	p.feed.rest, p.feed.ended = line, false
-	values, err := p.in.Read()
-	if err != nil {
-		p.restart()
-		return Record{}, csvProblem(err)
-	}
-	if len(values) != p.width {
+func (p *rowParser) parse(line []byte) (Record, error) {
+	values, err := p.split(line)
+	switch {
+	case err != nil:
+		return Record{}, err
+	case len(values) != p.width:
 		return Record{}, fmt.Errorf("it has %d values where the header has %d names", len(values), p.width)
 	}
 	return p.record(values)
 }
 
-func (p *csvParser) record(values []string) (Record, error) {
+func (p *rowParser) record(values []string) (Record, error) {
 	at := strings.TrimSpace(values[p.time])
 	if at == "" {
 		return Record{}, errEmptyTime
 	}
-	ms, err := parseTime(at)
+	if p.date >= 0 {
+		at = values[p.date] + " " + at
+	}
+	ms, err := p.clock.parse(at)
 	if err != nil {
 		return Record{}, err
 	}
@@ -181,7 +212,16 @@ func (p *csvParser) record(values []string) (Record, error) {
 	r := Record{Time: ms, Key: key, Cost: cost}
 	for i, into := range r.texts() {
 		if at := p.request[i]; at >= 0 {
-			*into = p.texts.ofPart(i, []byte(values[at]))
+			text := values[at]
+			switch {
+			case text == "-":
+				continue
+			case i == 0 && p.query >= 0 && values[p.query] != "-" && values[p.query] != "":
+				text += "?" + values[p.query]
+			case i == forAgent-forPath && p.agent != nil:
+				text = p.agent(text)
+			}
+			*into = p.texts.ofPart(i, []byte(text))
 		}
 	}
 	if p.line >= 0 {

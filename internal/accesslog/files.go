@@ -219,6 +219,7 @@ func (t Counts) plus(r *Reader) Counts {
 	t.Lines += part.Lines
 	t.Records += part.Records
 	t.Bad += part.Bad
+	t.Skipped += part.Skipped
 	t.Warnings = slices.Concat(t.Warnings, part.Warnings)
 	rest := max(r.maxBad-len(t.First), 0)
 	t.First = append(t.First[:len(t.First):len(t.First)], part.First[:min(rest, len(part.First))]...)

@@ -55,6 +55,7 @@ type jsonParser struct {
 	names   [fieldUses][]string
 	parents map[string]bool // paths of objects that hold wanted fields
 	texts   textCache
+	clock   clock
 	keys    *clientKeys
 	// takesList says that the key may be the last one of a list, as Caddy writes the lines of
 	// a header: of addresses, where the field is named.
@@ -72,7 +73,7 @@ type found struct {
 }
 
 func newJSONParser(head [][]byte, o Options) (*jsonParser, error) {
-	p := &jsonParser{wanted: map[string]wanted{}, parents: map[string]bool{}}
+	p := &jsonParser{wanted: map[string]wanted{}, parents: map[string]bool{}, clock: clock{zone: o.Zone}}
 	p.in = jsontext.NewDecoder(&p.bytes, lenient)
 	p.want(forTime, o.Time, timeNames)
 	list, isList := "", isForwardedList(o.Key)
@@ -129,6 +130,9 @@ func (p *jsonParser) look(head [][]byte, key string) error {
 		}
 	}
 	c := &p.columns
+	if from[forKey] == "" && from[forForwarded] != "" {
+		p.keys.isList = true // there is nothing but the list, of which trusted proxies write the end
+	}
 	c.Time, c.Client, c.Status, c.Account = from[forTime], from[forKey], from[forStatus], from[forAccount]
 	c.Path, c.Method = cmp.Or(from[forPath], from[forLine]), cmp.Or(from[forPath+1], from[forLine])
 	c.Agent, c.Host = from[forPath+2], from[forHost]
@@ -140,7 +144,7 @@ func (p *jsonParser) look(head [][]byte, key string) error {
 		c.Client += ", behind trusted proxies " + list
 	}
 	if objects > 0 && c.Client == "" && key == "" {
-		return &InputError{fmt.Errorf("no field is known to hold the client's address; name it with --key-column FIELD --kind ip, a dot going down into an object; the first object has %s", clip(strconv.Quote(strings.Join(first, ", "))))}
+		return &InputError{fmt.Errorf("no field is known to hold the client's address; name it with --key-column FIELD --kind ip, a dot going down into an object, or your proxies with --trusted-proxies where only X-Forwarded-For has it; the first object has %s", clip(strconv.Quote(strings.Join(first, ", "))))}
 	}
 	return nil
 }
@@ -273,7 +277,7 @@ func (p *jsonParser) record() (Record, error) {
 	case key.rank < 0 && (list.rank < 0 || !p.keys.isList):
 		return Record{}, errNoClient
 	}
-	ms, err := parseTime(textOf(at.value))
+	ms, err := p.clock.parse(textOf(at.value))
 	if err != nil {
 		return Record{}, err
 	}

@@ -2,7 +2,11 @@ package accesslog
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"strings"
+
+	"github.com/stint-dev/stint/internal/conditions"
 )
 
 // MaxLine is the longest line read, in bytes without its end. A server such as Caddy writes the
@@ -13,14 +17,21 @@ const MaxLine = 8 << 20
 // ErrLongLine is why a longer line is bad.
 var ErrLongLine = fmt.Errorf("the line is longer than %d bytes", MaxLine)
 
+// ErrSkipped is returned by LineParser.Parse for a request that Options.SkipPaths leaves out.
+var ErrSkipped = errors.New("its path is skipped")
+
 // LineParser parses the lines of a log one by one, for callers that read them themselves, for
 // example from a log that grows. It is not safe for concurrent use.
 type LineParser struct {
-	format  Format
-	header  []byte // of a CSV: a line that holds no request
-	lines   unwrapper
-	columns Columns
-	parse   func(line []byte) (Record, error)
+	format Format
+	title  string // of the format, for people
+	header []byte // of a CSV: a line that holds no request
+	skip   conditions.When
+	// hasDirectives says that lines name the columns of those behind them.
+	hasDirectives bool
+	lines         unwrapper
+	columns       Columns
+	parse         func(line []byte) (Record, error)
 }
 
 // NewLineParser returns a parser for the log that begins with head, which holds whole
@@ -58,9 +69,10 @@ func newParser(head [][]byte, o Options) (*LineParser, error) {
 }
 
 func newPlainParser(head [][]byte, o Options) (p *LineParser, err error) {
-	p = &LineParser{format: o.Format}
+	p = &LineParser{format: o.Format, skip: o.SkipPaths}
 	if o.LogFormat != "" {
-		return p, p.describe(head, o)
+		p.format = described
+		return p, p.describe(head, o.description(), o)
 	}
 	if p.format == Auto {
 		if p.format, err = detect(head, o); err != nil {
@@ -71,23 +83,36 @@ func newPlainParser(head [][]byte, o Options) (p *LineParser, err error) {
 	case CLF:
 		var clf *clfParser
 		if clf, err = newCLFParser(head, o); err == nil {
-			p.parse, p.columns = clf.parse, clf.columns
+			p.title, p.parse, p.columns = "Common Log Format", clf.parse, clf.columns
 		}
 	case JSON:
 		var json *jsonParser
 		if json, err = newJSONParser(head, o); err == nil {
-			p.parse, p.columns = json.parse, json.columns
+			p.title, p.parse, p.columns = "JSON", json.parse, json.columns
 		}
 	case CSV:
 		if p.header = firstLine(head); len(p.header) == 0 {
 			return nil, errNoHeader
 		}
-		var csv *csvParser
+		var csv *rowParser
 		if csv, err = newCSVParser(p.header, o); err == nil {
-			p.parse, p.columns = csv.parse, csv.columns
+			p.title, p.parse, p.columns = "CSV", csv.parse, csv.columns
+		}
+	case W3C:
+		var w3c *w3cParser
+		if w3c, err = newW3CParser(head, o); err == nil {
+			p.title, p.parse, p.columns, p.hasDirectives = "W3C Extended Log Format", w3c.parse, w3c.rows.columns, true
 		}
 	default:
-		err = fmt.Errorf("the log format %q is not known; write auto, common, combined, json or csv", clip(string(p.format)))
+		if !isDescribed(p.format) {
+			return nil, fmt.Errorf("the log format %q is not known; write %s", clip(string(p.format)), FormatNames)
+		}
+		for _, line := range head {
+			if d := describedAs(p.format, trimEnd(line)); d != nil {
+				return p, p.describe(head, d, o)
+			}
+		}
+		return nil, fmt.Errorf("none of the first %d lines is as in the format %s", len(head), p.format)
 	}
 	return p, err
 }
@@ -118,7 +143,7 @@ func (p *LineParser) Columns() Columns { return p.columns }
 
 // Describe says how the lines are read and what they hold, in one line that is safe to print.
 func (p *LineParser) Describe() string {
-	format := map[Format]string{CLF: "Common Log Format", JSON: "JSON", CSV: "CSV", described: "lines of --log-format"}[p.format]
+	format := p.title
 	if w := p.Wrapper(); w != "" {
 		format += " within lines of " + w
 	}
@@ -132,14 +157,40 @@ func (p *LineParser) IsBlank(line []byte) bool {
 	return len(line) == 0 || len(p.header) > 0 && bytes.Equal(line, p.header)
 }
 
+// Direct takes over what a line of a log that is read from its middle says of those behind it. It
+// reports whether there may be such lines.
+func (p *LineParser) Direct(line []byte) bool {
+	if p.hasDirectives && isDirective(line) {
+		_, _ = p.parse(trimEnd(line))
+	}
+	return p.hasDirectives
+}
+
 // Parse parses a line, with or without its end. The error says in one line that is safe to
-// print why it holds no request; it is ErrPart for a part of a line.
+// print why it holds no request; it is ErrPart for a part of a line and for one that describes
+// others, and ErrSkipped for a request that Options.SkipPaths leaves out.
 func (p *LineParser) Parse(line []byte) (Record, error) {
 	line, err := p.lines.take(trimEnd(bytes.TrimPrefix(line, byteOrder)))
 	if err != nil {
 		return Record{}, err
 	}
-	return p.parse(line)
+	r, err := p.parse(line)
+	if err == nil && !p.skip.IsZero() && isSkipped(p.skip, r.Path) {
+		return Record{}, ErrSkipped
+	}
+	return r, err
+}
+
+// isSkipped reports whether paths include that of a target. They do not where programs may
+// read the target in several ways: a client must not skip its request by a spelling.
+func isSkipped(paths conditions.When, target string) bool {
+	spelled, _, _ := strings.Cut(strings.ToLower(target), "?")
+	for _, odd := range [...]string{"..", ";", `\`, "%2e", "%2f", "%5c", "%25", "%3b"} {
+		if strings.Contains(spelled, odd) {
+			return false
+		}
+	}
+	return paths.Meets(conditions.RequestOf(conditions.Path, conditions.NormalizePath(target)))
 }
 
 // Quote returns the beginning of a line, quoted and escaped, as BadLine.Text has it.

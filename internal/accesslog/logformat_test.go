@@ -12,11 +12,11 @@ const describedCombined = `$remote_addr - $remote_user [$time_local] "$request" 
 func FuzzLogFormat(f *testing.F) {
 	formats := []string{
 		describedCombined, `$http_x [$time_local] $remote_addr "$request" $status`, `$host $remote_addr - $remote_user [$time_local] "$request" $status`,
-		`$msec|$remote_addr|$http_user_agent`, `$msec $status $remote_addr`,
+		`$msec|$remote_addr|$uri|$http_user_agent`, `$msec $status $uri $remote_addr`, `$remote_addr:$remote_port [$time] $_ $captures"$request"`,
 	}
 	var parsers []*formatParser
 	for _, format := range formats {
-		p, err := newFormatParser(Options{LogFormat: format})
+		p, err := newFormatParser(Options{LogFormat: format}.description(), Options{})
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -24,8 +24,9 @@ func FuzzLogFormat(f *testing.F) {
 	}
 	f.Add(`192.0.2.1 - - [31/Jan/2026:23:05:03 +0100] "GET / HTTP/1.1" 200 512 "-" "a\"b"`)
 	f.Add(`a [b [31/Jan/2026:23:05:03 +0100] 192.0.2.1 "GET / HTTP/1.1" 200`)
-	f.Add("1769897103.0|192.0.2.1|a\xff|b")
-	f.Add("1769897103.0 200 192.0.2.1 more")
+	f.Add("1769897103.0|192.0.2.1|/|a\xff|b")
+	f.Add("1769897103.0 200 / 192.0.2.1 more")
+	f.Add("::1:4711 [28/Nov/2026:13:00:01.123] - {a|b} \"GET / HTTP/1.1\"")
 	f.Fuzz(func(t *testing.T, line string) {
 		if strings.Contains(line, "\n") {
 			return
@@ -41,10 +42,13 @@ func FuzzLogFormat(f *testing.F) {
 
 func TestLogFormatNamesWhatIsMissing(t *testing.T) {
 	for format, want := range map[string]string{
-		`$remote_addr "$request"`:                "no time",
-		`[$time_local] "$request"`:               "no client",
-		`$remote_addr$time_local`:                "nothing between two variables",
-		`[$time_local] $host "$request" $status`: "no client",
+		`$remote_addr "$request"`:                        "no time",
+		`[$time_local] "$request"`:                       "no client",
+		`$remote_addr$time_local`:                        "nothing between two variables",
+		`[$time_local] $host "$request" $status`:         "no client",
+		`$remote_addr [$time_local] $status`:             "no request; name $request or $request_uri",
+		`%t "%r" %>s`:                                    "no client; name $remote_addr",
+		`$http_x_forwarded_for [$time_local] "$request"`: "clients write a part of $http_x_forwarded_for",
 	} {
 		if err := (Options{LogFormat: format}).CheckLogFormat(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: the error is %v, want one with %q", format, err, want)

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/proxies"
 )
@@ -39,8 +41,16 @@ type Options struct {
 	// client is one of them and the log has that header, the client is found in it.
 	Proxies proxies.Trusted
 
-	// LogFormat describes the lines in the style of nginx's log_format, "" for a known format.
+	// LogFormat describes the lines in the style of nginx's log_format or Apache's LogFormat, ""
+	// for a known format.
 	LogFormat string
+
+	// Zone is that of times which name none. nil means UTC, and the machine's for formats that
+	// always write their times so.
+	Zone *time.Location
+
+	// SkipPaths are paths whose requests are left out; the zero value leaves out none.
+	SkipPaths conditions.When
 
 	// Open opens a log of OpenFiles by its path. nil opens the file of that name, or
 	// standard input for "-".
@@ -70,7 +80,7 @@ func (o Options) withDefaults() (Options, error) {
 
 // Well-known names, the preferred first. They are compared without case.
 var (
-	timeNames = []string{"time", "timestamp", "@timestamp", "ts", "time_iso8601", "time_local", "datetime", "date", "msec", "startutc"}
+	timeNames = []string{"time", "timestamp", "@timestamp", "ts", "time_iso8601", "time_local", "datetime", "date", "msec", "startutc", "start_time", "edgestarttimestamp", "time_received"}
 	// addressNames are fields that are known to hold the address that connected, or the one that
 	// a server has found behind its own proxies. A name that a program uses for what the client
 	// sends, such as host, must never be added.
@@ -78,26 +88,28 @@ var (
 		"remote_addr", "client_ip", "clientip", "remote_ip", "ip", "client",
 		"request.client_ip", "request.remote_ip", "client.ip", "source.ip", "httprequest.remoteip", "httprequest.clientip", "clienthost",
 		"clientaddr", "client_addr", "remoteaddr", "remote_address", "downstream_remote_address", "source_ip", "client.address", "source.address", "remote_host",
+		"c-ip",
 	}
 	costNames = []string{"cost"}
 
 	// forwardedNames are only looked at behind trusted proxies: a client can send the header itself.
 	forwardedNames = []string{
 		"x_forwarded_for", "http_x_forwarded_for", "x-forwarded-for", "forwarded_for", "request.headers.x-forwarded-for", "request_x-forwarded-for",
-		"http.request.headers.x-forwarded-for", "http.request.headers.x_forwarded_for",
+		"http.request.headers.x-forwarded-for", "http.request.headers.x_forwarded_for", "cs(x-forwarded-for)",
 	}
 	statusNames = []string{
 		"status", "status_code", "response_code", "response_status", "http_status", "response.status_code", "httprequest.status", "downstreamstatus",
-		"http.response.status_code",
+		"http.response.status_code", "edgeresponsestatus", "sc-status",
 	}
 	// requestNames are those of the path, the method, the agent, the host and the account,
 	// which only Options.Account names. Those of Traefik come first: it may write each header
 	// of a client as request_NAME, also one called Uri or Method.
 	requestNames = [...][]string{
-		{"requestpath", "path", "uri", "request_uri", "url", "request.uri", "request.path", "httprequest.requesturl", "url.original", "url.path"},
-		{"requestmethod", "method", "request_method", "request.method", "httprequest.requestmethod", "http.request.method"},
-		{"agent", "user_agent", "http_user_agent", "useragent", "request.user_agent", "httprequest.useragent", "request.headers.user-agent", "request_user-agent", "user_agent.original"},
-		{"server_name", "http_host", "vhost", "virtual_host", "authority", "request.host", "requesthost", "host", "url.domain"},
+		// request_uri is what the client asked for, uri in nginx what that was rewritten to.
+		{"requestpath", "request_uri", "path", "uri", "url", "request.uri", "request.path", "httprequest.requesturl", "url.original", "url.path", "clientrequesturi", "clientrequestpath", "cs-uri-stem"},
+		{"requestmethod", "method", "request_method", "request.method", "httprequest.requestmethod", "http.request.method", "clientrequestmethod", "cs-method"},
+		{"agent", "user_agent", "http_user_agent", "useragent", "request.user_agent", "httprequest.useragent", "request.headers.user-agent", "request_user-agent", "user_agent.original", "clientrequestuseragent", "cs(user-agent)"},
+		{"server_name", "http_host", "vhost", "virtual_host", "authority", "request.host", "requesthost", "host", "url.domain", "clientrequesthost", "x-host-header", "cs(host)", "cs-host"},
 		{},
 	}
 	lineNames = []string{"request", "request_line"}

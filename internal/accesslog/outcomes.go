@@ -11,8 +11,8 @@ import (
 	"github.com/stint-dev/stint/internal/conditions"
 )
 
-// Outcomes derives the outcomes of the requests of a log, by their status and method. A request
-// may have several outcomes, each once.
+// Outcomes derives the outcomes of the requests of a log, by their status, method and path. A
+// request may have several outcomes, each once.
 type Outcomes []Outcome
 
 // Outcome is one outcome and the answers that mean it.
@@ -20,6 +20,7 @@ type Outcome struct {
 	Name     string
 	Method   string // in upper case, "" for any
 	Statuses []int
+	paths    conditions.When // zero for any
 }
 
 // maxOutcomes bounds how many outcomes may be named.
@@ -34,8 +35,9 @@ func DefaultOutcomes() Outcomes {
 	}
 }
 
-// ParseOutcomes reads texts such as "404=not_found" and "POST 401,403=login_failed": a
-// method if only it counts, statuses, and the outcome.
+// ParseOutcomes reads texts such as "404=not_found", "POST 401,403=login_failed" and
+// "POST /login* 200=login_failed": a method if only it counts, a pattern of the path as in
+// conditions if only such paths count, statuses, and the outcome.
 func ParseOutcomes(texts []string) (Outcomes, error) {
 	if len(texts) > maxOutcomes {
 		return nil, fmt.Errorf("%d outcomes are too many; at most %d are allowed", len(texts), maxOutcomes)
@@ -51,23 +53,36 @@ func ParseOutcomes(texts []string) (Outcomes, error) {
 	return all, nil
 }
 
-func parseOutcome(text string) (Outcome, error) {
-	answers, name, found := strings.Cut(text, "=")
-	if !found {
-		return Outcome{}, errors.New("has no equals sign; write for example 404=not_found or POST 401,403=login_failed")
+func parseOutcome(text string) (o Outcome, err error) {
+	at := strings.LastIndexByte(text, '=')
+	if at < 0 {
+		return o, errors.New("has no equals sign; write for example 404=not_found, POST 401,403=login_failed or 'POST /login* 200=login_failed'")
 	}
-	o := Outcome{Name: strings.TrimSpace(name)}
+	o.Name = strings.TrimSpace(text[at+1:])
 	if err := conditions.CheckOutcome(o.Name); err != nil {
 		return o, err
 	}
-	answers = strings.TrimSpace(answers)
-	if method, statuses, found := strings.Cut(answers, " "); found {
-		o.Method, answers = strings.ToUpper(method), statuses
+	words := strings.Fields(strings.ReplaceAll(text[:at], ", ", ","))
+	if len(words) == 0 {
+		words = []string{""}
+	}
+	answers, words := words[len(words)-1], words[:len(words)-1]
+	if n := len(words); n > 0 && strings.ContainsAny(words[n-1][:1], "/*") {
+		if o.paths, err = parsePaths(words[n-1]); err != nil {
+			return o, err
+		}
+		words = words[:n-1]
+	}
+	if len(words) > 1 {
+		return o, errors.New("has more than a method, a path and statuses before the equals sign")
+	}
+	if len(words) == 1 {
+		o.Method = strings.ToUpper(words[0])
 	}
 	for _, digits := range strings.Split(answers, ",") {
-		status, err := strconv.Atoi(strings.TrimSpace(digits))
+		status, err := strconv.Atoi(digits)
 		if err != nil || status < 100 || status > 599 {
-			return o, errors.New("needs statuses from 100 to 599 before the equals sign, for example 404 or POST 401,403")
+			return o, errors.New("needs statuses from 100 to 599 before the equals sign, for example 404, POST 401,403 or 'POST /login* 200'")
 		}
 		o.Statuses = append(o.Statuses, status)
 	}
@@ -75,14 +90,20 @@ func parseOutcome(text string) (Outcome, error) {
 }
 
 // Append appends the names of the outcomes of r to names. A missing asset, favicon or
-// robots.txt has none: browsers ask for them by themselves.
+// robots.txt has none, unless an outcome names its path: browsers ask for them by themselves.
 func (all Outcomes) Append(names []string, r *Record) []string {
-	if r.Status == 0 || (r.Status == 404 || r.Status == 410) && isAsset(r.Path) {
+	if r.Status == 0 {
 		return names
 	}
+	isMissingAsset := (r.Status == 404 || r.Status == 410) && isAsset(r.Path)
 	first := len(names)
-	for _, o := range all {
-		if slices.Contains(o.Statuses, r.Status) && (o.Method == "" || strings.EqualFold(o.Method, r.Method)) && !slices.Contains(names[first:], o.Name) {
+	for i := range all {
+		o := &all[i]
+		switch {
+		case !slices.Contains(o.Statuses, r.Status), o.Method != "" && !strings.EqualFold(o.Method, r.Method), slices.Contains(names[first:], o.Name):
+		case o.paths.IsZero() && isMissingAsset:
+		case !o.paths.IsZero() && (r.Path == "" || !o.paths.Meets(conditions.NewRequest(r.Path, "", "", ""))):
+		default:
 			names = append(names, o.Name)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 func TestOutcomesDependOnStatusAndMethod(t *testing.T) {
-	own, err := ParseOutcomes([]string{"post 401, 403=login_failed", "500=error", "500,502=error", "404=not_found"})
+	own, err := ParseOutcomes([]string{"post 401, 403=login_failed", "500=error", "500,502=error", "404=not_found", "POST /wp-login* 200=login_failed", "/missing/* 404=probe"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,6 +30,12 @@ func TestOutcomesDependOnStatusAndMethod(t *testing.T) {
 		{DefaultOutcomes(), Record{}, ""},
 		{own, Record{Status: 403, Method: "Post", Path: "/a.png"}, "login_failed"},
 		{own, Record{Status: 500}, "error"},
+		{own, Record{Status: 200, Method: "POST", Path: "/wp-login.php?x=1"}, "login_failed"},
+		{own, Record{Status: 200, Method: "POST", Path: "/a/..;/wp-login.php"}, "login_failed"},
+		{own, Record{Status: 200, Method: "GET", Path: "/wp-login.php"}, ""},
+		{own, Record{Status: 200, Method: "POST", Path: "/other"}, ""},
+		{own, Record{Status: 200, Method: "POST"}, ""},
+		{own, Record{Status: 404, Path: "/missing/a.png"}, "probe"},
 		{Outcomes{}, Record{Status: 404}, ""},
 	} {
 		if got := strings.Join(test.outcomes.Append(nil, &test.record), " "); got != test.want {
@@ -39,7 +45,7 @@ func TestOutcomesDependOnStatusAndMethod(t *testing.T) {
 	if got := own.Append([]string{"error"}, &Record{Status: 502}); !slices.Equal(got, []string{"error", "error"}) {
 		t.Errorf("Append to a slice: got %v, want the old element first", got)
 	}
-	for _, text := range []string{"404", "=x", "404=", "404=Not found", "99=x", "600=x", "404,=x", "GET=x", "GET POST 1=x", "404=" + strings.Repeat("x", 65)} {
+	for _, text := range []string{"404", "=x", "404=", "404=Not found", "99=x", "600=x", "404,=x", "GET=x", "GET POST 1=x", "GET POST 200=x", "POST /a /b 200=x", "POST /a=x", "POST /a?b 200=x", "404=" + strings.Repeat("x", 65)} {
 		if o, err := ParseOutcomes([]string{text}); err == nil {
 			t.Errorf("ParseOutcomes(%q): got %+v, want an error", text, o)
 		}

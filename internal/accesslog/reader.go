@@ -77,6 +77,10 @@ func (r *Reader) Next() (Record, error) {
 			r.counts.Lines--
 			continue
 		}
+		if errors.Is(err, ErrSkipped) {
+			r.counts.Skipped++
+			continue
+		}
 		if err != nil {
 			r.bad(line, err)
 			continue

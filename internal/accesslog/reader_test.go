@@ -206,7 +206,7 @@ func TestBadOptionErrorsSayWhatIsAllowed(t *testing.T) {
 		{"no time column", "a,ip\n", accesslog.Options{Format: accesslog.CSV}, "no column for the time"},
 		{"an empty CSV", "\n\n", accesslog.Options{Format: accesslog.CSV}, "no line of column names"},
 		{"a column that makes no kind", "time,3d\n", accesslog.Options{Format: accesslog.CSV, Key: "3d"}, "name a kind"},
-		{"an unknown format", common, accesslog.Options{Format: "xml"}, "write auto, common, combined, json or csv"},
+		{"an unknown format", common, accesslog.Options{Format: "xml"}, "write auto, common, combined, json, csv, w3c"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := accesslog.NewReader(strings.NewReader(test.log), "", test.options)

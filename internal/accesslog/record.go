@@ -1,6 +1,7 @@
 // Package accesslog reads requests from access logs: Common and Combined Log Format, JSON
-// lines, CSV with named columns, and lines that the operator describes, plain, gzip or within the
-// lines of docker, CRI, journald and syslog. It streams, counts the lines that it cannot read, and
+// lines, columns that a line names (CSV, W3C Extended Log Format), and lines that a description in
+// the style of nginx's log_format explains, those of known servers and the operator's own; plain,
+// gzip or within the lines of docker, CRI, journald and syslog. It streams, counts the lines that it cannot read, and
 // brings requests into the order of time. A client's address is read only from a field
 // that is known to hold it, or that the operator names: never from what the client writes.
 package accesslog
@@ -67,26 +68,35 @@ type Format string
 
 // The formats. CLF is both Common and Combined Log Format.
 const (
-	Auto Format = "auto" // by the first lines
-	CLF  Format = "clf"
-	JSON Format = "json" // one object a line
-	CSV  Format = "csv"  // a line of column names first
+	Auto    Format = "auto" // by the first lines
+	CLF     Format = "clf"
+	JSON    Format = "json"    // one object a line
+	CSV     Format = "csv"     // a line of column names first
+	W3C     Format = "w3c"     // lines of column names behind "#Fields:", as IIS and CloudFront write
+	HAProxy Format = "haproxy" // its HTTP log
+	ALB     Format = "alb"     // also of AWS's Classic Load Balancer
+	Envoy   Format = "envoy"   // its default text, or Istio's
 
 	described Format = "described" // by Options.LogFormat
 )
 
+// FormatNames lists the formats that ParseFormat knows, for people.
+const FormatNames = "auto, common, combined, json, csv, w3c, haproxy, alb or envoy"
+
 // ParseFormat reads the name of a format; "" is Auto, "common" and "combined"
 // are CLF. The error names the formats.
 func ParseFormat(text string) (Format, error) {
-	switch strings.ToLower(text) {
-	case "", "auto":
+	switch format := Format(strings.ToLower(text)); format {
+	case "":
 		return Auto, nil
-	case "clf", "common", "combined":
+	case "common", "combined":
 		return CLF, nil
-	case "json", "jsonl", "ndjson":
+	case "jsonl", "ndjson":
 		return JSON, nil
-	case "csv":
-		return CSV, nil
+	case "iis", "cloudfront":
+		return W3C, nil
+	case Auto, CLF, JSON, CSV, W3C, HAProxy, ALB, Envoy:
+		return format, nil
 	}
-	return "", fmt.Errorf("the log format %q is not known; write auto, common, combined, json or csv", text)
+	return "", fmt.Errorf("the log format %q is not known; write %s", text, FormatNames)
 }

@@ -52,16 +52,19 @@ func parseScope(text string) (Scope, error) {
 	if method, path, found := strings.Cut(pattern, " "); found && !strings.HasPrefix(method, "/") {
 		s.Method, pattern = strings.ToUpper(method), strings.TrimSpace(path)
 	}
+	var err error
+	s.paths, err = parsePaths(pattern)
+	return s, err
+}
+
+// parsePaths parses a pattern of the path.
+func parsePaths(pattern string) (conditions.When, error) {
 	paths, err := conditions.Parse([...]([]string){conditions.Path: {pattern}, conditions.Host: nil})
-	if err != nil {
-		var invalid *conditions.Error
-		if errors.As(err, &invalid) {
-			err = errors.New("has a path that " + invalid.Problem)
-		}
-		return s, err
+	var invalid *conditions.Error
+	if errors.As(err, &invalid) {
+		err = errors.New("has a path that " + invalid.Problem)
 	}
-	s.paths = paths
-	return s, nil
+	return paths, err
 }
 
 // Of returns the scope of a request, "" for none. about are its attributes, nil for none.

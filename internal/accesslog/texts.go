@@ -69,3 +69,39 @@ func requestLine(line []byte) (method, target []byte) {
 	}
 	return method, rest
 }
+
+// unescape returns what a server has written with a backslash: nginx writes quotes, backslashes
+// and what is no ASCII as \xHH, Apache also \" and \\. A text without any is returned as it is.
+func unescape(text []byte) []byte {
+	at := bytes.IndexByte(text, '\\')
+	if at < 0 {
+		return text
+	}
+	plain := append(make([]byte, 0, len(text)), text[:at]...)
+	for ; at < len(text); at++ {
+		if text[at] != '\\' || at+1 == len(text) {
+			plain = append(plain, text[at])
+			continue
+		}
+		switch next := text[at+1]; {
+		case next == 'x' && at+3 < len(text) && isHex(text[at+2]) && isHex(text[at+3]):
+			plain = append(plain, hexValue(text[at+2])<<4|hexValue(text[at+3]))
+			at += 3
+		case next == '"', next == '\\':
+			plain = append(plain, next)
+			at++
+		default:
+			plain = append(plain, '\\')
+		}
+	}
+	return plain
+}
+
+func isHex(c byte) bool { return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'f' }
+
+func hexValue(c byte) byte {
+	if c <= '9' {
+		return c - '0'
+	}
+	return c | 0x20 - 'a' + 10
+}

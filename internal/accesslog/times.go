@@ -3,7 +3,9 @@ package accesslog
 import (
 	"errors"
 	"math"
+	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -11,7 +13,7 @@ import (
 const maxTime = 253402300799999
 
 var (
-	errTime      = errors.New("the time is none of RFC 3339, 2006-01-02 15:04:05, 02/Jan/2006:15:04:05 -0700 and a Unix time in s, ms, us or ns")
+	errTime      = errors.New("the time is none of RFC 3339, 2006-01-02 15:04:05, 2006/01/02 15:04:05, 02/Jan/2006:15:04:05 -0700, that of HTTP and a Unix time in s, ms, us or ns")
 	errCLFTime   = errors.New("the time is not written 02/Jan/2006:15:04:05 -0700")
 	errTimeRange = errors.New("the time lies outside the years 1970 to 9999")
 )
@@ -130,26 +132,47 @@ func inRange(ms int64) (int64, error) {
 	return ms, nil
 }
 
-// layouts are the written times of JSON and CSV logs. A time without a zone is
-// taken as UTC. Go's parser accepts a fraction of a second after any of them.
+// layouts are the written times of all but Common Log Format. Go's parser accepts a fraction of a
+// second after any of them.
 var layouts = []string{
 	time.RFC3339,
 	"2006-01-02 15:04:05Z07:00",
 	"2006-01-02T15:04:05Z0700",
 	"2006-01-02 15:04:05",
 	"2006-01-02T15:04:05",
+	"2006/01/02 15:04:05",
+	"02/Jan/2006:15:04:05",
+	http.TimeFormat,
+	"Mon, 02 Jan 2006 15:04:05 -0700",
 }
 
-// parseTime reads the time of a JSON or CSV log as Unix milliseconds.
-func parseTime(text string) (int64, error) {
+// clock reads times. The zero value takes one without a zone as UTC. It is not safe for
+// concurrent use.
+type clock struct {
+	zone *time.Location
+	last int // the layout of the last time, which is tried first
+}
+
+// parse reads a time as Unix milliseconds.
+func (c *clock) parse(text string) (int64, error) {
 	if len(text) == clfTimeLength && text[2] == '/' {
-		return parseCLFTime([]byte(text))
+		if ms, err := parseCLFTime([]byte(text)); err == nil {
+			return ms, nil
+		}
 	}
 	if number, err := strconv.ParseFloat(text, 64); err == nil {
 		return unixTime(text, number)
 	}
-	for _, layout := range layouts {
-		if t, err := time.Parse(layout, text); err == nil {
+	zone := c.zone
+	if zone == nil || strings.HasSuffix(text, " GMT") {
+		zone = time.UTC
+	}
+	if t, err := time.ParseInLocation(layouts[c.last], text, zone); err == nil {
+		return inRange(t.UnixMilli())
+	}
+	for i, layout := range layouts {
+		if t, err := time.ParseInLocation(layout, text, zone); err == nil {
+			c.last = i
 			return inRange(t.UnixMilli())
 		}
 	}

@@ -141,7 +141,7 @@ func unwrapJournal(line []byte) (inner []byte, stream string, isPart, isWrapped 
 
 // syslogLine is what syslog and journalctl write before a message, by RFC 3164 with the time of
 // it or of RFC 3339, or by RFC 5424.
-var syslogLine = regexp.MustCompile(`^(?:(?:<\d{1,3}>)?(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT[0-9:.]+(?:Z|[+-]\d\d:?\d\d)) \S+ [^\s:\[]+(?:\[\d+\])?: ?|<\d{1,3}>1 \S+ \S+ \S+ \S+ \S+ (?:-|(?:\[(?:[^\]\\]|\\.)*\])+) \x{feff}?)`)
+var syslogLine = regexp.MustCompile(`^(?:(?:<\d{1,3}>)?(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?|[A-Z][a-z]{2} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [A-Z0-9+-]+|\d{4}-\d\d-\d\dT[0-9:.]+(?:Z|[+-]\d\d:?\d\d)) \S+ [^\s:\[]+(?:\[\d+\])?: ?|<\d{1,3}>1 \S+ \S+ \S+ \S+ \S+ (?:-|(?:\[(?:[^\]\\]|\\.)*\])+) \x{feff}?)`)
 
 func unwrapSyslog(line []byte) (inner []byte, stream string, isPart, isWrapped bool, err error) {
 	m := syslogLine.FindIndex(line)

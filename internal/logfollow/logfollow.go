@@ -339,6 +339,10 @@ func (f *follower) collectFrom(l *rotatedLog, t *tail) (n int, err error) {
 			continue // an earlier process had its answer
 		}
 		f.counts.Lines++
+		if errors.Is(err, accesslog.ErrSkipped) {
+			f.counts.Skipped++
+			continue
+		}
 		if err != nil {
 			f.bad(t.name, line, err)
 			continue

@@ -365,6 +365,10 @@ func (l *rotatedLog) parserOf(t *tail) (*accesslog.LineParser, error) {
 	t.parser, err = accesslog.NewLineParser(head, l.read)
 	switch {
 	case err == nil:
+		if err := t.direct(); err != nil {
+			t.parser = nil
+			return nil, err
+		}
 		l.parser = t.parser
 		l.describe()
 	case l.parser != nil:

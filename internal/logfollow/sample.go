@@ -130,7 +130,7 @@ func (l *rotatedLog) sampleFile(s *sample, path string) error {
 		if line.isLong || parser.IsBlank(line.text) {
 			continue
 		}
-		if r, err := parser.Parse(line.text); errors.Is(err, accesslog.ErrPart) {
+		if r, err := parser.Parse(line.text); errors.Is(err, accesslog.ErrPart) || errors.Is(err, accesslog.ErrSkipped) {
 			continue
 		} else if err != nil {
 			s.bad++

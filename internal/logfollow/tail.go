@@ -243,6 +243,44 @@ func (t *tail) firstBytes(size int) (text []byte, err error) {
 	return text[:n], nil
 }
 
+// direct tells the parser what the lines before the offset say of those behind it, as where the
+// columns change within a file.
+func (t *tail) direct() error {
+	if t.offset <= t.zeros || !t.parser.Direct(nil) {
+		return nil
+	}
+	var in io.Reader = io.NewSectionReader(t.file, t.zeros, t.offset-t.zeros)
+	if t.unpacked != nil {
+		again, err := os.Open(t.file.Name())
+		if err != nil {
+			return err
+		}
+		defer again.Close()
+		unpacked, err := accesslog.NewUnpacker(again)
+		if err != nil {
+			return err
+		}
+		if _, err := io.CopyN(io.Discard, unpacked, t.zeros); err != nil {
+			return err
+		}
+		in = io.LimitReader(unpacked, t.offset-t.zeros)
+	}
+	lines := bufio.NewReaderSize(in, readSize)
+	for isRest := false; ; {
+		text, isLong, err := lines.ReadLine()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !isLong && !isRest {
+			t.parser.Direct(text)
+		}
+		isRest = isLong
+	}
+}
+
 // next returns the next line; ok is false if there is none at present.
 func (t *tail) next() (l line, ok bool, err error) {
 	scanned := 0

@@ -3,11 +3,13 @@ package local
 import (
 	"errors"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stint-dev/stint/internal/accesslog"
 	"github.com/stint-dev/stint/internal/cli/console"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/proxies"
 )
 
@@ -21,11 +23,15 @@ type logFlags struct {
 	kind       string
 	proxies    string
 	logFormat  string
+	zone       string
+	skipPaths  []string
 }
 
 func (f *logFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.format, "format", "auto", "format of the logs: auto, common, combined, json or csv")
-	c.Flags().StringVar(&f.logFormat, "log-format", "", `the lines of the logs in the style of nginx's log_format, for example '$host $remote_addr - $remote_user [$time_local] "$request" $status'`)
+	c.Flags().StringVar(&f.format, "format", "auto", "format of the logs: "+accesslog.FormatNames)
+	c.Flags().StringVar(&f.logFormat, "log-format", "", `the lines of the logs in the style of nginx's log_format, for example '$host $remote_addr - $remote_user [$time_local] "$request" $status', or of Apache's LogFormat`)
+	c.Flags().StringVar(&f.zone, "time-zone", "", "the zone of times that name none, for example Europe/Berlin or Local; UTC if omitted, for HAProxy the machine's")
+	c.Flags().StringArrayVar(&f.skipPaths, "skip-path", nil, "leave out requests of these paths, for example '/static/*'; may be repeated")
 	c.Flags().StringVar(&f.proxies, "trusted-proxies", "", "addresses and networks of your proxies, with commas between, as for the server: a client behind them is found in X-Forwarded-For, from the right")
 	c.Flags().StringVar(&f.keyColumn, "key-column", "", "the column or field with the key; the client's address if omitted")
 	c.Flags().StringVar(&f.timeColumn, "time-column", "", "the column or field with the time")
@@ -52,6 +58,16 @@ func (f *logFlags) options(con *console.Console) (accesslog.Options, error) {
 	o := accesslog.Options{
 		Open: open, Format: format, Key: f.keyColumn, Time: f.timeColumn, Cost: f.costColumn, Account: f.account, Kind: f.kind, Proxies: trusted, LogFormat: f.logFormat,
 	}
+	if f.zone != "" {
+		if o.Zone, err = time.LoadLocation(f.zone); err != nil {
+			return o, console.Usagef("--time-zone: %q is no known zone; write for example Europe/Berlin, UTC or Local", f.zone)
+		}
+	}
+	if len(f.skipPaths) > 0 {
+		if o.SkipPaths, err = conditions.Parse([...][]string{conditions.Path: f.skipPaths, conditions.Host: nil}); err != nil {
+			return o, console.Usagef("--skip-path: %w", err)
+		}
+	}
 	if err := o.CheckLogFormat(); err != nil {
 		return o, console.Usagef("--log-format: %w", err)
 	}
@@ -76,11 +92,14 @@ func wantRequests(read accesslog.Counts) error {
 	return console.Usagef("none of the %d lines contains a readable request; the first is line %d of %s: %s", read.Lines, first.Line, first.File, first.Why)
 }
 
-const logHelp = `Logs are in Common or Combined Log Format (also with the host in front), JSON lines, or CSV with
-a line of column names, plain or gzip, and may be within the lines of docker, CRI, syslog
-or journald; --log-format describes any other lines. The client's address is read only from a
-field that is known to hold it, never from what a client sends: a log without one is
-refused, and --key-column names it. Behind proxies --trusted-proxies finds the client in
-X-Forwarded-For. What was found is said at the start, and which policies have nothing to look
-at. Lines out of order are sorted as far as they fit into memory; lines without a request
+const logHelp = `Logs are read as programs write them, plain or gzip: Common and Combined Log Format (also
+with the host in front), JSON lines (nginx, Caddy, Traefik, Envoy, Cloudflare Logpush, ECS),
+HAProxy's HTTP log, those of AWS's load balancers, CloudFront and IIS (W3C), Envoy's text, and
+CSV with a line of column names; also within the lines of docker, CRI, syslog or journald.
+--log-format describes any other lines as nginx's log_format or Apache's LogFormat do. The
+client's address is read only from a field that is known to hold it, never from what a client
+sends: a log without one is refused, and --key-column names it. Behind proxies
+--trusted-proxies finds the client in X-Forwarded-For; Envoy's text has nothing else. What was
+found is said at the start, and which policies have nothing to look at. --skip-path leaves out
+requests. Lines out of order are sorted as far as they fit into memory; lines without a request
 are counted and shown.`
