@@ -243,8 +243,8 @@ func (t *tail) firstBytes(size int) (text []byte, err error) {
 	return text[:n], nil
 }
 
-// direct tells the parser what the lines before the offset say of those behind it, as where the
-// columns change within a file.
+// direct gives the parser the lines before the offset that name columns, which may change within a
+// file.
 func (t *tail) direct() error {
 	if t.offset <= t.zeros || !t.parser.Direct(nil) {
 		return nil
