@@ -27,7 +27,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 // apostrophe before it.
 func (r *Report) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
-	names := []string{"key", "requests", "allowed", "refused", "share", "first_refusal", "last_refusal", "first_policy", "first_rule"}
+	names := []string{"key", "requests", "allowed", "refused", "share", "first_refusal", "last_refusal", "first_policy", "first_rule", "paths", "agents", "statuses"}
 	if r.Comparison != nil {
 		names = append(names, "refused_against", "newly_refused", "newly_allowed")
 	}
@@ -78,7 +78,7 @@ func (r *Report) offenderRow(o Offender, changes map[string]keyChanges) []string
 	row := []string{
 		escape.CSV(o.Key), number(o.Requests), number(o.Allowed), number(o.Refused),
 		strconv.FormatFloat(o.Ratio, 'f', 6, 64), o.First.Format(time.RFC3339Nano), o.Last.Format(time.RFC3339Nano),
-		escape.CSV(o.FirstPolicy), escape.CSV(o.FirstRule),
+		escape.CSV(o.FirstPolicy), escape.CSV(o.FirstRule), escape.CSV(traitsText(o.Paths)), escape.CSV(traitsText(o.Agents)), escape.CSV(traitsText(o.Statuses)),
 	}
 	if r.Comparison == nil {
 		return row
@@ -97,7 +97,7 @@ func (r *Report) offenderRow(o Offender, changes map[string]keyChanges) []string
 // freedRow is the row of a key that the first plan never refused.
 func freedRow(c Change) []string {
 	return []string{
-		escape.CSV(c.Key), number(c.Requests), number(c.Requests), "0", "0", "", "", "", "",
+		escape.CSV(c.Key), number(c.Requests), number(c.Requests), "0", "0", "", "", "", "", "", "", "",
 		number(c.RefusedAgainst), "0", number(c.Changed),
 	}
 }

@@ -87,6 +87,8 @@ type Offender struct {
 	// RuleCount.Text.
 	FirstPolicy string `json:"first_policy,omitzero"`
 	FirstRule   string `json:"first_rule"`
+	// Traits are what it asked for, as far as the log says.
+	Traits `json:",inline"`
 }
 
 // Comparison is how a plan differs from a second one.
@@ -193,7 +195,7 @@ func (h *history) offender(refused int64) Offender {
 		Key: h.key, Requests: h.requests, Allowed: h.requests - h.refused, Refused: h.refused,
 		Ratio: float64(h.refused) / float64(refused),
 		First: timeOf(h.firstRefusal), Last: timeOf(h.lastRefusal),
-		FirstPolicy: h.firstRule.Policy, FirstRule: h.firstRule.Text(),
+		FirstPolicy: h.firstRule.Policy, FirstRule: h.firstRule.Text(), Traits: h.observed.traits(),
 	}
 }
 

@@ -103,7 +103,8 @@ type history struct {
 	firstRefusal  int64
 	lastRefusal   int64
 	firstRule     *RuleCount
-	*difference   // nil without a comparison
+	observed      *observed // nil until it is refused
+	*difference             // nil without a comparison
 }
 
 // difference is how two plans differ about one key.
@@ -151,6 +152,9 @@ func (r *run) take(ctx context.Context, record accesslog.Record) error {
 	if by != nil {
 		by.Decided++
 		h.refuse(record.Time, by)
+	}
+	if h.observed != nil {
+		h.observed.add(&record)
 	}
 	if r.options.Decided != nil {
 		r.options.Decided(record, by != nil)
@@ -209,7 +213,7 @@ func (r *run) historyOf(k keys.Key) *history {
 
 func (h *history) refuse(at int64, by *RuleCount) {
 	if h.refused == 0 {
-		h.firstRefusal, h.firstRule = at, by
+		h.firstRefusal, h.firstRule, h.observed = at, by, &observed{}
 	}
 	h.refused++
 	h.lastRefusal = at

@@ -18,7 +18,7 @@ type Score struct {
 }
 
 // AttackerScore is about the attackers of one kind. Requests before the attack of a key
-// began are those of a benign client of the same label.
+// began are those of a benign client with the label beforeAttack.
 type AttackerScore struct {
 	Label     string `json:"label"`
 	Attackers int64  `json:"attackers"`
@@ -47,6 +47,12 @@ type BenignScore struct {
 	// attack; see RangeScore.
 	InRanges int64 `json:"in_proposed_ranges"`
 }
+
+// The labels of benign clients whose own label is one of attackers.
+const (
+	beforeAttack = "before an attack"
+	neverAttacks = "never attacking"
+)
 
 // Scorer compares decisions with a truth: of a backtest, or of any other system.
 type Scorer struct {
@@ -121,10 +127,17 @@ func (s *Scorer) Score() *Score {
 		if c.benign == 0 {
 			continue
 		}
-		b := benign[c.label]
+		label := c.label
+		switch {
+		case !c.attack.IsZero():
+			label = beforeAttack
+		case s.truth.isAttackers(label):
+			label = neverAttacks
+		}
+		b := benign[label]
 		if b == nil {
-			b = &BenignScore{Label: c.label}
-			benign[c.label] = b
+			b = &BenignScore{Label: label}
+			benign[label] = b
 		}
 		b.Clients++
 		b.Requests += c.benign

@@ -94,7 +94,7 @@ func TestPlanIsScoredByTheGroundTruth(t *testing.T) {
 	}) {
 		t.Errorf("the attackers are %+v", s.Attackers)
 	}
-	if got := fmt.Sprint(s.Benign); got != "[{not listed 1 0 1 0 0 0} {scanner 1 0 1 0 0 0} {visitor 1 1 4 1 0.25 0}]" || s.Absent != 2 {
+	if got := fmt.Sprint(s.Benign); got != "[{before an attack 1 0 1 0 0 0} {not listed 1 0 1 0 0 0} {visitor 1 1 4 1 0.25 0}]" || s.Absent != 2 {
 		t.Errorf("the benign are %s, absent %d", got, s.Absent)
 	}
 	if a := report.Comparison.Score.Attackers[0]; a.Caught != 1 || a.ServedMax != 0 || a.Served != 1 {

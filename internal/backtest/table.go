@@ -11,6 +11,7 @@ import (
 type table struct {
 	columns []column
 	rows    [][]string
+	notes   map[int][]string // below a row, by its number
 }
 
 // column is one column of a table.
@@ -20,6 +21,14 @@ type column struct {
 }
 
 func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
+
+// note adds lines below the last row.
+func (t *table) note(lines ...string) {
+	if t.notes == nil {
+		t.notes = map[int][]string{}
+	}
+	t.notes[len(t.rows)] = lines
+}
 
 const (
 	gap       = 2 // spaces between columns
@@ -36,7 +45,7 @@ func (t *table) write(out io.Writer, width int) {
 	for i, c := range t.columns {
 		titles[i] = c.title
 	}
-	for _, row := range append([][]string{titles}, t.rows...) {
+	for number, row := range append([][]string{titles}, t.rows...) {
 		line := ""
 		for i, cell := range row {
 			if i > 0 {
@@ -51,6 +60,9 @@ func (t *table) write(out io.Writer, width int) {
 		}
 		b.WriteString(strings.TrimRight(line, " "))
 		b.WriteByte('\n')
+		for _, note := range t.notes[number] {
+			b.WriteString(runewidth.Truncate("  "+note, width, "~") + "\n")
+		}
 	}
 	_, _ = io.WriteString(out, b.String()) // WriteText's buffer keeps the error
 }

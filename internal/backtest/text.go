@@ -200,6 +200,7 @@ func (r *Report) writeOffenders(out io.Writer, o TextOptions) {
 	for _, f := range shown {
 		t.add(printable(f.Key), humanize.Comma(f.Refused), percent(f.Refused, r.Refused), humanize.Comma(f.Requests),
 			instant(f.First), ruleName(f.FirstPolicy, f.FirstRule))
+		t.note(f.Lines()...)
 	}
 	t.write(out, o.Width)
 	writeMore(out, len(r.Offenders)-len(shown), "offender")

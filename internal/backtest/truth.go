@@ -18,7 +18,14 @@ import (
 )
 
 // Truth says of keys what they are. Keys that it does not name are benign.
-type Truth struct{ keys map[string]truth }
+type Truth struct {
+	keys map[string]truth
+	// attackers are the labels of keys that attack.
+	attackers map[string]bool
+}
+
+// isAttackers reports whether a key with a label attacks.
+func (t *Truth) isAttackers(label string) bool { return t.attackers[label] }
 
 type truth struct {
 	label  string
@@ -35,7 +42,7 @@ const (
 const unlisted = "not listed"
 
 // NewTruth returns a truth that names no key.
-func NewTruth() *Truth { return &Truth{keys: map[string]truth{}} }
+func NewTruth() *Truth { return &Truth{keys: map[string]truth{}, attackers: map[string]bool{}} }
 
 // Add names one key. A zero attack means that it is benign. Of a key that is named again
 // the earliest attack counts; another label is an error.
@@ -48,6 +55,9 @@ func (t *Truth) Add(key keys.Key, label string, attack time.Time) error {
 		attack = known.attack
 	}
 	t.keys[key.String()] = truth{label: label, attack: attack}
+	if !attack.IsZero() {
+		t.attackers[label] = true
+	}
 	return nil
 }
 

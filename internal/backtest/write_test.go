@@ -125,9 +125,9 @@ func TestCSVListsKeysThatOnlyTheSecondPlanRefuses(t *testing.T) {
 	if err := report.WriteCSV(&out); err != nil {
 		t.Fatal(err)
 	}
-	const want = `key,requests,allowed,refused,share,first_refusal,last_refusal,first_policy,first_rule,refused_against,newly_refused,newly_allowed
-refused,3,2,1,1.000000,1970-01-01T00:00:01Z,1970-01-01T00:00:01Z,,1/2s,2,0,1
-freed,2,2,0,0,,,,,1,0,1
+	const want = `key,requests,allowed,refused,share,first_refusal,last_refusal,first_policy,first_rule,paths,agents,statuses,refused_against,newly_refused,newly_allowed
+refused,3,2,1,1.000000,1970-01-01T00:00:01Z,1970-01-01T00:00:01Z,,1/2s,,,,2,0,1
+freed,2,2,0,0,,,,,,,,1,0,1
 `
 	if out.String() != want {
 		t.Errorf("the CSV is\n%swant\n%s", out.String(), want)
@@ -144,7 +144,7 @@ func TestJSONIsTheWholeReport(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &back, json.RejectUnknownMembers(true)); err != nil {
 		t.Fatal(err)
 	}
-	if back.Refused != report.Refused || len(back.Offenders) != len(hostile) || back.Offenders[0] != report.Offenders[0] {
+	if back.Refused != report.Refused || len(back.Offenders) != len(hostile) || back.Offenders[0].Key != report.Offenders[0].Key || back.Offenders[0].Refused != report.Offenders[0].Refused {
 		t.Errorf("the JSON reads back as %+v, want %+v", back, report)
 	}
 	if !strings.Contains(out.String(), `"newly_allowed_keys": []`) {
