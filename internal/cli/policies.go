@@ -396,16 +396,19 @@ contains a list as @NAME, and a pattern with not excludes what it matches.`,
 var listColumns = []output.Column[wire.ConditionList]{
 	{Name: "name", Head: "Name", Cell: func(x wire.ConditionList) output.Cell { return output.Text(x.Name) }},
 	{Name: "attribute", Head: "Condition on", Cell: func(x wire.ConditionList) output.Cell { return output.Text(x.Attribute) }},
-	{Name: "patterns", Head: "Patterns", Cell: func(x wire.ConditionList) output.Cell { return output.Number(len(x.Patterns)) }},
+	{Name: "size", Head: "Patterns", Right: true, Cell: func(x wire.ConditionList) output.Cell { return output.Number(len(x.Patterns)) }},
 	{Name: "date", Head: "Changed", Drop: 1, Cell: func(x wire.ConditionList) output.Cell { return output.Text(x.Date) }},
 	{Name: "title", Head: "What it has", Cut: true, Cell: func(x wire.ConditionList) output.Cell { return output.Text(x.Title) }},
 }
 
 // listDetail are the columns of one list, with its patterns.
-var listDetail = append(slices.Clone(listColumns[:len(listColumns)-1]),
-	output.Column[wire.ConditionList]{Name: "title", Head: "Title", Cell: func(x wire.ConditionList) output.Cell { return output.Text(x.Title) }},
-	output.Column[wire.ConditionList]{Name: "description", Head: "What it has", Cell: func(x wire.ConditionList) output.Cell { return output.Text(x.Description) }},
-	output.Column[wire.ConditionList]{Name: "source", Head: "Source", Cell: func(x wire.ConditionList) output.Cell { return output.Text(x.Source) }},
-	output.Column[wire.ConditionList]{Name: "as_sent", Head: "Also as sent", Cell: func(x wire.ConditionList) output.Cell { return output.YesNo(x.AsSent) }},
-	output.Column[wire.ConditionList]{Name: "all", Head: "Patterns", Cell: func(x wire.ConditionList) output.Cell { return output.Texts(x.Patterns) }},
-)
+var listDetail = []output.Column[wire.ConditionList]{
+	{Name: "name", Head: "Name", Cell: func(x wire.ConditionList) output.Cell { return output.Text(x.Name) }},
+	{Name: "title", Head: "Title", Cell: func(x wire.ConditionList) output.Cell { return output.Text(x.Title) }},
+	{Name: "description", Head: "What it has", Cell: func(x wire.ConditionList) output.Cell { return output.Text(x.Description) }},
+	{Name: "attribute", Head: "Condition on", Cell: func(x wire.ConditionList) output.Cell { return output.Text(x.Attribute) }},
+	{Name: "as_sent", Head: "Also as sent", Cell: func(x wire.ConditionList) output.Cell { return output.YesNo(x.AsSent) }},
+	{Name: "source", Head: "Source", Cell: func(x wire.ConditionList) output.Cell { return output.Text(x.Source) }},
+	{Name: "date", Head: "Changed", Cell: func(x wire.ConditionList) output.Cell { return output.Text(x.Date) }},
+	{Name: "patterns", Head: "Patterns", Cell: func(x wire.ConditionList) output.Cell { return output.Texts(x.Patterns) }},
+}
