@@ -18,7 +18,7 @@ type Algorithm struct {
 	Exact bool
 	// Options are the names in the API of the options that it supports.
 	Options []string
-	// Amounts marks the log of amounts.
+	// Amounts marks the log of amounts and the log of points.
 	Amounts bool
 	// Counter is the implementation for the log in memory; nil for the three logs.
 	Counter Counter
@@ -120,12 +120,17 @@ type Queue interface {
 	MaxDelay(r Rule) int64
 }
 
-// All returns the algorithms, the default first. A new algorithm needs one line here.
+// All returns the algorithms among which a policy chooses, the default first. A new algorithm needs
+// one line here.
 func All() []*Algorithm { return all }
 
-// ByName returns the algorithm with that name, nil if there is none.
+// WithPoints returns All and the log of points, which belongs to policies with evidence.
+func WithPoints() []*Algorithm { return append(slices.Clip(all), &pointLog) }
+
+// ByName returns the algorithm with that name, nil if there is none. Unlike All it knows the log of
+// points too.
 func ByName(name string) *Algorithm {
-	for _, a := range all {
+	for _, a := range WithPoints() {
 		if a.Name == name {
 			return a
 		}

@@ -41,6 +41,9 @@ type amounts struct {
 	rules   []Rule
 	longest int64 // window
 	most    int   // how many runs a state may have before they are merged
+	// tagged is set for the log of points, whose runs have a tag in place of the time of their earliest
+	// request, and are neither joined nor merged.
+	tagged bool
 }
 
 const (
@@ -48,8 +51,8 @@ const (
 	grains     = 256
 )
 
-func newAmounts(rules []Rule) *amounts {
-	a := &amounts{rules: rules, most: 512 + 2*(grains+1)*len(rules)}
+func newAmounts(rules []Rule, tagged bool) *amounts {
+	a := &amounts{rules: rules, most: 512 + 2*(grains+1)*len(rules), tagged: tagged}
 	for _, r := range rules {
 		a.longest = max(a.longest, r.Window)
 	}
@@ -63,7 +66,10 @@ func (a *amounts) advance(s *State, now int64) (shifted bool) {
 	if last := len(runs) - runNumbers; last >= 0 && runs[last+1] > now {
 		by := runs[last+1] - now
 		for i := 0; i < len(runs); i += runNumbers {
-			runs[i], runs[i+1] = runs[i]-by, runs[i+1]-by
+			runs[i+1] -= by
+			if !a.tagged {
+				runs[i] -= by
+			}
 		}
 		shifted = true
 	}
@@ -99,6 +105,10 @@ func wait(r Rule, runs []int64, now, cost int64) int64 {
 
 func (a *amounts) ask(s *State, q Query) Result {
 	v := Result{AllowedAt: q.Now, Rule: -1, Changed: a.advance(s, q.Now)}
+	if a.tagged && (q.Tag.Forgives() || has(s.Numbers, q.Tag)) {
+		v.Allowed = true
+		return v
+	}
 	for i, r := range a.rules {
 		if q.Cost > r.Limit {
 			v.AllowedAt, v.RetryAt, v.Rule = Never, Never, i
@@ -114,6 +124,10 @@ func (a *amounts) ask(s *State, q Query) Result {
 
 func (a *amounts) add(s *State, q Query) {
 	a.advance(s, q.Now)
+	if a.tagged {
+		a.addTagged(s, q)
+		return
+	}
 	total, _ := used(s.Numbers, a.longest, q.Now)
 	cost := min(q.Cost, maxTotal-total)
 	if last := len(s.Numbers) - runNumbers; last >= 0 && s.Numbers[last+1] == q.Now {

@@ -2,6 +2,7 @@
 -- time of its earliest request, the time at which it counts, and its amount. amount_log.go
 -- explains when runs are merged.
 local GRAINS, MAX_TOTAL = 256, 9007199254740991
+local FORGIVES, VALUES = 2251799813685248, 2147483648  -- 2^51, 2^31
 
 local amounts = {}
 
@@ -24,7 +25,10 @@ local function advance(stack, s, now)
   size = #s
   if size > 0 and s[size - 1] > now then
     local by = s[size - 1] - now
-    for i = 1, size, 3 do s[i], s[i + 1] = s[i] - by, s[i + 1] - by end
+    for i = 1, size, 3 do
+      s[i + 1] = s[i + 1] - by
+      if not stack.tagged then s[i] = s[i] - by end
+    end
     shifted = true
   end
   local gone, longest = 0, stack.longest
@@ -52,9 +56,19 @@ local function wait(rule, s, now, cost)
   return free - now
 end
 
-function amounts.ask(stack, s, now, cost)
+-- has returns whether a run has the tag. See point_log.go about tags.
+local function has(s, tag)
+  if tag % VALUES == 0 then return false end
+  for i = 1, #s, 3 do
+    if s[i] == tag then return true end
+  end
+  return false
+end
+
+function amounts.ask(stack, s, now, cost, _, tag)
   local rules, at, by = stack.rules, now, 0
   local shifted = advance(stack, s, now)
+  if stack.tagged and (tag >= FORGIVES or has(s, tag)) then return now, 0, 0, shifted end
   for i = 1, #rules do
     local rule = rules[i]
     if cost > rule.limit then return NEVER, NEVER, i, shifted end
@@ -88,8 +102,36 @@ local function merge(stack, s, now)
   drop_first(s, to)
 end
 
-function amounts.add(stack, s, now, _, cost)
+-- forgive takes up to points from the newest runs of the item of tag.
+local function forgive(s, tag, points)
+  local item, to = quotient(tag - FORGIVES, VALUES), #s
+  for i = #s - 2, 1, -3 do
+    if quotient(s[i], VALUES) == item then
+      local taken = smaller(points, s[i + 2])
+      points, s[i + 2] = points - taken, s[i + 2] - taken
+    end
+  end
+  local kept = 0
+  for i = 1, to, 3 do
+    if s[i + 2] > 0 then
+      s[kept + 1], s[kept + 2], s[kept + 3] = s[i], s[i + 1], s[i + 2]
+      kept = kept + 3
+    end
+  end
+  for i = to, kept + 1, -1 do s[i] = nil end
+end
+
+function amounts.add(stack, s, now, _, cost, _, tag)
   advance(stack, s, now)
+  if stack.tagged then
+    if tag >= FORGIVES then
+      forgive(s, tag, cost)
+    elseif not has(s, tag) then
+      local size = #s
+      s[size + 1], s[size + 2], s[size + 3] = tag, now, cost
+    end
+    return
+  end
   local size = #s
   cost = smaller(cost, MAX_TOTAL - used(s, stack.longest, now))
   if size > 0 and s[size - 1] == now then

@@ -15,14 +15,14 @@ const maxAhead = 3_600_000
 // Stack counts under all rules of a policy: a request is counted under each or none. It never
 // changes and is safe for concurrent use.
 type Stack struct {
-	counters *counters // nil for the log of amounts
+	counters *counters // nil for the logs of amounts and of points
 	amounts  *amounts
 }
 
 // NewStack returns the stack of rules under a, which is not a log.
 func NewStack(a *Algorithm, rules []Rule) *Stack {
 	if a.Amounts {
-		return &Stack{amounts: newAmounts(rules)}
+		return &Stack{amounts: newAmounts(rules, a == &pointLog)}
 	}
 	return &Stack{counters: newCounters(a, rules)}
 }
@@ -85,6 +85,7 @@ type Query struct {
 	MaxWait int64  // how many milliseconds the caller would wait for a reservation
 	Peek    bool   // answer without counting
 	ID      string // the ID by which a reservation can be cancelled; "" if it never is
+	Tag     Tag    // what a request under the log of points is charged for; ignored by the others
 }
 
 // Result is the answer to a Query.

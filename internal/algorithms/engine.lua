@@ -137,8 +137,8 @@ end
 --                allowed
 --   changed      whether a time was too far in the future and was set back, which must be
 --                stored even if the request is refused
-function engine.ask(stack, s, now, cost, max_wait)
-  if stack.shared then return stack.shared.ask(stack, s, now, cost) end
+function engine.ask(stack, s, now, cost, max_wait, tag)
+  if stack.shared then return stack.shared.ask(stack, s, now, cost, max_wait, tag) end
   local rules, wait = stack.rules, stack.counter.wait
   local base, moved = advance(stack, s, now)
   local reservation, by = base, 0
@@ -153,10 +153,12 @@ function engine.ask(stack, s, now, cost, max_wait)
   return reservation, reservation - longest_wait, by > 0 and by or #rules, moved
 end
 
+-- tag is what a request is charged for under the log of points, 0 for nothing in particular.
+--
 -- add counts a request that ask has just allowed, at the reservation that ask returned or
 -- later; or, at now, any cost up to room.
-function engine.add(stack, s, now, reservation, cost, id)
-  if stack.shared then return stack.shared.add(stack, s, now, reservation, cost) end
+function engine.add(stack, s, now, reservation, cost, id, tag)
+  if stack.shared then return stack.shared.add(stack, s, now, reservation, cost, id, tag) end
   local size, rules, counter = stack.size, stack.rules, stack.counter
   if reservation > now then
     s[size + 3] = s[size + 1] or 0

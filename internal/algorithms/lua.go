@@ -13,7 +13,7 @@ var engineLua string
 func Lua() string {
 	var text strings.Builder
 	text.WriteString("local engine = (function()\n" + engineLua)
-	for _, a := range all {
+	for _, a := range WithPoints() {
 		if !a.IsLog() {
 			text.WriteString("\ncounters." + a.Name + " = (function()\n" + a.Lua + "end)()\n")
 		}

@@ -32,7 +32,8 @@ type Request struct {
 	Uncharged bool
 	// Value is the hash of the value to count, if Rules count different values; Rules.Distinct
 	// names that value. 0 means a new value that nobody has sent, which only an Uncharged
-	// request or a peek may ask about. Value means nothing under other rules.
+	// request or a peek may ask about. Under the log of points it is an algorithms.Tag. Value
+	// means nothing under other rules.
 	Value uint64
 	// Peek asks the log, never a cache, what it would answer if the request were made, and
 	// writes nothing. One peek makes peeks of all requests of a DecideAll.
@@ -67,3 +68,8 @@ func RequestOf(p *rules.Policy, key string, cost int) Request {
 
 // IsDistinct reports whether the rules count different values.
 func (q *Request) IsDistinct() bool { return len(q.Rules) > 0 && q.Rules[0].Distinct != "" }
+
+// TakesValue reports whether Value means something.
+func (q *Request) TakesValue() bool {
+	return q.IsDistinct() || q.Algorithm != nil && q.Algorithm.Name == algorithms.PointLog
+}

@@ -76,6 +76,18 @@
 // Tests: "a value that counts is allowed again and moves its time, and a new one is refused while the limit is full",
 // "any sequence of values, clock moves, resets and changes of policy is answered as brute force answers it".
 //
+// # Points
+//
+// Under algorithms.PointLog a charge has an amount, in points, and Request.Value is an
+// algorithms.Tag: the item of evidence, and the hash of a value that is charged at most once
+// while its charge is younger than the longest window. A request whose value was charged is
+// allowed and charges nothing. A request that forgives is always allowed, and takes up to its
+// cost from the newest charges of its item. Requests with ChargeAlways report evidence, and an
+// Uncharged one of cost 1 is refused while the points of a window total its limit. Charges are
+// neither merged nor rounded, and a log has at most as many as its largest limit. Tests: "points
+// are charged once for a value, fill the limit and are forgiven by item", and a brute-force model
+// in package algorithms.
+//
 // # Clock correction
 //
 // A clock that steps back leaves entries in the future. They would stay longer than promised
@@ -96,6 +108,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -194,6 +207,11 @@ type Log interface {
 	// younger than the window after which the log expires, reservations included, and
 	// none for a counter or a log that does not exist. It writes nothing.
 	Timestamps(ctx context.Context, id LogID, limit int) (times []int64, now int64, err error)
+
+	// Charges returns what a log of points holds, the newest first, and the log's present time. It
+	// returns only the charges that are younger than window, in milliseconds, and none for another kind
+	// of log. It writes nothing.
+	Charges(ctx context.Context, id LogID, window int64) (charges []algorithms.Charge, now int64, err error)
 
 	// Reset deletes a log with its known IDs and reports whether it existed.
 	Reset(ctx context.Context, id LogID) (existed bool, err error)

@@ -31,7 +31,7 @@ func (c counter) String() string {
 // everyCounter returns each registered counter, with each of its options.
 func everyCounter() []counter {
 	var every []counter
-	for _, a := range algorithms.All() {
+	for _, a := range algorithms.WithPoints() {
 		if a.IsLog() {
 			continue
 		}
@@ -63,6 +63,9 @@ func RunCounters(t *testing.T, newHarness func(*testing.T) Harness) {
 			contracts := counterContracts()
 			if c.algorithm.TakesReservations() {
 				contracts = append(contracts, counterReservationContracts()...)
+			}
+			if c.algorithm.Name == algorithms.PointLog {
+				contracts = append(contracts, contract{"points are charged once for a value, fill the limit and are forgiven by item", points})
 			}
 			run(t, contracts, func(t *testing.T) Harness {
 				h := newHarness(t)

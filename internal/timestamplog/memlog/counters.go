@@ -125,7 +125,7 @@ func (s *shard) chargeRefusedCounter(c *counting, hash uint64, now int64, q *tim
 }
 
 func queryOf(now int64, q *timestamplog.Request) algorithms.Query {
-	return algorithms.Query{Now: now, Cost: int64(q.Cost), MaxWait: q.MaxWait, Peek: q.Peek, ID: q.ID}
+	return algorithms.Query{Now: now, Cost: int64(q.Cost), MaxWait: q.MaxWait, Peek: q.Peek, ID: q.ID, Tag: algorithms.Tag(q.Value)}
 }
 
 // addCounted counts q for a reservation. If there is no room for a new counter, the ID is not

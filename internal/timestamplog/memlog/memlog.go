@@ -105,6 +105,20 @@ func (l *Log) decide(q *timestamplog.Request, r *timestamplog.Result) {
 
 func (l *Log) shard(hash uint64) *shard { return &l.shards[hash&(shardCount-1)] }
 
+// Charges returns the charges in the log of id, newest first. It never fails.
+func (l *Log) Charges(_ context.Context, id timestamplog.LogID, window int64) ([]algorithms.Charge, int64, error) {
+	hash := hashOf(l.seed, id)
+	s := l.shard(hash)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := l.now().UnixMilli()
+	k := s.logs.find(counterHash(hash), id)
+	if k == nil || k.expired(now) {
+		return nil, now, nil
+	}
+	return algorithms.Charges(s.counters[k].Numbers, window, now), now, nil
+}
+
 // Timestamps returns the times in the log of id, newest first. It never fails.
 func (l *Log) Timestamps(_ context.Context, id timestamplog.LogID, limit int) ([]int64, int64, error) {
 	hash := hashOf(l.seed, id)

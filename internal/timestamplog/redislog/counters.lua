@@ -32,8 +32,11 @@ local function wait_of(from_engine)
   return from_engine
 end
 
+-- tag_of returns what a request is charged for under the log of points.
+local function tag_of(v) return v.value and tonumber(v.value, 16) or 0 end
+
 function counting.judge(v, max_wait)
-  local reservation, retry, by, moved = engine.ask(v.stack.counting, v.state, now, v.cost, max_wait)
+  local reservation, retry, by, moved = engine.ask(v.stack.counting, v.state, now, v.cost, max_wait, tag_of(v))
   v.wait = reservation < 0 and FOREVER or reservation - now
   v.retry = retry <= 0 and wait_of(retry) or retry - now
   v.by, v.own = v.stack.rules[by], 0
@@ -41,7 +44,7 @@ function counting.judge(v, max_wait)
 end
 
 function counting.charge(v, at)
-  engine.add(v.stack.counting, v.state, now, at, v.cost, v.id or '')
+  engine.add(v.stack.counting, v.state, now, at, v.cost, v.id or '', tag_of(v))
   store(v)
 end
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
 	"github.com/stint-dev/stint/test/logtest"
@@ -73,6 +74,13 @@ func (e *expiring) Timestamps(ctx context.Context, id timestamplog.LogID, limit 
 		return nil, 0, err
 	}
 	return e.Log.Timestamps(ctx, id, limit)
+}
+
+func (e *expiring) Charges(ctx context.Context, id timestamplog.LogID, window int64) ([]algorithms.Charge, int64, error) {
+	if err := e.expire(ctx, id); err != nil {
+		return nil, 0, err
+	}
+	return e.Log.Charges(ctx, id, window)
 }
 
 func (e *expiring) Reset(ctx context.Context, id timestamplog.LogID) (bool, error) {

@@ -57,6 +57,7 @@ const (
 	reservationsFunction = "stint_reserve_"
 	cancelFunction       = "stint_cancel_"
 	timesFunction        = "stint_times_"
+	numbersFunction      = "stint_numbers_"
 	resetFunction        = "stint_reset_"
 	tryFunction          = "stint_try_"
 )

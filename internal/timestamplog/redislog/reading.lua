@@ -22,6 +22,20 @@ local function times(keys, args)
   return found
 end
 
+-- stint_numbers reads the state of a counter.
+-- KEYS 1  the log
+-- ARGV 1  as in stint_decide
+-- return  the present time, then the numbers of its state, as decimal strings; a log that is not a
+--         counter has none
+local function numbers(keys, args)
+  set_now(args[1])
+  local found, state = { number(now) }, state_of(keys[1]) or {}
+  for i = 1, #state do
+    if type(state[i]) == 'number' then found[#found + 1] = number(state[i]) end
+  end
+  return found
+end
+
 -- stint_reset deletes a log.
 -- KEYS 1  the log
 -- ARGV 1  as in stint_decide
@@ -71,3 +85,4 @@ end
 redis.register_function('stint_try_' .. suffix, try_commands)
 redis.register_function('stint_reset_' .. suffix, reset)
 redis.register_function{ function_name = 'stint_times_' .. suffix, callback = times, flags = { 'no-writes' } }
+redis.register_function{ function_name = 'stint_numbers_' .. suffix, callback = numbers, flags = { 'no-writes' } }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/redisconn"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
@@ -252,7 +253,7 @@ func (l *Log) fill(it *item, q *timestamplog.Request) int {
 	it.cost = uint64(q.Cost) //nolint:gosec // at least 1
 	it.peek, it.detail = q.Peek, q.Detail
 	it.counted = q.Algorithm != nil && !q.Algorithm.IsLog()
-	if it.value = 0; q.IsDistinct() {
+	if it.value = 0; q.TakesValue() {
 		it.value = q.Value
 	}
 	it.maxWait, it.id, it.always, it.uncharged = q.MaxWait, q.ID, q.ChargeAlways, q.Uncharged && !q.Peek
@@ -339,28 +340,38 @@ func (l *Log) override() string {
 
 // Timestamps implements timestamplog.Log.
 func (l *Log) Timestamps(ctx context.Context, id timestamplog.LogID, limit int) ([]int64, int64, error) {
+	return l.read(ctx, functions.times, id, max(0, limit))
+}
+
+// Charges implements timestamplog.Log.
+func (l *Log) Charges(ctx context.Context, id timestamplog.LogID, window int64) ([]algorithms.Charge, int64, error) {
+	numbers, now, err := l.read(ctx, functions.numbers, id)
+	return algorithms.Charges(numbers, window, now), now, err
+}
+
+// read calls a function that returns the present time and other numbers of a log.
+func (l *Log) read(ctx context.Context, function string, id timestamplog.LogID, args ...any) (numbers []int64, now int64, err error) {
 	if err := l.shards.check(); err != nil {
 		return nil, 0, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	name := l.nameOf(id)
-	reply, err := functions.call(ctx, l.client, functions.times, 1, name, l.override(), max(0, limit))
+	reply, err := functions.call(ctx, l.client, function, 1, append([]any{l.nameOf(id), l.override()}, args...)...)
 	if err != nil {
 		return nil, 0, unreachable(err)
 	}
 	texts, ok := reply.([]any)
 	if !ok || len(texts) == 0 {
-		return nil, 0, unreachable(fmt.Errorf("redis answered %T instead of a list of times", reply))
+		return nil, 0, unreachable(fmt.Errorf("redis answered %T instead of a list of numbers", reply))
 	}
-	times := make([]int64, len(texts))
+	all := make([]int64, len(texts))
 	for i, text := range texts {
 		written, _ := text.(string)
-		if times[i], err = strconv.ParseInt(written, 10, 64); err != nil {
-			return nil, 0, unreachable(fmt.Errorf("redis answered %v instead of a time", text))
+		if all[i], err = strconv.ParseInt(written, 10, 64); err != nil {
+			return nil, 0, unreachable(fmt.Errorf("redis answered %v instead of a number", text))
 		}
 	}
-	return times[1:], times[0], nil
+	return all[1:], all[0], nil
 }
 
 // Now implements timestamplog.Log. In a Cluster it returns the clock of one of the nodes.
