@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/keyhash"
 	"github.com/stint-dev/stint/internal/keys"
@@ -137,6 +138,17 @@ func (t *trial) report(ctx context.Context, key string, record accesslog.Record)
 	t.found = t.selector.AppendReported(t.found[:0], t.subject(record.Key))
 	attributes := attributesOf(record)
 	for _, p := range t.found {
+		if p.Mode == rules.Enforce && p.HasEvidence() {
+			for _, name := range t.names {
+				if name == conditions.NotFound && t.isCrawler(record) {
+					continue
+				}
+				if err := t.chargeAll(ctx, p.AppendReportedEvidence(nil, name, attributes), key, record, true); err != nil {
+					return err
+				}
+			}
+			continue
+		}
 		if p.Mode != rules.Enforce || t.isExempt(p, record) || !slices.Contains(t.names, p.Outcome) || !p.When.IsZero() && (attributes == nil || !p.When.Meets(attributes)) {
 			continue
 		}
@@ -240,5 +252,66 @@ func (l *triedPolicy) firstZero() *RuleCount {
 
 // isExempt reports whether p does not apply to a record because it is a crawler's.
 func (t *trial) isExempt(p *rules.Policy, record accesslog.Record) bool {
-	return p.Outcome == conditions.NotFound && slices.ContainsFunc(t.crawlers, func(c keys.Pattern) bool { return c.Matches(record.Key) })
+	return p.Outcome == conditions.NotFound && t.isCrawler(record)
+}
+
+func (t *trial) isCrawler(record accesslog.Record) bool {
+	return slices.ContainsFunc(t.crawlers, func(c keys.Pattern) bool { return c.Matches(record.Key) })
+}
+
+// chargeEvidence charges what the request of a record shows, before the record is answered.
+func (t *trial) chargeEvidence(ctx context.Context, key string, record accesslog.Record) error {
+	return t.chargeAll(ctx, t.selector.AppendEvidence(nil, t.subject(record.Key), t.requestOf(record)), key, record, false)
+}
+
+// chargeAll charges evidence to the key and the further keys of its policies.
+func (t *trial) chargeAll(ctx context.Context, charges []rules.Charge, key string, record accesslog.Record, isReport bool) error {
+	for _, charge := range charges {
+		if charge.Policy.Mode != rules.Enforce {
+			continue
+		}
+		attributes, values := attributesOf(record), t.valuesOf(record)
+		value, said := charge.Item.ValueOf(record.Key, attributes, values)
+		if !said {
+			t.byPolicy[charge.Policy].reports.Unsaid++
+			continue
+		}
+		hash := uint64(0)
+		if value != "" {
+			hash = max(1, keyhash.Hash{}.Sum64(value))
+		}
+		for _, tag := range charge.Tags(hash) {
+			if err := t.charge(ctx, charge, charge.Policy, key, tag, isReport); err != nil {
+				return err
+			}
+			for _, part := range t.selector.DerivedOf(charge.Policy) {
+				derived, found := part.Derived.KeyOf(record.Key, attributes, values)
+				if !found {
+					continue
+				}
+				if err := t.charge(ctx, charge, part, derived.String(), tag, isReport); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (t *trial) charge(ctx context.Context, charge rules.Charge, p *rules.Policy, key string, tag algorithms.Tag, isReport bool) error {
+	l, q := t.byPolicy[p], &t.requests[0]
+	*q = l.request
+	q.Key, q.Cost, q.Value, q.ChargeAlways = key, charge.Item.Amount(), uint64(tag), true
+	t.log.Decide(ctx, t.requests[:], t.results[:])
+	if err := t.results[0].Err; err != nil || !isReport {
+		return err
+	}
+	if t.results[0].Allowed {
+		l.reports.Charged++
+		return nil
+	}
+	l.reports.Full++
+	t.isReportFull = true
+	t.countOffence(l, key)
+	return nil
 }

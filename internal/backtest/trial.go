@@ -108,6 +108,11 @@ func (t *trial) decide(ctx context.Context, l *triedPolicy, key string, record a
 			return t.refuseBlocked(blocked), nil
 		}
 	}
+	if t.selector.HasEvidence() {
+		if err = t.chargeEvidence(ctx, key, record); err != nil {
+			return nil, err
+		}
+	}
 	if by, err = t.ask(ctx, l, key, record); by == nil && err == nil && t.selector.HasReported() {
 		err = t.report(ctx, key, record)
 	}

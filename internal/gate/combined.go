@@ -71,6 +71,11 @@ func (g *Gate) decideAll(ctx context.Context, checks []Check, mayAskApart bool) 
 	if err := g.prepareAll(checks, c.Decisions); err != nil {
 		return Combined{}, err
 	}
+	selector, set := g.view.Selector(), g.view.Blocks()
+	for i := range c.Decisions {
+		asking.planEvidence(&c.Decisions[i], selector, set)
+	}
+	asking.ask(ctx, &asking.charges)
 	var err error
 	if c.Outcome, err = asking.decideAsOne(ctx, c.Decisions, mayAskApart); err != nil {
 		return Combined{}, err
@@ -81,6 +86,7 @@ func (g *Gate) decideAll(ctx context.Context, checks []Check, mayAskApart bool) 
 	for i := range c.Decisions {
 		d := &c.Decisions[i]
 		if c.Outcome == Allowed || d.Outcome != Allowed {
+			g.sayEvidence(ctx, d)
 			g.finish(d, signer)
 		}
 		reservations = append(reservations, reservationsOf(d)...)

@@ -72,6 +72,10 @@ type PolicyExplanation struct {
 	Answer  Answer
 	Allowed bool
 	Rules   []RuleExplanation
+	// Charges are what a policy with evidence has charged within its longest window, the newest first,
+	// and Points says in a sentence what they are for; none for other policies.
+	Charges []EvidenceCharge
+	Points  string
 	// Timestamps are the logged times that count for some rule: reservations ahead first, then
 	// the others, newest first, at most MaxTimestamps of them. None if the policy's algorithm
 	// keeps counters instead of times.
@@ -191,7 +195,24 @@ func (g *Gate) explainPolicy(ctx context.Context, who rules.Subject, p *rules.Po
 		}
 	}
 	px.fill(&results[0], times)
+	if p.HasEvidence() {
+		charges, now, err := g.log.Charges(limited, request.LogID, p.Rules.LongestWindow().Milliseconds())
+		if err != nil {
+			return px, err
+		}
+		px.Points = p.ExplainPoints(p.Rules[max(0, results[0].Rule)], charges, now)
+		for _, c := range charges {
+			px.Charges = append(px.Charges, EvidenceCharge{time.UnixMilli(c.At), p.Evidence.LabelOf(c), int(c.Points)})
+		}
+	}
 	return px, nil
+}
+
+// EvidenceCharge is one charge of a policy with evidence.
+type EvidenceCharge struct {
+	At     time.Time
+	For    string
+	Points int
 }
 
 func (px *PolicyExplanation) fill(r *timestamplog.Result, times []int64) {

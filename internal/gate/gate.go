@@ -67,8 +67,10 @@ type Gate struct {
 	calls    sync.Pool // of *call
 	signers  keyhash.PerSecret[*signer]
 	timers   timerPool
-	crawlers *crawlers.Verifier
-	unsaid   func(warning string)
+	// sentences are what sayEvidence says of keys.
+	sentences sentences
+	crawlers  *crawlers.Verifier
+	unsaid    func(warning string)
 }
 
 // New returns a gate.
@@ -117,13 +119,16 @@ func (g *Gate) DecideAt(ctx context.Context, now time.Time, checks []Check, deci
 		d.begin(&checks[i], now)
 		d.Check.ensureID()
 		if errs[i] = g.prepare(d, selector, set); errs[i] == nil {
+			c.planEvidence(d, selector, set)
 			c.plan(i, d)
 		}
 	}
+	c.ask(ctx, &c.charges)
 	c.run(ctx, decisions, errs)
 	signer := c.first.signer
 	for i := range checks {
 		if errs[i] == nil {
+			g.sayEvidence(ctx, &decisions[i])
 			g.finish(&decisions[i], signer)
 		}
 		if d := &decisions[i]; errs[i] == nil && !d.ReservedAt.IsZero() {

@@ -18,7 +18,9 @@ import (
 //
 // Several checks that are decided as one are one set of requests, as a check in together is.
 type call struct {
-	gate          *Gate
+	gate *Gate
+	// charges are those for evidence, which are asked before everything else.
+	charges       batch
 	first         batch
 	afterOutcomes []int // indexes of checks
 	together      []int // indexes of checks
@@ -32,11 +34,13 @@ type call struct {
 func (g *Gate) begin() *call {
 	c := g.calls.Get().(*call)
 	c.first.signer = presentSigner(g)
+	c.charges.signer = c.first.signer
 	return c
 }
 
 func (c *call) end() {
 	c.first.empty()
+	c.charges.empty()
 	c.afterOutcomes, c.together = c.afterOutcomes[:0], c.together[:0]
 	c.until = time.Time{}
 	c.gate.calls.Put(c)

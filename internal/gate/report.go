@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/crawlers"
@@ -77,6 +78,9 @@ const (
 type PolicyReport struct {
 	// Policy is the policy, or its part that limits the further key Answer.Derived.
 	Policy *rules.Policy
+	// Item is the evidence that the policy charges for, nil for a policy that counts one outcome.
+	Item   *rules.Evidence
+	tag    algorithms.Tag // of the charge
 	Result ReportResult
 	ID     offences.RefusalID // opens the record of the offence, zero for none
 	Answer
@@ -98,11 +102,11 @@ func (g *Gate) Report(ctx context.Context, reports []Report, answers []Reported)
 		a := &answers[i]
 		*a = Reported{Report: reports[i], At: now}
 		who := profiles.Subject(a.Report.Key, memberOf(g.view, a.Report.Key, selector))
-		a.prepare(selector, set, g.crawlers, who)
+		a.prepare(selector, set, g.crawlers, who, c.first.signer)
 		g.notice(selector.Notice(who, a.Report.Request, a.Report.Values, a.Report.Outcome))
 		decisions = append(decisions, a.decisions(now))
 		for j := range decisions[i] {
-			c.first.addReport(&decisions[i][j], a)
+			c.first.addReport(&decisions[i][j], a, &a.Policies[j])
 		}
 	}
 	c.ask(ctx, &c.first)
@@ -117,7 +121,7 @@ func (g *Gate) Report(ctx context.Context, reports []Report, answers []Reported)
 }
 
 // prepare selects the policies that count a report.
-func (a *Reported) prepare(selector *rules.Selector, set *blocks.Set, verifier *crawlers.Verifier, who rules.Subject) {
+func (a *Reported) prepare(selector *rules.Selector, set *blocks.Set, verifier *crawlers.Verifier, who rules.Subject, signer *signer) {
 	a.IsCounted = selector.CountsOutcome(a.Report.Outcome)
 	if a.Exemption = set.Match(a.Report.Key, a.At).Exemption; a.Exemption != nil {
 		return
@@ -133,12 +137,40 @@ func (a *Reported) prepare(selector *rules.Selector, set *blocks.Set, verifier *
 	}
 	var room [8]*rules.Policy
 	for _, p := range selector.AppendReported(room[:0], who) {
+		if p.HasEvidence() && limits(p) {
+			a.addEvidence(p, selector, set, signer)
+			continue
+		}
 		if p.Outcome == a.Report.Outcome && limits(p) && (p.When.IsZero() || a.Report.Request != nil && p.When.Meets(a.Report.Request)) {
 			a.add(p, nil)
 			for _, part := range selector.DerivedOf(p) {
 				key, found := part.Derived.KeyOf(a.Report.Key, a.Report.Request, a.Report.Values)
 				if found && set.Match(key, a.At).Exemption == nil {
 					a.add(part, &key)
+				}
+			}
+		}
+	}
+}
+
+// addEvidence adds the charges of a policy with evidence.
+func (a *Reported) addEvidence(p *rules.Policy, selector *rules.Selector, set *blocks.Set, signer *signer) {
+	r := &a.Report
+	for _, charge := range p.AppendReportedEvidence(nil, r.Outcome, r.Request) {
+		value, said := charge.Item.ValueOf(r.Key, r.Request, r.Values)
+		if !said {
+			a.Unsaid = charge.Item.Distinct
+			continue
+		}
+		hash := uint64(0)
+		if value != "" {
+			hash = signer.valueOf(value)
+		}
+		for _, tag := range charge.Tags(hash) {
+			a.Policies = append(a.Policies, PolicyReport{Policy: p, Item: charge.Item, tag: tag})
+			for _, part := range selector.DerivedOf(p) {
+				if key, found := part.Derived.KeyOf(r.Key, r.Request, r.Values); found && set.Match(key, a.At).Exemption == nil {
+					a.Policies = append(a.Policies, PolicyReport{Policy: part, Item: charge.Item, tag: tag, Answer: Answer{Derived: &key}})
 				}
 			}
 		}
@@ -177,13 +209,17 @@ func (a *Reported) decisions(now time.Time) []Decision {
 }
 
 // addReport adds the request that charges a report.
-func (b *batch) addReport(d *Decision, a *Reported) {
+func (b *batch) addReport(d *Decision, a *Reported, under *PolicyReport) {
 	p, shadow := d.Policy, false
 	if p == nil {
 		p, shadow = d.Shadow.Policy, true
 	}
 	b.add(d, p, shadow)
 	r := b.last()
+	if under.Item != nil {
+		chargeFor(r, under.Item, under.tag, a.Report.ID)
+		return
+	}
 	r.ID, r.ChargeAlways, r.Uncharged = a.Report.ID, true, false
 	if p.Rules.Distinct() != "" {
 		b.nameValue(r, p.Rules.ValueOf(a.Report.Key, a.Report.Request, a.Report.Values))
@@ -213,7 +249,7 @@ func (g *Gate) finishReport(a *Reported, i int, d *Decision, signer *signer) {
 		a.Degraded = d.Degraded
 	}
 	a.At = latest(a.At, p.At)
-	if p.Result != Charged && p.Result != Full {
+	if p.Result != Charged && p.Result != Full || p.Item != nil && p.Item.Points < 0 {
 		return
 	}
 	d.describeRequest()
@@ -227,7 +263,7 @@ func (g *Gate) finishReport(a *Reported, i int, d *Decision, signer *signer) {
 // Report.Detail.
 func (p *PolicyReport) IsFull() bool {
 	for _, s := range p.States {
-		if s.RetryAfterMS > 0 {
+		if s.RetryAfterMS > 0 && p.Item == nil || s.Remaining == 0 {
 			return true
 		}
 	}

@@ -20,7 +20,9 @@ func (p *Policy) IsConditional() bool {
 // IsReported reports whether reports of an outcome charge the policy: reports about a key that it
 // matches, of requests that meet its conditions. Checks of the key then charge nothing, but all
 // of them are refused, whatever the request, while the policy has no room for one more report.
-func (p *Policy) IsReported() bool { return p.Outcome != "" }
+//
+// A policy with evidence is one too: what its checks show is charged as if it were reported.
+func (p *Policy) IsReported() bool { return p.Outcome != "" || p.HasEvidence() }
 
 // DependsOnRequest reports whether the decision about a key that the policy matches depends on
 // the request.
@@ -38,6 +40,9 @@ func (p *Policy) IsTrap() bool { return p.DependsOnRequest() && p.Rules.refusesA
 // DescribeApplies says in a sentence to which requests a policy with conditions, an outcome or
 // distinct rules applies, "" for other policies.
 func (p *Policy) DescribeApplies() string {
+	if p.HasEvidence() {
+		return p.describeEvidence()
+	}
 	if name := p.Rules.Distinct(); name != "" && p.When.IsZero() && !p.IsReported() {
 		return "Applies to requests of which the " + name + " is said, in addition to the key's own policy."
 	}
@@ -78,7 +83,7 @@ func (p *Policy) validateOutcome() error {
 	if !p.IsReported() {
 		return nil
 	}
-	if err := conditions.CheckOutcome(p.Outcome); err != nil {
+	if err := conditions.CheckOutcome(p.Outcome); err != nil && !p.HasEvidence() {
 		return &FieldError{"outcome", err.Error()}
 	}
 	if len(p.Rules) == 0 || p.Rules.refusesAll() {

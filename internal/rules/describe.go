@@ -21,6 +21,10 @@ func (s Stack) Describe() string {
 	for i, r := range binding {
 		clauses[i] = fmt.Sprintf("%s in any %s", grouped(int64(r.Limit)), windowInWords(r.Window))
 	}
+	if s.CountsPoints() {
+		clauses[0] = fmt.Sprintf("%s points in any %s", grouped(int64(binding[0].Limit)), windowInWords(binding[0].Window))
+		return "Refused from " + strings.Join(clauses, ", or ") + "."
+	}
 	if name := s.Distinct(); name != "" {
 		clauses[0] = fmt.Sprintf("%s different values of %s in any %s", grouped(int64(binding[0].Limit)), name, windowInWords(binding[0].Window))
 		return "At most " + list(clauses) + ". A value that comes again counts once."

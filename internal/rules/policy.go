@@ -67,6 +67,9 @@ type Policy struct {
 	// check.
 	Scope string
 	Rules Stack
+	// Evidence is for what requests get the points that the rules limit, none if the rules count
+	// something else.
+	Evidence Items
 	// Also are the further keys that each request that the policy counts also counts for.
 	Also Also
 	// Derived is the further key that this part of a policy limits, nil for a whole policy. Only
@@ -166,6 +169,9 @@ func (p *Policy) Validate() error {
 		return &FieldError{"on_failure", "must be local, allow or deny"}
 	}
 	if err := p.validateAlgorithm(); err != nil {
+		return err
+	}
+	if err := p.validateEvidence(); err != nil {
 		return err
 	}
 	if err := p.validateOutcome(); err != nil {

@@ -66,7 +66,7 @@ func (p *Policy) goesBefore(q, r Rule) bool {
 	case algorithms.SlidingBuckets:
 		// q counts everything that r counts: the buckets of q cover at least r's window.
 		return q.Limit <= r.Limit && q.Window-(q.Window+59)/60-time.Millisecond >= r.Window
-	case algorithms.SortedSetLog, algorithms.AmountLog:
+	case algorithms.SortedSetLog, algorithms.AmountLog, algorithms.PointLog:
 		return q.Limit <= r.Limit && q.Window >= r.Window
 	}
 	return false

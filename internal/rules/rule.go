@@ -35,16 +35,19 @@ type Rule struct {
 	// Distinct is the name of the value of requests whose different values the rule counts, each
 	// once in a window; "" for a rule that counts requests.
 	Distinct string
+	// Points makes Limit a number of points of evidence: requests are refused while a window has as many.
+	Points bool
 }
 
-// ParseRule parses a rule such as "1/s", "20/min", "20/1m", "200/hour", "5/10s", "0/s" or "15/d
-// distinct path". The error is an *Error and says what would be right.
+// ParseRule parses a rule such as "1/s", "20/min", "20/1m", "200/hour", "5/10s", "0/s", "15/d
+// distinct path" or "20 points/1h". The error is an *Error and says what would be right.
 func ParseRule(text string) (Rule, error) {
 	limitText, windowText, found := strings.Cut(text, "/")
 	if !found {
 		return Rule{}, refuse(text, "has no slash; write count/window, for example 20/1m")
 	}
-	limit, err := parseLimit(text, strings.TrimSpace(limitText))
+	limitText, points := cutPoints(limitText)
+	limit, err := parseLimit(text, limitText)
 	if err != nil {
 		return Rule{}, err
 	}
@@ -56,8 +59,8 @@ func ParseRule(text string) (Rule, error) {
 	if err != nil {
 		return Rule{}, err
 	}
-	r := Rule{Limit: limit, Window: window, Distinct: distinct}
-	if problem := r.distinctProblem(); problem != "" {
+	r := Rule{Limit: limit, Window: window, Distinct: distinct, Points: points}
+	if problem := r.countedProblem(); problem != "" {
 		return Rule{}, refuse(text, "%s", problem)
 	}
 	return r, nil
@@ -79,9 +82,25 @@ func cutDistinct(text, window string) (rest, name string, err error) {
 	return strings.Join(words[:at], " "), words[at+1], nil
 }
 
-// distinctProblem returns what is wrong with a distinct rule, "" for nothing.
-func (r Rule) distinctProblem() string {
+// cutPoints removes the word points behind a count.
+func cutPoints(count string) (rest string, isPoints bool) {
+	count = strings.TrimSpace(count)
+	for _, word := range []string{wordPoints, "point"} {
+		if rest, found := strings.CutSuffix(count, " "+word); found {
+			return strings.TrimSpace(rest), true
+		}
+	}
+	return count, false
+}
+
+// countedProblem returns what is wrong with a rule that counts different values or points, "" for
+// nothing.
+func (r Rule) countedProblem() string {
 	switch {
+	case r.Points && r.Distinct != "":
+		return "counts points and different values; say distinct in the evidence"
+	case r.Points && (r.Limit < 1 || r.Limit > MaxPoints):
+		return fmt.Sprintf("has a count outside 1 to %d, which are allowed for points", MaxPoints)
 	case r.Distinct == "":
 	case conditions.CheckValueName(r.Distinct) != nil:
 		return "names a value that " + conditions.CheckValueName(r.Distinct).Error()
@@ -112,7 +131,7 @@ func SplitRules(text string) []string {
 		}
 	}
 	for i, word := range words {
-		if i > 0 && (word == distinctWord || words[i-1] == distinctWord) {
+		if i > 0 && (word == distinctWord || words[i-1] == distinctWord || strings.HasPrefix(word, "point")) {
 			rules[len(rules)-1] += " " + word
 			continue
 		}
@@ -203,7 +222,11 @@ func badUnit(text, window, name string) error {
 func (r Rule) String() string { return string(r.append(nil)) }
 
 func (r Rule) append(b []byte) []byte {
-	b = append(appendLimit(b, r.Limit), '/')
+	b = appendLimit(b, r.Limit)
+	if r.Points {
+		b = append(b, " "+wordPoints...)
+	}
+	b = append(b, '/')
 	b = AppendWindow(b, r.Window)
 	if r.Distinct != "" {
 		b = append(append(b, " "+distinctWord+" "...), r.Distinct...)
@@ -251,8 +274,8 @@ func (r Rule) Validate() error {
 		return refuse(r.String(), "has a window outside 1ms to 31d")
 	case r.Window%time.Millisecond != 0:
 		return refuse(r.String(), "has a window that is not whole milliseconds")
-	case r.distinctProblem() != "":
-		return refuse(r.String(), "%s", r.distinctProblem())
+	case r.countedProblem() != "":
+		return refuse(r.String(), "%s", r.countedProblem())
 	}
 	return nil
 }

@@ -32,6 +32,7 @@ type Selector struct {
 	// shadow mode, "" for none.
 	enforces bool
 	counting string
+	evidence evidenceIndex
 	// reported are the policies with an outcome that are not off, by id.
 	reported []*Policy
 	// derived has the parts of each policy that limit its further keys, by the policy's id and in
@@ -86,6 +87,7 @@ func NewSelector(policies []*Policy) *Selector {
 			continue
 		case p.IsReported():
 			s.reported = append(s.reported, p)
+			s.evidence.add(p)
 			continue
 		case p.When.IsZero():
 			s.distinct = append(s.distinct, p)
@@ -105,6 +107,7 @@ func NewSelector(policies []*Policy) *Selector {
 	}
 	byID := func(a, b *Policy) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Name, b.Name)) }
 	slices.SortFunc(s.reported, byID)
+	s.evidence.compile()
 	slices.SortFunc(s.distinct, byID)
 	if len(s.conditional) > 0 {
 		slices.SortFunc(s.conditional, byID)
@@ -251,7 +254,7 @@ func (s *Selector) HasReported() bool { return len(s.reported) > 0 }
 // CountsOutcome reports whether any policy that is not off counts an outcome, for any
 // key.
 func (s *Selector) CountsOutcome(outcome string) bool {
-	return slices.ContainsFunc(s.reported, func(p *Policy) bool { return p.Outcome == outcome })
+	return slices.ContainsFunc(s.reported, func(p *Policy) bool { return p.CountsOutcome(outcome) })
 }
 
 // Conditional returns the policies with conditions, an outcome or distinct rules that are not off

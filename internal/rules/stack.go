@@ -36,8 +36,8 @@ func NewStack(rules ...Rule) (Stack, error) {
 		if err := r.Validate(); err != nil {
 			return nil, err
 		}
-		if r.Distinct != stack[0].Distinct {
-			return nil, refuse(r.String(), "counts something else than %s; the rules of one policy all count requests, or all the different values of one name", stack[0])
+		if r.Distinct != stack[0].Distinct || r.Points != stack[0].Points {
+			return nil, refuse(r.String(), "counts something else than %s; the rules of one policy all count requests, all the different values of one name, or all points", stack[0])
 		}
 	}
 	slices.SortFunc(stack, func(a, b Rule) int {
@@ -73,6 +73,9 @@ func (s Stack) Distinct() string {
 	}
 	return s[0].Distinct
 }
+
+// CountsPoints reports whether the rules limit points of evidence.
+func (s Stack) CountsPoints() bool { return len(s) > 0 && s[0].Points }
 
 // LargestLimit returns the largest limit, 0 for an empty stack: a log never needs more entries.
 func (s Stack) LargestLimit() int {
