@@ -100,29 +100,22 @@ func parseEvidence(text string) (e Evidence, err error) {
 	for len(words) > 0 {
 		word := words[0]
 		attribute := slices.Index(conditions.Names(), word)
-		n := 1
-		for n < len(words) && !isEvidenceWord(words[n]) {
-			n++
-		}
-		given := words[1:n]
-		words = words[n:]
-		switch {
-		case attribute >= 0 && patterns[attribute] != nil:
-			return e, fmt.Errorf("says %s twice; write all its patterns one after the other", word)
-		case attribute >= 0 && len(given) == 0:
-			return e, fmt.Errorf("has no pattern after %s", word)
-		case attribute >= 0:
-			patterns[attribute] = joinNot(given)
-		case !isEvidenceWord(word):
+		named := map[string]*string{wordOutcome: &e.Outcome, distinctWord: &e.Distinct, wordForgives: &e.Forgives}[word]
+		switch n := patternCount(words[1:]); {
+		case named != nil && len(words) < 2:
+			return e, fmt.Errorf("has no name after %s", word)
+		case named != nil && *named != "":
+			return e, fmt.Errorf("says %s twice", word)
+		case named != nil:
+			*named, words = words[1], words[2:]
+		case attribute < 0:
 			return e, fmt.Errorf("has %q, where %s, outcome, distinct or forgives is expected", clip(word), strings.Join(conditions.Names(), ", "))
-		case len(given) != 1:
-			return e, fmt.Errorf("must have one name after %s", word)
+		case patterns[attribute] != nil:
+			return e, fmt.Errorf("says %s twice; write all its patterns one after the other", word)
+		case n == 0:
+			return e, fmt.Errorf("has no pattern after %s", word)
 		default:
-			into := map[string]*string{wordOutcome: &e.Outcome, distinctWord: &e.Distinct, wordForgives: &e.Forgives}[word]
-			if *into != "" {
-				return e, fmt.Errorf("says %s twice", word)
-			}
-			*into = given[0]
+			patterns[attribute], words = joinNot(words[1:n+1]), words[n+1:]
 		}
 	}
 	if e.When, err = conditions.Parse(patterns); err != nil {
@@ -161,27 +154,41 @@ func isEvidenceWord(word string) bool {
 	return word == wordOutcome || word == distinctWord || word == wordForgives || slices.Contains(conditions.Names(), word)
 }
 
+// patternCount returns how many words precede the next word of an item.
+func patternCount(words []string) int {
+	if at := slices.IndexFunc(words, isEvidenceWord); at >= 0 {
+		return at
+	}
+	return len(words)
+}
+
 // joinNot joins "not" and the pattern after it.
 func joinNot(words []string) (patterns []string) {
+	bare := func(word string) string { return strings.TrimPrefix(word, string(rune(quotedMark))) }
 	for i := 0; i < len(words); i++ {
 		if words[i] == wordNot && i+1 < len(words) {
-			patterns = append(patterns, words[i]+" "+words[i+1])
+			patterns = append(patterns, words[i]+" "+bare(words[i+1]))
 			i++
 			continue
 		}
-		patterns = append(patterns, words[i])
+		patterns = append(patterns, bare(words[i]))
 	}
 	return patterns
 }
 
-// splitQuoted splits a text at spaces outside double quotes, which it removes.
+// quotedMark begins a word that was written in quotes, and so is a pattern whatever it says.
+const quotedMark = 0
+
+// splitQuoted splits a text at spaces outside double quotes, for which it puts a quotedMark before the word.
 func splitQuoted(text string) (words []string, err error) {
 	var word strings.Builder
 	isQuoted, isWord := false, false
 	for _, c := range text {
 		switch {
 		case c == '"':
-			isQuoted, isWord = !isQuoted, true
+			if isQuoted, isWord = !isQuoted, true; isQuoted && word.Len() == 0 {
+				word.WriteByte(quotedMark)
+			}
 		case (c == ' ' || c == '\t') && !isQuoted:
 			if isWord {
 				words = append(words, word.String())

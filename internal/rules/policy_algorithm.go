@@ -16,9 +16,6 @@ func (p *Policy) validateAlgorithm() error {
 	if a == nil {
 		return &FieldError{"algorithm", "must be one of " + strings.Join(algorithms.Names(), ", ")}
 	}
-	if a.Name == algorithms.PointLog && !p.HasEvidence() {
-		return &FieldError{"algorithm", "is " + a.Name + ", which belongs to policies with evidence"}
-	}
 	if largest := p.Rules.LargestLimit(); largest > MaxLimit && !a.Amounts {
 		return &FieldError{"rules", fmt.Sprintf("have the limit %s, but %s takes at most %d; choose the algorithm %s", appendLimit(nil, largest), a.Name, MaxLimit, algorithms.AmountLog)}
 	}

@@ -1,0 +1,173 @@
+package gate
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// suspicion returns a policy that sums evidence about addresses.
+func suspicion(t *testing.T, items ...string) func(*rules.Policy) {
+	return func(p *rules.Policy) {
+		evidence, err := rules.ParseEvidence(items)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Rules, err = rules.ParseStack([]string{"20 points/1h", "30 points/1d"}); err != nil {
+			t.Fatal(err)
+		}
+		p.Evidence, p.Algorithm = evidence, algorithms.PointLog
+		if err := p.Validate(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func forPath(path, agent string) func(*Check) {
+	return func(c *Check) { c.Request = conditions.NewRequest(path, "GET", agent, "") }
+}
+
+func reportedPath(path string) func(*Report) {
+	return func(r *Report) { r.Request = conditions.NewRequest(path, "GET", "", "") }
+}
+
+func of(value string) func(*Report) {
+	return func(r *Report) { r.Values = map[string]string{"account": value} }
+}
+
+var weighed = []string{
+	"20 path /trap/*", "10 path /admin /manager/*", "5 agent *zgrab*", "1 distinct path path *.php",
+	"4 outcome not_found distinct path", "3 outcome login_failed distinct account", "-6 outcome login_ok forgives login_failed",
+}
+
+func TestEvidenceIsWeighedAndSummed(t *testing.T) {
+	onEveryLog(t, func(t *testing.T, n *node) {
+		const k = "ip:203.0.113.7"
+		allowed := func(d Decision) {
+			t.Helper()
+			if d.Outcome != Allowed || d.Check.Meta[EvidenceMeta] != "" {
+				t.Fatalf("the check is %s, %v", d.Outcome, d.Check.Meta)
+			}
+		}
+		allowed(n.check(t, k))
+		allowed(n.check(t, k, forPath("/admin", "x zgrab/1")))                    // 15
+		wantReported(t, n.report(t, k, "not_found", reportedPath("/a")), Charged) // 19
+		wantReported(t, n.report(t, k, "not_found", reportedPath("/a")), Charged) // known
+		allowed(n.check(t, k, forPath("/", "")))
+		allowed(n.check(t, k, func(c *Check) { c.Peek = true }, forPath("/trap/x", "")))
+		n.advance(time.Minute)
+		d := n.check(t, k, forPath("/x.php", "")) // 20: the check that reaches the limit is refused itself
+		want := "20 of 20 points in 1 hour: the path is /admin or begins with /manager/ (10); the agent contains zgrab (5); not found, each path once (4); the path ends in .php, each path once (1)."
+		if d.Outcome != Limited || d.Policy.Name != "suspicion" || d.RetryAfter() != 59*time.Minute || d.Check.Meta[EvidenceMeta] != want {
+			t.Fatalf("got %s by %v, wait %s: %s", d.Outcome, d.Policy, d.RetryAfter(), d.Check.Meta[EvidenceMeta])
+		}
+		x, err := n.Explain(t.Context(), key(t, k), "")
+		if err != nil || x.Outcome != Limited || len(x.Conditional) != 1 || x.Conditional[0].Points != want || len(x.Conditional[0].Charges) != 4 || x.Conditional[0].Charges[0].For != "the path ends in .php, each path once" {
+			t.Fatalf("%v: %+v", err, x.Conditional[0])
+		}
+		n.advance(59 * time.Minute)
+		allowed(n.check(t, k, forPath("/", "")))
+		if d := n.check(t, k, forPath("/trap/", "")); d.Outcome != Limited || d.Rule != 1 || d.RetryAfter() != 23*time.Hour {
+			t.Fatalf("more than 30 in a day: %s by rule %d, wait %s", d.Outcome, d.Rule, d.RetryAfter())
+		}
+		if d := n.check(t, "ip:203.0.113.8", forPath("/trap/", "")); d.Outcome != Limited {
+			t.Errorf("the first request to a trap is %s", d.Outcome)
+		}
+	}, policy(t, 1, "default", "*", "1000/s"), policy(t, 2, "suspicion", "ip:*", "", suspicion(t, weighed...)))
+}
+
+// A success takes back what failures gave, up to its points, and nothing else: people who mistype stay
+// welcome, and a guesser who has one account of his own does not buy himself free of other evidence.
+func TestASuccessForgivesFailuresOnly(t *testing.T) {
+	onEveryLog(t, func(t *testing.T, n *node) {
+		const k = "ip:203.0.113.7"
+		n.check(t, k, forPath("/manager/html", ""))
+		for i := range 3 {
+			wantReported(t, n.report(t, k, "login_failed", of(fmt.Sprint("name", i))), Charged)
+		}
+		wantReported(t, n.report(t, k, "login_failed", of("name1")), Charged) // the same account again
+		points := func(want int) {
+			t.Helper()
+			x, err := n.Explain(t.Context(), key(t, k), "")
+			if err != nil || x.Conditional[0].Rules[0].Used != want {
+				t.Fatalf("%+v points, %v, want %d", x.Conditional[0].Rules, err, want)
+			}
+		}
+		points(19)
+		wantReported(t, n.report(t, k, "login_ok"), Charged)
+		points(13)
+		wantReported(t, n.report(t, k, "login_ok"), Charged)
+		wantReported(t, n.report(t, k, "login_ok"), Charged)
+		points(10)
+	}, policy(t, 1, "default", "*", "1000/s"), policy(t, 2, "suspicion", "ip:*", "", suspicion(t, weighed...)))
+}
+
+// A request that is sent again under its ID is charged once for each of its items.
+func TestEvidenceOfARepeatedRequestIsChargedOnce(t *testing.T) {
+	onEveryLog(t, func(t *testing.T, n *node) {
+		const k = "ip:203.0.113.7"
+		for range 3 {
+			n.check(t, k, forPath("/admin", "zgrab"), func(c *Check) { c.ID = strings.Repeat("x", 64) })
+		}
+		if x, err := n.Explain(t.Context(), key(t, k), ""); err != nil || x.Conditional[0].Rules[0].Used != 15 {
+			t.Fatalf("%+v, %v, want 15 points", x.Conditional[0].Rules, err)
+		}
+	}, policy(t, 1, "default", "*", "1000/s"), policy(t, 2, "suspicion", "ip:*", "", suspicion(t, weighed...)))
+}
+
+// A network is charged for all its addresses, and refused as a whole by rules of its own; evidence in
+// shadow mode refuses nobody; a scope keeps what is not a login open.
+func TestEvidenceOfNetworksInShadowModeAndOfAScope(t *testing.T) {
+	network := also(t, "net:/24 25 points/1d")
+	onEveryLog(t, func(t *testing.T, n *node) {
+		for i := range 3 {
+			n.check(t, fmt.Sprintf("ip:203.0.113.%d", i), forPath("/admin", ""))
+		}
+		d := n.check(t, "ip:203.0.113.77", forPath("/", ""))
+		if d.Outcome != Limited || d.CountedKey().String() != "net:203.0.113.0/24" || !strings.HasPrefix(d.Check.Meta[EvidenceMeta], "25 of 25 points in 1 day: the path is /admin") {
+			t.Fatalf("an address of the network is %s, %s, %v", d.Outcome, d.CountedKey(), d.Check.Meta)
+		}
+		if d := n.check(t, "ip:198.51.100.1", forPath("/", "")); d.Outcome != Allowed {
+			t.Fatalf("another network is %s", d.Outcome)
+		}
+	}, policy(t, 2, "suspicion", "ip:*", "", suspicion(t, weighed...), network))
+	onEveryLog(t, func(t *testing.T, n *node) {
+		d := n.check(t, "ip:203.0.113.7", forPath("/trap/", ""))
+		if d.Outcome != Allowed || d.Shadow == nil || d.Shadow.Outcome != Limited {
+			t.Fatalf("in shadow mode: %s, %+v", d.Outcome, d.Shadow)
+		}
+	}, policy(t, 1, "default", "*", "1000/s"), policy(t, 2, "suspicion", "ip:*", "", suspicion(t, weighed...), mode(rules.Shadow)))
+	onEveryLog(t, func(t *testing.T, n *node) {
+		if d := n.check(t, "ip:203.0.113.7", forPath("/trap/", "")); d.Outcome != Allowed {
+			t.Fatalf("outside of the scope: %s", d.Outcome)
+		}
+		if d := n.check(t, "ip:203.0.113.7", func(c *Check) { c.Request = c.Request.InScope("login") }); d.Outcome != Limited {
+			t.Fatalf("in the scope: %s", d.Outcome)
+		}
+	}, policy(t, 1, "default", "*", "1000/s"), policy(t, 2, "suspicion", "ip:*", "", suspicion(t, weighed...), func(p *rules.Policy) { p.Scope = "login" }))
+}
+
+// Evidence is charged beside policies with conditions and when several keys are decided as one, too.
+func TestEvidenceIsChargedHoweverACheckIsDecided(t *testing.T) {
+	posts := func(p *rules.Policy) {
+		when, err := conditions.Parse([4][]string{conditions.Method: {"GET"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.When = when
+	}
+	policies := []*rules.Policy{policy(t, 1, "default", "*", "1000/s"), policy(t, 2, "gets", "ip:*", "100/s", posts), policy(t, 3, "suspicion", "ip:*", "", suspicion(t, weighed...))}
+	onEveryLog(t, func(t *testing.T, n *node) {
+		if d := n.check(t, "ip:203.0.113.7", forPath("/trap/", "")); d.Outcome != Limited || d.Policy.Name != "suspicion" {
+			t.Fatalf("beside a policy with conditions: %s", d.Outcome)
+		}
+		if c := n.checkAll(t, []string{"ip:203.0.113.8", "account:a"}, forPath("/trap/", "")); c.Outcome != Limited || !strings.HasPrefix(c.Refused().Check.Meta[EvidenceMeta], "20 of 20") {
+			t.Fatalf("with several keys: %s", c.Outcome)
+		}
+	}, policies...)
+}
