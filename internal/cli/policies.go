@@ -95,6 +95,7 @@ var policyColumns = []output.Column[wire.Policy]{
 	{Name: "match", Head: "Match", Cut: true, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Match) }},
 	{Name: "when", Head: "When", Cut: true, Drop: 1, Cell: func(p wire.Policy) output.Cell { return output.FirstTexts(whenTexts(p.When), 3) }},
 	{Name: "rules", Head: "Rules", Cut: true, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Rules) }},
+	{Name: "evidence", Head: "Evidence", Cut: true, Drop: 1, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Evidence) }},
 	{Name: "outcome", Head: "Outcome", Drop: 2, Cell: func(p wire.Policy) output.Cell { return output.Text(p.Outcome) }},
 	{Name: "scope", Head: "Scope", Drop: 1, Cell: func(p wire.Policy) output.Cell { return output.Text(p.Scope) }},
 	{Name: "also", Head: "Also counts", Cut: true, Drop: 1, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Also) }},
@@ -207,7 +208,8 @@ type policyChange struct {
 	noRules            bool
 	outcome, scope     string
 	noScope, noAlso    bool
-	also               []string
+	also, evidence     []string
+	noEvidence         bool
 	mode, onFailure    string
 	algorithm          string
 	options            []string
@@ -229,6 +231,8 @@ func (f *policyChange) add(c *cobra.Command) {
 	flags.BoolVar(&f.noOutcome, "no-outcome", false, "count checks")
 	flags.StringVar(&f.scope, "scope", "", "with an outcome, refuse only checks with this scope, for example login")
 	flags.BoolVar(&f.noScope, "no-scope", false, "refuse every check")
+	flags.StringArrayVar(&f.evidence, "evidence", nil, "for what a request gets points, for example '20 path @secrets' or '2 outcome not_found distinct path', with rules such as '20 points/1h'; may be repeated and replaces earlier ones")
+	flags.BoolVar(&f.noEvidence, "no-evidence", false, "count no points")
 	flags.StringArrayVar(&f.also, "also", nil, "a further key that each request counts for, with rules of its own if they differ, for example net:/24 or 'account 10/h'; may be repeated and replaces earlier ones")
 	flags.BoolVar(&f.noAlso, "no-also", false, "no further keys")
 	flags.StringVar(&f.mode, "mode", "", "enforce, shadow (count only) or off")
@@ -247,6 +251,7 @@ func (f *policyChange) add(c *cobra.Command) {
 	c.MarkFlagsMutuallyExclusive("outcome", "no-outcome")
 	c.MarkFlagsMutuallyExclusive("scope", "no-scope")
 	c.MarkFlagsMutuallyExclusive("also", "no-also")
+	c.MarkFlagsMutuallyExclusive("evidence", "no-evidence")
 	console.CompleteFlag(c, "algorithm", algorithms.Names()...)
 }
 
@@ -271,6 +276,13 @@ func (f *policyChange) apply(c *cobra.Command, p *wire.PolicyRequest) error {
 	}
 	if given("scope") || f.noScope {
 		p.Scope = f.scope
+	}
+	if given("evidence") || f.noEvidence {
+		// Points are counted by a log of their own, which the server chooses.
+		if (len(f.evidence) > 0) != (len(p.Evidence) > 0) {
+			p.Algorithm, p.Options = "", wire.PolicyOptions{}
+		}
+		p.Evidence = f.evidence
 	}
 	if given("also") || f.noAlso {
 		p.Also = f.also

@@ -23,7 +23,8 @@ func (e *TextError) Unwrap() error { return e.Err }
 // ReadDocument returns the policy of a document, with its defaults filled in. pattern reads its
 // patterns: keys.Reading's method what people wrote, and keys.Parser's what is stored, which is
 // canonical and does not depend on settings. It does not validate: what is stored was valid when it
-// was made. The error is a *TextError or a *conditions.Error.
+// was made. The error is a *TextError, a *conditions.Error or, of evidence, a
+// *FieldError.
 func ReadDocument(d *wire.PolicyRequest, pattern func(string) (keys.Pattern, error)) (*Policy, error) {
 	p := &Policy{
 		Name: d.Name, Outcome: d.Outcome, Scope: d.Scope,
@@ -48,6 +49,9 @@ func ReadDocument(d *wire.PolicyRequest, pattern func(string) (keys.Pattern, err
 	}
 	p.Algorithm = orElse(d.Algorithm, AlgorithmFor(p.Rules))
 	if p.When, err = conditions.Parse(d.When.Lists()); err != nil {
+		return nil, err
+	}
+	if p.Evidence, err = ParseEvidence(d.Evidence); err != nil {
 		return nil, err
 	}
 	for i, text := range d.Also {
@@ -94,7 +98,7 @@ func orElse[T ~string](text, otherwise T) T {
 func (p *Policy) Document() wire.PolicyRequest {
 	d := wire.PolicyRequest{
 		Name: p.Name, Match: make([]string, len(p.Match)), When: WhenDocument(p.When), Outcome: p.Outcome, Scope: p.Scope,
-		Rules: p.Rules.Strings(), Also: p.Also.Strings(), Mode: string(p.Mode), OnFailure: string(p.OnFailure),
+		Rules: p.Rules.Strings(), Evidence: p.Evidence.Strings(), Also: p.Also.Strings(), Mode: string(p.Mode), OnFailure: string(p.OnFailure),
 		Algorithm: p.Algorithm, Options: wire.PolicyOptions(p.Options.Canonical()),
 	}
 	for i, m := range p.Match {

@@ -17,6 +17,12 @@ type PolicyRequest struct {
 	// scope. The blocks of its escalation have it too.
 	Scope string   `json:"scope,omitzero" yaml:"scope,omitempty"`
 	Rules []string `json:"rules" yaml:"rules,flow"`
+	// Evidence is for what requests get points, which the rules then limit, as in "20 points/1h": "20 path
+	// @secrets /backup*", "2 outcome not_found distinct path", "-6 outcome login_ok forgives login_failed".
+	// Each item begins with its points; path, method, agent and host with their patterns say which requests
+	// it is about, outcome that it is charged by reports, distinct that each different value is charged once,
+	// and forgives of which outcome points below zero take points back. At most 64.
+	Evidence []string `json:"evidence,omitzero" yaml:"evidence,omitempty"`
 	// Also are further keys that each request counts for, which is allowed only if the
 	// limits of all allow it: "net:/24" and "net:/48", the networks of the address, or the
 	// name of a value of the request, such as "account"; behind it the rules of that key, if

@@ -57,6 +57,7 @@ func linesOf(p *rules.Policy) []line {
 		{"match", "Applies to", strings.Join(patterns, "  ")},
 		{"when", "Conditions", whenWords(p)},
 		{"outcome", "Counts", countedWords(p)},
+		{"evidence", "Evidence", strings.Join(p.Evidence.Strings(), ",  ")},
 		{"scope", "Refuses", refusedWords(p)},
 		{"also", "Also counts", alsoWords(p)},
 		{"mode", "Mode", modeWords[p.Mode]},
@@ -67,6 +68,9 @@ func linesOf(p *rules.Policy) []line {
 
 func countedWords(p *rules.Policy) string {
 	counted := "checks"
+	if p.HasEvidence() {
+		return "points of evidence"
+	}
 	if p.IsReported() {
 		counted = "reports of " + p.Outcome
 	}

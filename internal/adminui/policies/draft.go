@@ -30,6 +30,7 @@ type draft struct {
 	Outcome     string // whose reports are counted, "" to count checks
 	Scope       string // refuse only checks of this scope, "" for every check
 	Distinct    string // name of the value whose distinct values are counted, "" to count requests
+	Evidence    string // for what requests get the points that the rules limit, one item per line; "" to count requests
 	Also        string // the derived keys that each request also counts for, one per line
 	Algorithm   algorithmFields
 	OnFailure   string
@@ -110,6 +111,7 @@ func draftOf(p *rules.Policy) *draft {
 		d.Match = append(d.Match, matchRow{Text: m.String()})
 	}
 	d.When, d.Also = whenFieldsOf(p.When), strings.Join(p.Also.Strings(), "\n")
+	d.Evidence = strings.Join(p.Evidence.Strings(), "\n")
 	if e := p.Escalation; e != nil {
 		d.Escalation = escalationFields{
 			On: true, Threshold: strconv.Itoa(e.Threshold), Window: rules.FormatDuration(e.Window), Duration: rules.FormatDuration(e.Duration),
@@ -152,6 +154,9 @@ func readDraft(values url.Values, before *rules.Policy) (*draft, error) {
 	if d.Also = strings.TrimSpace(values.Get("also")); len(d.Also) > maxAlso {
 		return nil, form.ErrMalformed
 	}
+	if d.Evidence = strings.TrimSpace(values.Get("evidence")); len(d.Evidence) > maxEvidence {
+		return nil, form.ErrMalformed
+	}
 	if d.When, err = whenFieldsFrom(values); err != nil {
 		return nil, err
 	}
@@ -187,6 +192,7 @@ func (d *draft) policy(parser keys.Parser, before *rules.Policy) *rules.Policy {
 	good := d.takePaste() && d.readMatch(parser, p)
 	good = d.readDistinct() && good
 	good = d.readWhen(p) && good
+	good = d.readEvidence(p) && good
 	good = d.readAlso(p) && good
 	good = d.readAlgorithm(p) && good
 	good = d.readRows(p, before) && good
@@ -196,6 +202,10 @@ func (d *draft) policy(parser keys.Parser, before *rules.Policy) *rules.Policy {
 	}
 	var field *rules.FieldError
 	if err := p.Validate(); errors.As(err, &field) {
+		if strings.HasPrefix(field.Field, "evidence[") {
+			d.FieldErrors["evidence"] = evidenceProblem(p.Evidence.Strings(), field)
+			return nil
+		}
 		d.FieldErrors[field.Field] = format.Capital(field.Problem)
 		return nil
 	}
@@ -213,6 +223,9 @@ func (d *draft) takePaste() bool {
 		return false
 	}
 	d.Rows, d.Paste, d.Distinct = nil, "", stack.Distinct()
+	if stack.CountsPoints() && d.Evidence == "" {
+		d.FieldErrors["evidence"] = "Say for what a request gets points, as in 2 outcome not_found distinct path."
+	}
 	for _, r := range stack {
 		d.addRule(r)
 	}
@@ -294,7 +307,11 @@ func (d *draft) readRows(p *rules.Policy, before *rules.Policy) bool {
 
 // ruleText returns the rule of a row.
 func (d *draft) ruleText(row *ruleRow) string {
-	text := row.Limit + "/" + row.Window
+	text := row.Limit
+	if d.Evidence != "" {
+		text += " points"
+	}
+	text += "/" + row.Window
 	if d.Distinct != "" && d.FieldErrors["distinct"] == "" {
 		text += " distinct " + d.Distinct
 	}

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -71,7 +73,44 @@ func (d *draft) readWhen(p *rules.Policy) bool {
 // HasConditions reports whether the draft has any condition, an outcome, a scope, distinct
 // rules or derived keys.
 func (d *draft) HasConditions() bool {
-	return d.Outcome != "" || d.Scope != "" || d.Distinct != "" || d.Also != "" || slices.ContainsFunc(d.When, func(f whenField) bool { return f.Text != "" })
+	return d.Outcome != "" || d.Scope != "" || d.Distinct != "" || d.Evidence != "" || d.Also != "" || slices.ContainsFunc(d.When, func(f whenField) bool { return f.Text != "" })
+}
+
+// maxEvidence bounds the text of the evidence, in bytes.
+const maxEvidence = rules.MaxEvidence * 2048
+
+// readEvidence parses the evidence, one item per line, into p, or records the error. Its points have a
+// log of their own.
+func (d *draft) readEvidence(p *rules.Policy) bool {
+	var lines []string
+	for line := range strings.Lines(d.Evidence) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	var err error
+	p.Evidence, err = rules.ParseEvidence(lines)
+	var wrong *rules.FieldError
+	if errors.As(err, &wrong) {
+		d.FieldErrors["evidence"] = evidenceProblem(lines, wrong)
+		return false
+	}
+	switch isPoints := d.Algorithm.Name == algorithms.PointLog; {
+	case len(lines) > 0 && !isPoints:
+		d.Algorithm = algorithmFieldsOf(&rules.Policy{Algorithm: algorithms.PointLog})
+	case len(lines) == 0 && isPoints:
+		d.Algorithm = algorithmFieldsOf(&rules.Policy{Algorithm: algorithms.TimestampLog})
+	}
+	return true
+}
+
+// evidenceProblem says which line of the evidence is wrong.
+func evidenceProblem(lines []string, wrong *rules.FieldError) string {
+	number, isLine := strings.CutPrefix(wrong.Field, "evidence[")
+	if at, err := strconv.Atoi(strings.TrimSuffix(number, "]")); isLine && err == nil && at < len(lines) {
+		return "Line " + strconv.Itoa(at+1) + " " + wrong.Problem
+	}
+	return format.Capital(wrong.Problem)
 }
 
 // maxAlso bounds the text of the derived keys, in bytes.
