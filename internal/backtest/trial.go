@@ -63,6 +63,9 @@ func newTrial(plan Plan, o *Options) *trial {
 			derived = p.Derived.Label()
 		}
 		l.reports = ReportCount{Policy: p.Name, DerivedKey: derived, Outcome: p.Outcome}
+		if p.HasEvidence() {
+			l.reports.Outcome = "evidence"
+		}
 		if p.Mode == rules.Enforce {
 			for i, rule := range p.Rules.Counted(p.Options) {
 				l.counts = append(l.counts, RuleCount{Policy: p.Name, DerivedKey: derived, Rule: p.Rules[i].String(), Outcome: p.Outcome, Scope: p.Scope, Trap: p.IsTrap()})
