@@ -66,8 +66,7 @@ func ParseEvidence(texts []string) (Items, error) {
 	return items, nil
 }
 
-// number gives each item its number. Two of the same number, one pair in a million, are told apart by
-// their order.
+// number gives each item its number. If two have the same, the later one gets the next.
 func (all Items) number() {
 	taken := map[uint32]bool{}
 	for i := range all {
