@@ -6,7 +6,6 @@ import (
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
-	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
@@ -48,18 +47,6 @@ const (
 	maxTimeRange     = 5 * 366 * 24 * time.Hour
 )
 
-// timeRangeParams are the query parameters of a time range: last, or from and to.
-var timeRangeParams = []string{"last", "from", "to"}
-
-// timeRange reads the time range of a query. The default is the last hour.
-func (h *common) timeRange(q *httpserver.Query) (from, to time.Time) {
-	from, to, err := h.timesOf(wire.TimeRange{Last: q.Raw("last"), From: wire.At(q.Time("from")), To: wire.At(q.Time("to"))})
-	if q.Err() == nil {
-		q.FailBy(err)
-	}
-	return from, to
-}
-
 // timesOf returns the ends of a time range. The default is the last hour.
 func (h *common) timesOf(r wire.TimeRange) (from, to time.Time, err error) {
 	from, to = r.From.Time, r.To.Time
@@ -86,9 +73,6 @@ func (h *common) timesOf(r wire.TimeRange) (from, to time.Time, err error) {
 	}
 	return from, to, err
 }
-
-// policyID returns the id of the policy in a query, 0 if the query names none.
-func (h *common) policyID(q *httpserver.Query) (int64, error) { return h.policyOf(q.Raw("policy")) }
 
 // policyOf returns the id of the policy of a name, 0 for no name.
 func (h *common) policyOf(name string) (int64, error) {

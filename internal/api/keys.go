@@ -7,6 +7,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/api/openapi"
+	"github.com/stint-dev/stint/internal/api/routes"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -27,20 +28,13 @@ func (h *keyHandler) routes() []route {
 	return []route{
 		onAdmin(get, wire.PathKeys, identity.Read, h.explainKey, opExplainKey),
 		onAdmin(del, wire.PathKeys, identity.Operate, h.resetKey, opResetKey),
-		onAdmin(get, wire.PathActiveKeys, identity.Read, h.listActiveKeys, opListActiveKeys),
+		routes.Answers(wire.ListActiveKeys, h.listActiveKeys),
 	}
 }
 
 var (
-	opExplainKey     = &openapi.Operation{ID: "explainKey", Tag: "keys", Summary: "Explain what applies to a key now and why.", Query: keyParams, Answers: ok("The explanation.", wire.KeyExplanation{})}
-	opResetKey       = &openapi.Operation{ID: "resetKey", Tag: "keys", Summary: "Reset the counts of a key, under one policy or all.", Query: keyParams, Answers: ok("What was reset.", wire.KeyReset{})}
-	opListActiveKeys = &openapi.Operation{
-		ID: "listActiveKeys", Tag: "keys", Summary: "List the keys that were checked, also those that were never refused.",
-		Query: append([]openapi.Param{cursorParam, limitParam, policyParam,
-			{Name: "pattern", Doc: "Only keys that this pattern covers; not one of a country or autonomous system."},
-			{Name: "search", Doc: "Only keys that contain this text, case-insensitive."}}, timeRangeQuery...),
-		Answers: ok("The keys with the most checks first.", wire.ActiveKeys{}),
-	}
+	opExplainKey = &openapi.Operation{ID: "explainKey", Tag: "keys", Summary: "Explain what applies to a key now and why.", Query: keyParams, Answers: ok("The explanation.", wire.KeyExplanation{})}
+	opResetKey   = &openapi.Operation{ID: "resetKey", Tag: "keys", Summary: "Reset the counts of a key, under one policy or all.", Query: keyParams, Answers: ok("What was reset.", wire.KeyReset{})}
 )
 
 // keyQuery reads the query parameters key and policy.
@@ -90,32 +84,30 @@ func (h *keyHandler) resetKey(c *httpserver.Call) error {
 	return c.SendJSON(http.StatusOK, answer)
 }
 
-func (h *keyHandler) listActiveKeys(c *httpserver.Call) (err error) {
-	q := c.ParseQuery(append([]string{"cursor", "limit", "policy", "pattern", "search"}, timeRangeParams...)...)
-	query := offences.ActiveQuery{Search: q.Line("search"), Cursor: q.Line("cursor"), Limit: q.Limit()}
-	query.From, query.To = h.timeRange(q)
-	if q.Err() != nil {
-		return q.Err()
+func (h *keyHandler) listActiveKeys(c *httpserver.Call, in wire.ActiveKeyList) (out wire.ActiveKeys, err error) {
+	query := offences.ActiveQuery{Search: in.Search, Cursor: in.Cursor, Limit: in.Limit}
+	if query.From, query.To, err = h.timesOf(in.TimeRange); err != nil {
+		return out, err
 	}
-	if query.Policy, err = h.policyID(q); err != nil {
-		return err
+	if query.Policy, err = h.policyOf(in.Policy); err != nil {
+		return out, err
 	}
-	if q.Given("pattern") {
-		if query.Pattern, err = h.pattern("pattern", q.Raw("pattern")); err != nil {
-			return err
+	if in.Pattern != "" {
+		if query.Pattern, err = h.pattern("pattern", in.Pattern); err != nil {
+			return out, err
 		}
 	}
 	active, err := h.detection.ActiveKeys(c.Context(), query)
 	if err != nil {
-		return err
+		return out, err
 	}
-	out := wire.ActiveKeys{From: wire.At(active.From), To: wire.At(active.To), Untracked: active.Untracked}
+	out = wire.ActiveKeys{From: wire.At(active.From), To: wire.At(active.To), Untracked: active.Untracked}
 	out.Page = wire.NewPage(active.Rows, active.Next, func(k offences.ActiveKey) wire.ActiveKey {
 		return wire.ActiveKey{Key: k.Key, Checks: k.Checks(), Allowed: k.Allowed, Limited: k.Limited, Blocked: k.Blocked}
 	})
 	total := int(active.Keys)
 	out.Total = &total
-	return c.SendJSON(http.StatusOK, out)
+	return out, nil
 }
 
 // fromExplanation returns an explanation as the API shows it. policyName returns the name of

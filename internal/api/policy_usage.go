@@ -1,34 +1,21 @@
 package api
 
 import (
-	"net/http"
-
-	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-var opPolicyUsage = &openapi.Operation{
-	ID: "getPolicyUsage", Tag: "policies", Summary: "Show what a policy allowed and refused, and how close its keys came to each rule.",
-	Query: timeRangeQuery, Answers: ok("The figures; those of the rules are of the keys in the traffic sample.", wire.PolicyUsage{}),
-}
-
 // getPolicyUsage answers with the checks that a policy decided in a time range.
-func (h *offenderHandler) getPolicyUsage(c *httpserver.Call) error {
-	name, err := c.PathParam("name")
+func (h *offenderHandler) getPolicyUsage(c *httpserver.Call, in wire.UsageOf) (out wire.PolicyUsage, err error) {
+	from, to, err := h.timesOf(in.TimeRange)
 	if err != nil {
-		return err
+		return out, err
 	}
-	q := c.ParseQuery(timeRangeParams...)
-	from, to := h.timeRange(q)
-	if q.Err() != nil {
-		return q.Err()
-	}
-	u, err := h.detection.PolicyUsage(c.Context(), name, from, to)
+	u, err := h.detection.PolicyUsage(c.Context(), in.Name, from, to)
 	if err != nil {
-		return err
+		return out, err
 	}
-	out := wire.PolicyUsage{
+	out = wire.PolicyUsage{
 		Name: u.Policy.Name, From: wire.At(u.From), To: wire.At(u.To), Allowed: u.Totals.Allowed, Limited: u.Totals.Limited,
 		ShadowLimited: u.Totals.ShadowLimited, Keys: u.Keys, LastAt: wire.At(u.Last), Rules: []wire.RuleUsage{}, SampleRatio: u.SampleRatio, Note: wire.NullString(u.Note),
 	}
@@ -39,5 +26,5 @@ func (h *offenderHandler) getPolicyUsage(c *httpserver.Call) error {
 		}
 		out.Rules = append(out.Rules, rule)
 	}
-	return c.SendJSON(http.StatusOK, out)
+	return out, nil
 }

@@ -41,14 +41,8 @@ var (
 		{Name: "key", Doc: "The key, for example ip:203.0.113.7.", Required: true},
 		{Name: "policy", Doc: "The policy to ask by name instead of the key's own."},
 	}
-	reasonParam    = []openapi.Param{{Name: "reason", Doc: "The reason, where the body has none."}}
-	endParams      = []openapi.Param{reasonParam[0], {Name: "source", Doc: "The source in the body, where the body has none."}, {Name: "pattern", Doc: "The pattern in the body, where the body has none."}}
-	timeRangeQuery = []openapi.Param{
-		{Name: "last", Doc: "The time up to now, for example 15m, 24h or 7d; 1h where no time range is given."},
-		{Name: "from", Doc: "RFC 3339; the start of the time range."},
-		{Name: "to", Doc: "RFC 3339; the end of the time range, exclusive; now if omitted."},
-	}
-	policyParam = openapi.Param{Name: "policy", Doc: "Only under the policy of this name."}
+	reasonParam = []openapi.Param{{Name: "reason", Doc: "The reason, where the body has none."}}
+	endParams   = []openapi.Param{reasonParam[0], {Name: "source", Doc: "The source in the body, where the body has none."}, {Name: "pattern", Doc: "The pattern in the body, where the body has none."}}
 )
 
 // The headers of answers.

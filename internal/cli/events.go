@@ -150,11 +150,11 @@ within one minute share an id.`,
 		Example: "admin explain 01M84HRKV0XB90539ZDAXJCCYG",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			record, err := server.Offenders.Offence(c.Context(), args[0])
+			record, err := client.Call(c.Context(), server, wire.GetOffence, wire.ByID{ID: args[0]})
 			if err != nil {
 				return err
 			}
-			if err := printOffence(con.Printer(), record); err != nil {
+			if err := printOffence(con.Printer(), &record); err != nil {
 				return err
 			}
 			if record.Found == "none" {

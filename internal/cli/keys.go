@@ -64,11 +64,8 @@ refused and 1,024 others, those with the most checks. 'offenders' lists only ref
 		Example: "admin key active\nadmin key active --search 203.0.113. --last 7d\nadmin key active --policy login --limit 0 -o csv",
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			filter := span.query()
-			setIf(filter, "policy", policy)
-			setIf(filter, "pattern", pattern)
-			setIf(filter, "search", search)
-			found, err := server.Keys.Active(c.Context(), filter, limit)
+			in := wire.ActiveKeyList{Policy: policy, Pattern: pattern, Search: search, TimeRange: span.timeRange()}
+			found, err := client.PagesOf[wire.ActiveKey](c.Context(), server, wire.ListActiveKeys, in, limit)
 			if err != nil {
 				return err
 			}

@@ -1,9 +1,6 @@
 package cli
 
 import (
-	"maps"
-	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -17,46 +14,23 @@ import (
 
 // offenderFlags select offenders.
 type offenderFlags struct {
-	span                                                         spanFlags
-	policy, pattern, source, search, rule, notRule, state, order string
-	shadow                                                       bool
-	minOffences                                                  int
+	span spanFlags
+	wire.OffenderFilter
 }
 
 func (f *offenderFlags) add(c *cobra.Command) {
 	f.span.add(c)
 	flags := c.Flags()
-	flags.StringVar(&f.policy, "policy", "", "only by this policy")
-	flags.StringVar(&f.pattern, "pattern", "", "only keys that this pattern covers")
-	flags.StringVar(&f.source, "source", "", "only checks from this source")
-	flags.StringVar(&f.search, "search", "", "only keys that contain this text")
-	flags.StringVar(&f.rule, "rule", "", "only by this rule, for example 20/1m")
-	flags.StringVar(&f.notRule, "not-rule", "", "not by this rule")
-	flags.BoolVar(&f.shadow, "shadow", false, "what shadow policies would have refused")
-	flags.IntVar(&f.minOffences, "min-offences", 0, "only keys with at least this many offences")
-	flags.StringVar(&f.state, "state", "", "open (neither blocked nor exempt), blocked or exempt")
-	flags.StringVar(&f.order, "sort", "", "offences (default), last, first or key")
-}
-
-// addTo sets the parameters of the flags in query. Their time range replaces that of query.
-func (f *offenderFlags) addTo(query url.Values) {
-	if span := f.span.query(); len(span) > 0 {
-		for _, name := range []string{"last", "from", "to"} {
-			query.Del(name)
-		}
-		maps.Copy(query, span)
-	}
-	for name, value := range map[string]string{
-		"policy": f.policy, "pattern": f.pattern, "source": f.source, "search": f.search, "rule": f.rule, "not_rule": f.notRule, "state": f.state, "sort": f.order,
-	} {
-		setIf(query, name, value)
-	}
-	if f.shadow {
-		query.Set("shadow", "true")
-	}
-	if f.minOffences > 0 {
-		query.Set("min_offences", strconv.Itoa(f.minOffences))
-	}
+	flags.StringVar(&f.Policy, "policy", "", "only by this policy")
+	flags.StringVar(&f.Pattern, "pattern", "", "only keys that this pattern covers")
+	flags.StringVar(&f.Source, "source", "", "only checks from this source")
+	flags.StringVar(&f.Search, "search", "", "only keys that contain this text")
+	flags.StringVar(&f.Rule, "rule", "", "only by this rule, for example 20/1m")
+	flags.StringVar(&f.NotRule, "not-rule", "", "not by this rule")
+	flags.BoolVar(&f.Shadow, "shadow", false, "what shadow policies would have refused")
+	flags.IntVar(&f.MinOffences, "min-offences", 0, "only keys with at least this many offences")
+	flags.StringVar(&f.State, "state", "", "open (neither blocked nor exempt), blocked or exempt")
+	flags.StringVar(&f.Sort, "sort", "", "offences (default), last, first or key")
 }
 
 func newOffenders(con *console.Console) *cobra.Command {
@@ -80,17 +54,15 @@ admin offenders --pattern country:NL
 admin offenders --last 7d --policy default --limit 0 -o csv > offenders.csv`,
 		Args: cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			filter := url.Values{}
-			selected.addTo(filter)
+			selected.TimeRange = selected.span.timeRange()
 			if by != "" {
-				filter.Set("by", by)
-				origins, err := server.Offenders.Origins(c.Context(), filter)
+				origins, err := client.Call(c.Context(), server, wire.ListOrigins, wire.OriginList{By: by, OffenderFilter: selected.OffenderFilter})
 				if err != nil {
 					return err
 				}
-				return printOrigins(con, origins, limit)
+				return printOrigins(con, &origins, limit)
 			}
-			report, err := server.Offenders.List(c.Context(), filter, limit)
+			report, err := client.Offenders(c.Context(), server, selected.OffenderFilter, limit)
 			if err != nil {
 				return err
 			}
@@ -101,15 +73,6 @@ admin offenders --last 7d --policy default --limit 0 -o csv > offenders.csv`,
 	c.Flags().StringVar(&by, "by", "", "sum, instead of by key, by: asn or country")
 	limitFlag(c, &limit)
 	return c
-}
-
-// query returns the range as query parameters; the API's default is the last hour.
-func (f *spanFlags) query() url.Values {
-	query, r := url.Values{}, f.timeRange()
-	setIf(query, "last", r.Last)
-	setIf(query, "from", r.From.String())
-	setIf(query, "to", r.To.String())
-	return query
 }
 
 func printOffenders(con *console.Console, r *wire.OffenderReport) error {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,11 +42,11 @@ the figures are of the sample, as a note says.`,
 		Example: "admin policy usage default --last 24h",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			usage, err := server.Policies.Usage(c.Context(), args[0], span.query())
+			usage, err := client.Call(c.Context(), server, wire.GetPolicyUsage, wire.UsageOf{Name: args[0], TimeRange: span.timeRange()})
 			if err != nil {
 				return err
 			}
-			return printUsage(con, usage)
+			return printUsage(con, &usage)
 		}),
 	}
 	span.add(c)
@@ -101,7 +100,7 @@ so is the deletion of a policy that decided a check in the last day or that a pl
 // confirmUse asks for confirmation before a policy in use is deleted, and says what the
 // deletion ends. It reports whether it asked.
 func confirmUse(c *cobra.Command, con *console.Console, server *client.Client, name string) (asked bool, err error) {
-	usage, err := server.Policies.Usage(c.Context(), name, url.Values{"last": {"24h"}})
+	usage, err := client.Call(c.Context(), server, wire.GetPolicyUsage, wire.UsageOf{Name: name, TimeRange: wire.TimeRange{Last: "24h"}})
 	if err != nil {
 		return false, err
 	}
@@ -116,7 +115,7 @@ func confirmUse(c *cobra.Command, con *console.Console, server *client.Client, n
 		}
 	}
 	var uses []string
-	if use := describeUse(usage); use != "" {
+	if use := describeUse(&usage); use != "" {
 		uses = append(uses, use)
 	}
 	if planned > 0 {

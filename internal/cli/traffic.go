@@ -26,17 +26,14 @@ each rule and block refused, including those that never did.`,
 		Example: "admin traffic --last 24h --step 1h\nadmin traffic --policy default -o csv\nadmin traffic --rules --last 7d",
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			filter := span.query()
 			if rules {
-				totals, err := server.RuleTotals(c.Context(), filter)
+				totals, err := client.Items(c.Context(), server, wire.RuleTotals, span.timeRange())
 				if err != nil {
 					return err
 				}
 				return printItems(con, totals, ruleTotalColumns)
 			}
-			setIf(filter, "policy", policy)
-			setIf(filter, "step", step.String())
-			traffic, err := server.Traffic(c.Context(), filter)
+			traffic, err := client.Call(c.Context(), server, wire.GetTraffic, wire.TrafficOf{Policy: policy, Step: step.String(), TimeRange: span.timeRange()})
 			if err != nil {
 				return err
 			}
@@ -87,11 +84,11 @@ a network, since others may be what is attacked. 'attack list' lists past attack
 		Example: "admin attack\nadmin attack -o json\nadmin attack list",
 	}
 	show := online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-		attack, err := server.Attack(c.Context())
+		attack, err := client.Call(c.Context(), server, wire.GetAttack, wire.None{})
 		if err != nil {
 			return err
 		}
-		return output.One(con.Printer(), *attack, attackColumns)
+		return output.One(con.Printer(), attack, attackColumns)
 	})
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
@@ -113,7 +110,7 @@ had 30 checks more than normal refused, and has ended after three minutes withou
 		Example: "admin attack list\nadmin attack list -o json",
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			found, err := server.Attacks(c.Context(), limit)
+			found, err := client.Pages(c.Context(), server, wire.ListAttacks, wire.PageList{}, limit)
 			if err != nil {
 				return err
 			}

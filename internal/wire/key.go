@@ -141,6 +141,21 @@ type LogReset struct {
 	Existed bool `json:"existed"`
 }
 
+// ActiveKeyList selects keys that were checked.
+type ActiveKeyList struct {
+	PageList
+	Policy  string `query:"policy" json:"-"`  // Only under the policy of this name.
+	Pattern string `query:"pattern" json:"-"` // Only keys that this pattern covers; not one of a country or autonomous system.
+	Search  string `query:"search" json:"-"`  // Only keys that contain this text, case-insensitive.
+	TimeRange
+}
+
+// ListActiveKeys lists the keys that were checked.
+var ListActiveKeys = Op[ActiveKeyList, ActiveKeys]{
+	ID: "listActiveKeys", Route: "GET " + PathActiveKeys, Access: "read", Tag: "keys",
+	Summary: "List the keys that were checked, also those that were never refused.", Answer: "The keys with the most checks first.",
+}
+
 // Profile is the plan, the labels, the note and the limit of a key.
 type Profile struct {
 	Key       string     `json:"key"`

@@ -151,6 +151,105 @@ type TimeRange struct {
 	To   Time   `query:"to" json:"-"`   // RFC 3339; the end of the time range, exclusive; now if omitted.
 }
 
+// OffenderFilter selects offenders.
+type OffenderFilter struct {
+	Policy      string `query:"policy" json:"-"`                              // Only under the policy of this name.
+	Pattern     string `query:"pattern" json:"-"`                             // Only keys that this pattern covers.
+	Source      string `query:"source" json:"-"`                              // Only keys that were refused in checks from this source.
+	Search      string `query:"search" json:"-"`                              // Only keys that contain this text, case-insensitive.
+	Rule        string `query:"rule" json:"-"`                                // Only offences by this rule or block.
+	NotRule     string `query:"not_rule" json:"-"`                            // No offences by this rule or block.
+	MinOffences int    `query:"min_offences" json:"-" range:"1000000000"`     // Only keys with at least this many offences.
+	Shadow      bool   `query:"shadow" json:"-"`                              // true for what shadow policies would have refused.
+	State       string `query:"state" json:"-" enum:"open,blocked,exempt"`    // Only keys that are open (neither blocked nor exempt), blocked or exempt now, of the first 20,000 in the order.
+	Sort        string `query:"sort" json:"-" enum:"offences,last,first,key"` // The order; most offences first if omitted.
+	TimeRange
+}
+
+// OffenderList selects a page of offenders.
+type OffenderList struct {
+	PageList
+	Points int `query:"points" json:"-" range:"120"` // Include the offences of each of this many parts of the time range, 1 to 120.
+	OffenderFilter
+}
+
+// OffenderExport selects offenders and the format of a file of them.
+type OffenderExport struct {
+	Format string `query:"format" json:"-" enum:"json,csv"` // json if omitted.
+	OffenderFilter
+}
+
+// OriginList selects offenders whose origins are summed.
+type OriginList struct {
+	By string `query:"by" json:"-" enum:"asn,country"` // asn if omitted.
+	OffenderFilter
+}
+
+// TimelineOf selects the timeline of a key.
+type TimelineOf struct {
+	Key    string `query:"key" json:"-" required:"send for example ?key=ip:203.0.113.7"` // The key, for example ip:203.0.113.7.
+	Points int    `query:"points" json:"-" range:"1440"`                                 // How many parts the time range is divided into, 1 to 1440; 60 if omitted.
+	TimeRange
+}
+
+// TrafficOf selects traffic.
+type TrafficOf struct {
+	Policy string `query:"policy" json:"-"` // Only under the policy of this name.
+	Step   string `query:"step" json:"-"`   // How long each part is, whole minutes such as 1m or 1h.
+	TimeRange
+}
+
+// UsageOf selects the usage of a policy.
+type UsageOf struct {
+	Name string `path:"name" json:"-"`
+	TimeRange
+}
+
+// The operations of offenders, attacks and traffic.
+var (
+	ListOffenders = Op[OffenderList, OffenderReport]{
+		ID: "listOffenders", Route: "GET " + PathOffenders, Access: "read", Tag: "offenders",
+		Summary: "List the offenders: how often each was refused, and its state now.", Answer: "One page of the report.",
+	}
+	ExportOffenders = Op[OffenderExport, File]{
+		ID: "exportOffenders", Route: "GET " + PathOffenders + "/export", Access: "read", Tag: "offenders",
+		Summary: "Export all offenders as a file.", Answer: "Every row.",
+	}
+	ListOrigins = Op[OriginList, OriginReport]{
+		ID: "listOrigins", Route: "GET " + PathOffenders + "/origins", Access: "read", Tag: "offenders",
+		Summary: "List where the offenders come from: their offences by autonomous system or country.", Answer: "The origins with most offences first.",
+	}
+	KeyTimeline = Op[TimelineOf, Timeline]{
+		ID: "keyTimeline", Route: "GET " + PathOffenders + "/timeline", Access: "read", Tag: "offenders",
+		Summary: "Show what one key did over a time range.", Answer: "Its offences over time and what its escalation did.",
+	}
+	GetOffence = Op[ByID, OffenceRecord]{
+		ID: "getOffence", Route: "GET " + PathOffences + "/:id", Access: "read", Tag: "offenders",
+		Summary: "Explain a refusal by the id that its answer carried.", Answer: "The explanation in one sentence, then in detail.",
+	}
+	GetPolicyUsage = Op[UsageOf, PolicyUsage]{
+		ID: "getPolicyUsage", Route: "GET " + PathPolicies + "/:name/usage", Access: "read", Tag: "policies",
+		Summary: "Show what a policy allowed and refused, and how close its keys came to each rule.",
+		Answer:  "The figures; those of the rules are of the keys in the traffic sample.",
+	}
+	GetAttack = Op[None, Attack]{
+		ID: "getAttack", Route: "GET " + PathAttack, Access: "read", Tag: "offenders",
+		Summary: "Show whether there is an attack now, since when, and from where.", Answer: "The rates of now and of the baseline, and the source of an attack.",
+	}
+	ListAttacks = Op[PageList, Page[AnnouncedAttack]]{
+		ID: "listAttacks", Route: "GET " + PathAttacks, Access: "read", Tag: "offenders",
+		Summary: "List the attacks that were announced, with their course.", Answer: "The attacks, the newest first.",
+	}
+	GetTraffic = Op[TrafficOf, Traffic]{
+		ID: "getTraffic", Route: "GET " + PathTraffic, Access: "read", Tag: "offenders",
+		Summary: "Show how many checks were allowed and refused over time.", Answer: "The traffic of each part of the time range.",
+	}
+	RuleTotals = Op[TimeRange, Page[RuleTotal]]{
+		ID: "ruleTotals", Route: "GET " + PathTraffic + "/rules", Access: "read", Tag: "offenders",
+		Summary: "List how much each rule and block refused, also the rules that refused nobody.", Answer: "Every rule and block that refused, and the rules that did not.",
+	}
+)
+
 // EscalationList selects events of escalations.
 type EscalationList struct {
 	Policy string `query:"policy" json:"-"` // Only under the policy of this name.

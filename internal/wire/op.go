@@ -18,7 +18,7 @@ import (
 //	Search string `query:"search" json:"-"` // Only users whose name contains this text.
 //	Name   string `json:"name"`
 //
-// A query field may have the tags enum:"a,b" and, if it must be sent, required with what to send. Its
+// A query field may have the tags enum:"a,b", range:"120" for a number that is at most 120 and not 1000, and, if it must be sent, required with what to send. Its
 // comment is its description, as the comments of all fields are. If the header If-Match must be
 // sent, its tag required names the change in messages: "Deleting a channel".
 type Op[In, Out any] struct {

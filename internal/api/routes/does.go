@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
@@ -122,6 +123,14 @@ func ifMatch(c *httpserver.Call, change string) (etag.Tag, error) {
 	return NeedIfMatch(c, change)
 }
 
+// mostOf returns the largest number that a parameter takes.
+func mostOf(p wire.Param) int {
+	if most, err := strconv.Atoi(p.Field.Tag.Get("range")); err == nil {
+		return most
+	}
+	return 1000
+}
+
 // readQuery reads a parameter of the query into its field.
 func readQuery(q *httpserver.Query, p wire.Param, field reflect.Value) {
 	switch into := field.Addr().Interface().(type) {
@@ -132,7 +141,7 @@ func readQuery(q *httpserver.Query, p wire.Param, field reflect.Value) {
 	case *bool:
 		*into = q.Flag(p.Name)
 	case *int:
-		*into = q.Limit()
+		*into = q.Number(p.Name, 1, mostOf(p))
 	case *[]string:
 		*into = q.List(p.Name, p.Enum...)
 	default:

@@ -3,7 +3,6 @@
 package client
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -21,7 +20,6 @@ type Client struct {
 	Checks     Checks
 	Exemptions Entries
 	Keys       Keys
-	Offenders  Offenders
 	Policies   Policies
 
 	conn *conn
@@ -55,29 +53,7 @@ func New(base, token, example string) (*Client, error) {
 		Checks:     Checks{c},
 		Exemptions: Entries{c, wire.PathExemptions},
 		Keys:       Keys{c},
-		Offenders:  Offenders{c},
 		Policies:   Policies{c},
 		conn:       c,
 	}, nil
-}
-
-// Attack returns whether there is an attack now, and its source.
-func (c *Client) Attack(ctx context.Context) (*wire.Attack, error) {
-	return call[wire.Attack](ctx, c.conn, get(wire.PathAttack))
-}
-
-// Attacks returns the attacks that were announced, newest first, at most limit, every one for 0.
-func (c *Client) Attacks(ctx context.Context, limit int) (Listing[wire.AnnouncedAttack], error) {
-	return list[wire.AnnouncedAttack](ctx, c.conn, wire.PathAttacks, nil, limit)
-}
-
-// RuleTotals returns what each rule and block refused in a time range. filter holds the
-// API's query parameters.
-func (c *Client) RuleTotals(ctx context.Context, filter url.Values) ([]wire.RuleTotal, error) {
-	return items[wire.RuleTotal](ctx, c.conn, get(wire.PathTraffic+"/rules").with(filter))
-}
-
-// Traffic returns the checks of a time range. filter holds the API's query parameters.
-func (c *Client) Traffic(ctx context.Context, filter url.Values) (*wire.Traffic, error) {
-	return call[wire.Traffic](ctx, c.conn, get(wire.PathTraffic).with(filter))
 }

@@ -31,11 +31,6 @@ func keyQuery(key, policy string) url.Values {
 	return query
 }
 
-// Active returns the keys that were checked, as filter selects them, at most limit, all for 0.
-func (k Keys) Active(ctx context.Context, filter url.Values, limit int) (Listing[wire.ActiveKey], error) {
-	return list[wire.ActiveKey](ctx, k.conn, wire.PathActiveKeys, filter, limit)
-}
-
 // ImportProfiles sets the plans, labels and notes of the keys of a file of a media type.
 // options holds the API's query parameters.
 func (k Keys) ImportProfiles(ctx context.Context, file io.Reader, media string, options url.Values) (*wire.ProfileImport, error) {

@@ -33,6 +33,11 @@ func Items[In, T any](ctx context.Context, c *Client, op wire.Op[In, wire.Page[T
 
 // Pages reads the pages of a list up to limit items, all for 0.
 func Pages[In, T any](ctx context.Context, c *Client, op wire.Op[In, wire.Page[T]], in In, limit int) (Listing[T], error) {
+	return PagesOf[T](ctx, c, op, in, limit)
+}
+
+// PagesOf is Pages for an operation whose answer says more than a page.
+func PagesOf[T, In, Out any](ctx context.Context, c *Client, op wire.Op[In, Out], in In, limit int) (Listing[T], error) {
 	return pages[T](ctx, c.conn, requestOf(op, in), limit)
 }
 

@@ -61,11 +61,6 @@ func (p Policies) Delete(ctx context.Context, name string, expect string, confir
 	return p.conn.do(ctx, request{method: http.MethodDelete, path: policyPath(name), query: param("confirm", confirm), header: ifMatch(expect)}, nil)
 }
 
-// Usage returns the effect of a policy in the time range of a query.
-func (p Policies) Usage(ctx context.Context, name string, query url.Values) (*wire.PolicyUsage, error) {
-	return call[wire.PolicyUsage](ctx, p.conn, get(policyPath(name)+"/usage").with(query))
-}
-
 // Versions returns the versions of a policy, newest first.
 func (p Policies) Versions(ctx context.Context, name string) ([]wire.Policy, error) {
 	return items[wire.Policy](ctx, p.conn, get(policyPath(name)+"/versions"))
