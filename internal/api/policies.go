@@ -29,42 +29,33 @@ type policyHandler struct {
 func (h *policyHandler) routes() []route {
 	const policy = wire.PathPolicies + "/:name"
 	return []route{
-		onAdmin(get, wire.PathAlgorithms, identity.Read, h.listAlgorithms, opListAlgorithms),
-		onAdmin(get, wire.PathPolicies, identity.Read, h.listPolicies, opListPolicies),
-		onAdmin(get, policy, identity.Read, h.getPolicy, opGetPolicy),
-		onAdmin(get, policy+"/versions", identity.Read, h.listPolicyVersions, opPolicyVersions),
+		routes.Answers(wire.ListAlgorithms, h.listAlgorithms),
+		routes.Answers(wire.ListPolicies, h.listPolicies),
+		routes.Answers(wire.GetPolicy, h.getPolicy),
+		routes.Answers(wire.ListPolicyVersions, h.listPolicyVersions),
 		onAdmin(get, policy+"/diff", identity.Read, h.diffPolicy, opDiffPolicy),
-		onAdmin(get, policy+"/explain", identity.Read, h.explainPolicy, opExplainPolicy),
+		routes.Answers(wire.ExplainPolicy, h.explainPolicy),
 		onAdmin(post, policy+"/explain", identity.Read, h.explainDraft, opExplainDraft),
 		onAdmin(post, policy+"/try", identity.Admin, h.tryPolicy, opTryPolicy),
 		streamed(post, policy+"/backtest", identity.Admin, h.backtestPolicy, opBacktestPolicy),
 		onAdmin(put, policy, identity.Admin, h.putPolicy, opPutPolicy),
-		onAdmin(del, policy, identity.Admin, h.deletePolicy, opDeletePolicy),
-		onAdmin(get, policy+"/draft", identity.Read, h.compareDraft, opCompareDraft),
-		onAdmin(post, policy+"/promote", identity.Admin, h.promotePolicy, opPromotePolicy),
-		onAdmin(post, policy+"/rename", identity.Admin, h.renamePolicy, opRenamePolicy),
-		onAdmin(post, policy+"/rollback", identity.Admin, h.rollBackPolicy, opRollBackPolicy),
-		onAdmin(get, wire.PathPresets, identity.Read, h.listPresets, opListPresets),
-		onAdmin(get, wire.PathPresets+"/:name/preview", identity.Admin, h.previewPreset, opPreviewPreset),
+		routes.Answers(wire.DeletePolicy, h.deletePolicy),
+		routes.Answers(wire.CompareDraft, h.compareDraft),
+		routes.Answers(wire.PromotePolicy, h.promotePolicy),
+		routes.Answers(wire.RenamePolicy, h.renamePolicy),
+		routes.Answers(wire.RollBackPolicy, h.rollBackPolicy),
+		routes.Answers(wire.ListPresets, h.listPresets),
+		routes.Answers(wire.PreviewPreset, h.previewPreset),
 		routes.Does(wire.ListConditionLists, admin.ConditionLists),
 		routes.Does(wire.GetConditionList, admin.FindConditionList),
-		onAdmin(get, wire.PathPolicySet, identity.Read, h.exportPolicies, opExportPolicies),
+		routes.Writes(wire.ExportPolicies, openapi.Answer{Body: wire.PolicyFile{}, Types: []string{"application/yaml"}}, h.exportPolicies),
 		onAdmin(post, wire.PathPolicySet+"/plan", identity.Read, h.planPolicies, opPlanPolicies),
 		onAdmin(post, wire.PathPolicySet, identity.Admin, h.applyPolicies, opApplyPolicies),
 	}
 }
 
 var (
-	opListAlgorithms = &openapi.Operation{ID: "listAlgorithms", Tag: "policies", Summary: "List the algorithms that a policy may use.", Answers: ok("The algorithms, the default first.", wire.Page[wire.Algorithm]{})}
-	opListPolicies   = &openapi.Operation{
-		ID: "listPolicies", Tag: "policies", Summary: "List the policies, all or a page.",
-		Query: routes.WholeList("Only policies whose name or pattern contains this text, case-insensitive.",
-			"name, also if omitted; mode: enforce, shadow, off; version: the most often changed first; updated: the last changed first.", rules.PolicyOrders),
-		Answers: ok("The policies.", wire.Page[wire.Policy]{}),
-	}
-	opGetPolicy      = &openapi.Operation{ID: "getPolicy", Tag: "policies", Summary: "Show a policy.", Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The policy.", Body: wire.Policy{}, Headers: []openapi.Header{openapi.ETag}}}}
-	opPolicyVersions = &openapi.Operation{ID: "listPolicyVersions", Tag: "policies", Summary: "List the versions of a policy, the newest first.", Answers: ok("The versions.", wire.Page[wire.Policy]{})}
-	opDiffPolicy     = &openapi.Operation{
+	opDiffPolicy = &openapi.Operation{
 		ID: "diffPolicy", Tag: "policies", Summary: "Compare two versions of a policy.",
 		Query: []openapi.Param{
 			{Name: "from", Doc: "The earlier version, 0 for none; by default the one before to.", Integer: true},
@@ -81,15 +72,6 @@ var (
 			{Status: http.StatusCreated, Doc: "Created.", Body: wire.Policy{}, Headers: []openapi.Header{openapi.ETag, openapi.Location}},
 		},
 	}
-	opRollBackPolicy = &openapi.Operation{
-		ID: "rollBackPolicy", Tag: "policies", Summary: "Restore an earlier version of a policy as a new version, in place of the one whose ETag If-Match has.",
-		IfMatch: true, Query: confirmPolicyParam, Body: wire.PolicyRollback{}, BodyOptional: true,
-		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The new version.", Body: wire.Policy{}, Headers: []openapi.Header{openapi.ETag}}},
-	}
-	opDeletePolicy = &openapi.Operation{
-		ID: "deletePolicy", Tag: "policies", Summary: "Delete the policy whose ETag If-Match has.",
-		IfMatch: true, Query: confirmPolicyParam, Answers: []openapi.Answer{{Status: http.StatusNoContent, Doc: "Deleted."}},
-	}
 )
 
 var confirmPolicyParam = []openapi.Param{{
@@ -97,42 +79,24 @@ var confirmPolicyParam = []openapi.Param{{
 }}
 
 // listAlgorithms answers with the ways to count that a policy may name.
-func (h *policyHandler) listAlgorithms(c *httpserver.Call) error {
-	if err := c.ParseQuery().Err(); err != nil {
-		return err
-	}
-	return c.SendJSON(http.StatusOK, singlePage(algorithms.All(), fromAlgorithm))
+func (h *policyHandler) listAlgorithms(*httpserver.Call, wire.None) (wire.Page[wire.Algorithm], error) {
+	return wire.WholePage(algorithms.All(), fromAlgorithm), nil
 }
 
-func (h *policyHandler) listPolicies(c *httpserver.Call) error {
-	q := c.ParseQuery(routes.WholeListParams...)
-	var f rules.PolicyFilter
-	f.Search, f.Order, f.Limit, f.Cursor = routes.ReadWholeList(q, rules.PolicyOrders)
-	if q.Err() != nil {
-		return q.Err()
-	}
-	page, err := h.policies.FindPolicies(c.Context(), f)
+func (h *policyHandler) listPolicies(c *httpserver.Call, in wire.PolicyList) (wire.Page[wire.Policy], error) {
+	page, err := h.policies.FindPolicies(c.Context(), rules.PolicyFilter{Search: in.Search, Order: rules.PolicyOrder(in.Order), Limit: in.Limit, Cursor: in.Cursor})
 	if err != nil {
-		return err
+		return wire.Page[wire.Policy]{}, err
 	}
-	return c.SendJSON(http.StatusOK, routes.WholeListPage(page, h.fromActive))
+	return routes.WholeListPage(page, h.fromActive), nil
 }
 
-// find returns the policy that the path names.
-func (h *policyHandler) find(c *httpserver.Call) (*rules.Policy, error) {
-	name, err := c.PathParam("name")
+func (h *policyHandler) getPolicy(c *httpserver.Call, in wire.ByName) (wire.Policy, error) {
+	p, err := h.policies.FindPolicyByName(c.Context(), in.Name)
 	if err != nil {
-		return nil, err
+		return wire.Policy{}, err
 	}
-	return h.policies.FindPolicyByName(c.Context(), name)
-}
-
-func (h *policyHandler) getPolicy(c *httpserver.Call) error {
-	p, err := h.find(c)
-	if err != nil {
-		return err
-	}
-	return routes.SendTagged(c, http.StatusOK, rules.TagOf(p), h.fromActive(p))
+	return h.fromActive(p), nil
 }
 
 // fromActive converts a policy with the warnings about what this node has noticed of it.
@@ -146,16 +110,17 @@ func sendPolicy(c *httpserver.Call, status int, p *rules.Policy) error {
 	return routes.SendTagged(c, status, rules.TagOf(p), fromPolicy(p))
 }
 
-func (h *policyHandler) listPolicyVersions(c *httpserver.Call) error {
-	name, err := c.PathParam("name")
+// shown returns what a change of a policy answers.
+func shown(p *rules.Policy, err error) (wire.Policy, error) {
 	if err != nil {
-		return err
+		return wire.Policy{}, err
 	}
-	all, err := h.policies.PolicyVersions(c.Context(), name)
-	if err != nil {
-		return err
-	}
-	return c.SendJSON(http.StatusOK, singlePage(all, fromPolicy))
+	return fromPolicy(p), nil
+}
+
+func (h *policyHandler) listPolicyVersions(c *httpserver.Call, in wire.ByName) (wire.Page[wire.Policy], error) {
+	all, err := h.policies.PolicyVersions(c.Context(), in.Name)
+	return wire.WholePage(all, fromPolicy), err
 }
 
 func (h *policyHandler) putPolicy(c *httpserver.Call) error {
@@ -186,47 +151,15 @@ func (h *policyHandler) putPolicy(c *httpserver.Call) error {
 }
 
 // rollBackPolicy restores an earlier version of a policy.
-func (h *policyHandler) rollBackPolicy(c *httpserver.Call) error {
-	name, expect, confirm, err := readTagged(c, "Rolling back a policy")
-	if err != nil {
-		return err
+func (h *policyHandler) rollBackPolicy(c *httpserver.Call, in wire.PolicyRollback) (wire.Policy, error) {
+	if in.Version < 0 {
+		return wire.Policy{}, fault.Field("version", "must be the number of a version; leave it out for the one before the newest")
 	}
-	var request wire.PolicyRollback
-	if err := c.DecodeOptional(&request); err != nil {
-		return err
-	}
-	if request.Version < 0 {
-		return fault.Field("version", "must be the number of a version; leave it out for the one before the newest")
-	}
-	p, err := h.policies.Rollback(c.Context(), callerOf(c), name, request.Version, expect, confirm)
-	if err != nil {
-		return err
-	}
-	return sendPolicy(c, http.StatusOK, p)
+	return shown(h.policies.Rollback(c.Context(), callerOf(c), in.Name, in.Version, etag.Tag(in.Expect), in.Confirm))
 }
 
-func (h *policyHandler) deletePolicy(c *httpserver.Call) error {
-	name, expect, confirm, err := readTagged(c, "Deleting a policy")
-	if err != nil {
-		return err
-	}
-	if err := h.policies.Delete(c.Context(), callerOf(c), name, expect, confirm); err != nil {
-		return err
-	}
-	return c.SendStatus(http.StatusNoContent)
-}
-
-// readTagged reads a request to change an existing policy: the policy's name, the expected
-// state, and the confirmation. change begins the error message for a missing state.
-func readTagged(c *httpserver.Call, change string) (name string, expect etag.Tag, confirm string, err error) {
-	if name, err = c.PathParam("name"); err != nil {
-		return "", "", "", err
-	}
-	if expect, err = routes.NeedIfMatch(c, change); err != nil {
-		return "", "", "", err
-	}
-	q := c.ParseQuery("confirm")
-	return name, expect, q.Line("confirm"), q.Err()
+func (h *policyHandler) deletePolicy(c *httpserver.Call, in wire.PolicyDeletion) (wire.None, error) {
+	return wire.None{}, h.policies.Delete(c.Context(), callerOf(c), in.Name, etag.Tag(in.Expect), in.Confirm)
 }
 
 // diffPolicy compares two versions of a policy.

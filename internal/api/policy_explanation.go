@@ -11,10 +11,6 @@ import (
 )
 
 var (
-	opExplainPolicy = &openapi.Operation{
-		ID: "explainPolicy", Tag: "policies", Summary: "Explain in words what a policy does, and how soon its limits are used up at full speed.",
-		Answers: ok("The explanation.", wire.PolicyExplanation{}),
-	}
 	opExplainDraft = &openapi.Operation{
 		ID: "explainDraft", Tag: "policies", Summary: "Explain in words what a policy would do, what it changes in the active version, and whether saving it needs a confirmation. Nothing is saved.",
 		Body: wire.PolicyRequest{}, Answers: ok("The explanation.", wire.PolicyExplanation{}),
@@ -22,12 +18,12 @@ var (
 )
 
 // explainPolicy explains the active version of a policy.
-func (h *policyHandler) explainPolicy(c *httpserver.Call) error {
-	p, err := h.find(c)
+func (h *policyHandler) explainPolicy(c *httpserver.Call, in wire.ByName) (wire.PolicyExplanation, error) {
+	p, err := h.policies.FindPolicyByName(c.Context(), in.Name)
 	if err != nil {
-		return err
+		return wire.PolicyExplanation{}, err
 	}
-	return c.SendJSON(http.StatusOK, fromPolicyExplanation(admin.ExplainPolicy(p, p)))
+	return fromPolicyExplanation(admin.ExplainPolicy(p, p)), nil
 }
 
 // explainDraft explains a policy that has not been saved.

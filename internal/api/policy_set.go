@@ -22,15 +22,6 @@ import (
 )
 
 var (
-	opListPresets = &openapi.Operation{
-		ID: "listPresets", Tag: "policies", Summary: "List the presets: policy files that Stint ships. To apply one, send its policies to /v1/policy-set.",
-		Answers: ok("The presets.", wire.Page[wire.Preset]{}),
-	}
-	opExportPolicies = &openapi.Operation{
-		ID: "exportPolicies", Tag: "policies", Summary: "Export all policies as one document.",
-		Query:   []openapi.Param{{Name: "format", Doc: "json if omitted.", Enum: []string{"json", "yaml"}}},
-		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The document.", Body: wire.PolicyFile{}, Types: []string{"application/yaml"}}},
-	}
 	opPlanPolicies = &openapi.Operation{
 		ID: "planPolicies", Tag: "policies", Summary: "Show what applying a document would change, and change nothing.",
 		Query: []openapi.Param{pruneParam, shadowParam}, Body: wire.PolicyFileRequest{}, Answers: ok("What would be changed.", wire.PolicyPlan{}),
@@ -53,26 +44,18 @@ var shadowParam = openapi.Param{
 }
 
 // listPresets lists the policy files that Stint ships.
-func (h *policyHandler) listPresets(c *httpserver.Call) error {
-	if err := c.ParseQuery().Err(); err != nil {
-		return err
-	}
-	return c.SendJSON(http.StatusOK, singlePage(presets.All(), func(p presets.Preset) wire.Preset {
+func (h *policyHandler) listPresets(*httpserver.Call, wire.None) (wire.Page[wire.Preset], error) {
+	return wire.WholePage(presets.All(), func(p presets.Preset) wire.Preset {
 		preset := wire.Preset{Name: p.Name, Title: p.Title, Summary: p.Summary, Policies: make([]wire.PolicyRequest, len(p.Policies))}
 		for i, policy := range p.Policies {
 			preset.Policies[i] = *requestOf(policy)
 		}
 		return preset
-	}))
+	}), nil
 }
 
 // exportPolicies answers with all policies as one document, YAML or JSON.
-func (h *policyHandler) exportPolicies(c *httpserver.Call) error {
-	q := c.ParseQuery("format")
-	format := q.OneOf("format", "json", "yaml")
-	if q.Err() != nil {
-		return q.Err()
-	}
+func (h *policyHandler) exportPolicies(c *httpserver.Call, in wire.PolicyExport) error {
 	all, err := h.policies.Policies(c.Context())
 	if err != nil {
 		return err
@@ -81,7 +64,7 @@ func (h *policyHandler) exportPolicies(c *httpserver.Call) error {
 	for i, p := range all {
 		file.Policies[i] = *requestOf(p)
 	}
-	if format != "yaml" {
+	if in.Format != "yaml" {
 		return c.SendJSON(http.StatusOK, file)
 	}
 	var text bytes.Buffer

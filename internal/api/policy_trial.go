@@ -28,11 +28,6 @@ var (
 		ID: "backtestPolicy", Tag: "policies", Summary: "Replay an access log of at most 64 MB through a policy that is not saved, and compare it with the active policies: a form with the field policy, a JSON document, and after it the file log.",
 		BodyTypes: []string{fiber.MIMEMultipartForm}, Answers: ok("What it would have done.", wire.PolicyTrial{}),
 	}
-	opPreviewPreset = &openapi.Operation{
-		ID: "previewPreset", Tag: "policies", Summary: "Show what each path of the traps of a preset would have caught in the recorded traffic, and which keys. Nothing is saved or refused.",
-		Query:   []openapi.Param{{Name: "last", Doc: "How far back, 1m to 31d; 24h if omitted."}},
-		Answers: ok("What they would have caught.", wire.PresetPreview{}),
-	}
 )
 
 // defaultTrialSpan is the time range of a trial if the request names none.
@@ -40,9 +35,10 @@ const defaultTrialSpan = 24 * time.Hour
 
 // tryPolicy tries a policy on the recorded traffic.
 func (h *policyHandler) tryPolicy(c *httpserver.Call) error {
-	last, err := trialSpan(c)
-	if err != nil {
-		return err
+	q := c.ParseQuery("last")
+	last := trialSpan(q.Duration("last"))
+	if q.Err() != nil {
+		return q.Err()
 	}
 	draft, err := h.readDraft(c)
 	if err != nil {
@@ -56,38 +52,28 @@ func (h *policyHandler) tryPolicy(c *httpserver.Call) error {
 }
 
 // trialSpan returns how far a trial looks back.
-func trialSpan(c *httpserver.Call) (time.Duration, error) {
-	q := c.ParseQuery("last")
-	last := q.Duration("last")
+func trialSpan(last time.Duration) time.Duration {
 	if last == 0 {
-		last = defaultTrialSpan
+		return defaultTrialSpan
 	}
-	return last, q.Err()
+	return last
 }
 
 // previewPreset answers with the requests that the traps of a preset would have caught.
-func (h *policyHandler) previewPreset(c *httpserver.Call) error {
-	last, err := trialSpan(c)
-	if err != nil {
-		return err
-	}
-	name, err := c.PathParam("name")
-	if err != nil {
-		return err
-	}
-	preset, found := presets.Find(name)
+func (h *policyHandler) previewPreset(c *httpserver.Call, in wire.PresetPreviewOf) (out wire.PresetPreview, err error) {
+	preset, found := presets.Find(in.Name)
 	if !found {
-		return fault.New(fault.NotFound, "There is no preset %q; there are %s.", name, strings.Join(presets.Names(), ", "))
+		return out, fault.New(fault.NotFound, "There is no preset %q; there are %s.", in.Name, strings.Join(presets.Names(), ", "))
 	}
-	previews, err := h.policies.PreviewTraps(c.Context(), preset.Policies, last)
+	previews, err := h.policies.PreviewTraps(c.Context(), preset.Policies, trialSpan(in.Last.Std()))
 	if err != nil {
-		return err
+		return out, err
 	}
-	out := wire.PresetPreview{Name: name, Traps: make([]wire.TrapPreview, len(previews))}
+	out = wire.PresetPreview{Name: in.Name, Traps: make([]wire.TrapPreview, len(previews))}
 	for i := range previews {
 		out.Traps[i] = fromTrapPreview(&previews[i])
 	}
-	return c.SendJSON(http.StatusOK, out)
+	return out, nil
 }
 
 // fromTrapPreview returns a preview as the API shows it.

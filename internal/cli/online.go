@@ -156,7 +156,7 @@ func collect[T any](list func(context.Context, *client.Client) ([]T, error), nam
 
 var (
 	namesOfPolicies = collect(func(ctx context.Context, server *client.Client) ([]wire.Policy, error) {
-		return server.Policies.List(ctx, "")
+		return client.Items(ctx, server, wire.ListPolicies, wire.PolicyList{})
 	},
 		func(p wire.Policy) string { return p.Name })
 	userNames = collect(func(ctx context.Context, server *client.Client) ([]wire.User, error) {

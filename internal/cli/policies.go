@@ -38,7 +38,7 @@ func newPolicyList(con *console.Console) *cobra.Command {
 		Example: "admin policy list\nadmin policy list --search customer- -o json",
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			policies, err := server.Policies.List(c.Context(), search)
+			policies, err := client.Items(c.Context(), server, wire.ListPolicies, wire.PolicyList{Search: search})
 			if err != nil {
 				return err
 			}
@@ -71,9 +71,10 @@ func newPolicyShow(con *console.Console) *cobra.Command {
 // policyVersion returns one version of a policy, the newest for 0.
 func policyVersion(c *cobra.Command, server *client.Client, name string, version int64) (*wire.Policy, error) {
 	if version == 0 {
-		return server.Policies.Get(c.Context(), name)
+		policy, err := client.Call(c.Context(), server, wire.GetPolicy, wire.ByName{Name: name})
+		return &policy, err
 	}
-	versions, err := server.Policies.Versions(c.Context(), name)
+	versions, err := client.Items(c.Context(), server, wire.ListPolicyVersions, wire.ByName{Name: name})
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +162,7 @@ admin policy set default --escalate 100/10m --block-for 1h --block-factor 2 --bl
 }
 
 func setPolicy(c *cobra.Command, con *console.Console, server *client.Client, name string, change *policyChange, draft, yes bool) error {
-	policies, err := server.Policies.List(c.Context(), "")
+	policies, err := client.Items(c.Context(), server, wire.ListPolicies, wire.PolicyList{})
 	if err != nil {
 		return err
 	}
@@ -364,7 +365,7 @@ func newPolicyAlgorithms(con *console.Console) *cobra.Command {
 		Example: "admin policy algorithms\nadmin policy algorithms -o json",
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			algorithms, err := server.Policies.Algorithms(c.Context())
+			algorithms, err := client.Items(c.Context(), server, wire.ListAlgorithms, wire.None{})
 			if err != nil {
 				return err
 			}

@@ -31,11 +31,11 @@ confirmation. It fails where applying the file would. Nothing is changed.`,
 				return console.Usagef("give either the name of a policy or a file with -f")
 			}
 			if len(paths) == 0 {
-				x, err := server.Policies.Explain(c.Context(), args[0])
+				x, err := client.Call(c.Context(), server, wire.ExplainPolicy, wire.ByName{Name: args[0]})
 				if err != nil {
 					return err
 				}
-				return printEach(con, []wire.PolicyExplanation{*x}, policyExplanationColumns, printPolicyExplanation)
+				return printEach(con, []wire.PolicyExplanation{x}, policyExplanationColumns, printPolicyExplanation)
 			}
 			drafts, err := local.ReadPolicies(con, paths...)
 			if err != nil {
@@ -176,7 +176,7 @@ func draftsOf(ctx context.Context, con *console.Console, server *client.Client, 
 	if len(paths) > 0 {
 		return local.ReadPolicies(con, paths...)
 	}
-	policy, err := server.Policies.Get(ctx, args[0])
+	policy, err := client.Call(ctx, server, wire.GetPolicy, wire.ByName{Name: args[0]})
 	if err != nil {
 		return nil, err
 	}

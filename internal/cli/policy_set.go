@@ -101,7 +101,7 @@ edited and deleted like all others.`,
 		Example: "admin preset list",
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			all, err := server.Policies.Presets(c.Context())
+			all, err := client.Items(c.Context(), server, wire.ListPresets, wire.None{})
 			if err != nil {
 				return err
 			}
@@ -153,7 +153,7 @@ that were allowed, as people have. Nothing is changed and no request is refused.
 		Example: "admin preset preview traps\nadmin preset preview traps-php --last 1h",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			preview, err := server.Policies.PreviewPreset(c.Context(), args[0], last.String())
+			preview, err := client.Call(c.Context(), server, wire.PreviewPreset, wire.PresetPreviewOf{Name: args[0], Last: last.Duration})
 			if err != nil {
 				return err
 			}
@@ -266,7 +266,7 @@ reads as well.`,
 			case output.JSON:
 				format = "json"
 			}
-			file, err := server.Policies.Export(c.Context(), format)
+			file, err := client.Open(c.Context(), server, wire.ExportPolicies, wire.PolicyExport{Format: format})
 			if err != nil {
 				return err
 			}

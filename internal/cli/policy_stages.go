@@ -20,13 +20,13 @@ goes on. 'policy promote' puts it in force, and 'policy discard' deletes it.`,
 		Example: "admin policy set website --rule 10/1s --draft\nadmin policy draft website",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			compared, err := server.Policies.CompareDraft(c.Context(), args[0])
+			compared, err := client.Call(c.Context(), server, wire.CompareDraft, wire.ByName{Name: args[0]})
 			if err != nil {
 				return err
 			}
 			p := con.Printer()
 			if p.Format != output.Table {
-				return output.One(p, *compared, draftColumns)
+				return output.One(p, compared, draftColumns)
 			}
 			p.Sayf("draft of policy %s", output.Escape(args[0]))
 			for _, line := range wire.Lines(compared.Changes, output.Escape) {
@@ -65,17 +65,17 @@ exists then. 'policy rollback' restores the version before.`,
 		Example: "admin policy set website --rule 10/1s --draft\nadmin policy promote website",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			compared, err := server.Policies.CompareDraft(c.Context(), args[0])
+			compared, err := client.Call(c.Context(), server, wire.CompareDraft, wire.ByName{Name: args[0]})
 			if err != nil {
 				return err
 			}
-			stored, err := confirmPolicy(con, yes, func(confirm string) (*wire.Policy, error) {
-				return server.Policies.Promote(c.Context(), args[0], compared.Draft.ETag, confirm)
+			stored, err := confirmPolicy(con, yes, func(confirm string) (wire.Policy, error) {
+				return client.Call(c.Context(), server, wire.PromotePolicy, wire.PolicyPromotion{Name: args[0], Expect: compared.Draft.ETag, Confirm: confirm})
 			})
 			if err != nil {
 				return err
 			}
-			return printStored(c, con, server, stored, compared.Version)
+			return printStored(c, con, server, &stored, compared.Version)
 		}),
 	}
 	broadFlag(c, &yes)
@@ -90,11 +90,11 @@ func newPolicyDiscard(con *console.Console) *cobra.Command {
 		Example: "admin policy set website --rule 10/1s --draft\nadmin policy discard website",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			compared, err := server.Policies.CompareDraft(c.Context(), args[0])
+			compared, err := client.Call(c.Context(), server, wire.CompareDraft, wire.ByName{Name: args[0]})
 			if err != nil {
 				return err
 			}
-			if err := server.Policies.Delete(c.Context(), compared.Draft.Name, compared.Draft.ETag, ""); err != nil {
+			if _, err := client.Call(c.Context(), server, wire.DeletePolicy, wire.PolicyDeletion{Name: compared.Draft.Name, Expect: compared.Draft.ETag}); err != nil {
 				return err
 			}
 			con.Notef("Deleted the draft of the policy %s.", output.Escape(args[0]))
@@ -113,11 +113,11 @@ a check that names a policy that does not exist fails.`,
 		Example: "admin policy rename search site-search",
 		Args:    cobra.ExactArgs(2),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			seen, err := server.Policies.Get(c.Context(), args[0])
+			seen, err := client.Call(c.Context(), server, wire.GetPolicy, wire.ByName{Name: args[0]})
 			if err != nil {
 				return err
 			}
-			if _, err := server.Policies.Rename(c.Context(), args[0], args[1], seen.ETag); err != nil {
+			if _, err := client.Call(c.Context(), server, wire.RenamePolicy, wire.PolicyRename{Of: args[0], Name: args[1], Expect: seen.ETag}); err != nil {
 				return err
 			}
 			con.Notef("Renamed the policy %s to %s. Checks that name it must use the new name.", output.Escape(args[0]), output.Escape(args[1]))

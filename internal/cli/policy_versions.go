@@ -21,7 +21,7 @@ func newPolicyVersions(con *console.Console) *cobra.Command {
 		Example: "admin policy versions default",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			versions, err := server.Policies.Versions(c.Context(), args[0])
+			versions, err := client.Items(c.Context(), server, wire.ListPolicyVersions, wire.ByName{Name: args[0]})
 			if err != nil {
 				return err
 			}
@@ -66,7 +66,7 @@ so is the deletion of a policy that decided a check in the last day or that a pl
 		Example: "admin policy delete search\nadmin policy delete default --version 7 --yes",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			seen, err := server.Policies.Get(c.Context(), args[0])
+			seen, err := client.Call(c.Context(), server, wire.GetPolicy, wire.ByName{Name: args[0]})
 			if err != nil {
 				return err
 			}
@@ -79,11 +79,11 @@ so is the deletion of a policy that decided a check in the last day or that a pl
 					return err
 				}
 			}
-			_, err = confirmPolicy(con, yes, func(confirm string) (struct{}, error) {
+			_, err = confirmPolicy(con, yes, func(confirm string) (wire.None, error) {
 				if isConfirmed { // one question is enough
 					confirm = args[0]
 				}
-				return struct{}{}, server.Policies.Delete(c.Context(), args[0], seen.ETag, confirm)
+				return client.Call(c.Context(), server, wire.DeletePolicy, wire.PolicyDeletion{Name: args[0], Expect: seen.ETag, Confirm: confirm})
 			})
 			if err != nil {
 				return err
@@ -216,7 +216,7 @@ func pickTwo(c *cobra.Command, server *client.Client, name string, numbers []str
 		to, err = parseVersion(numbers[1])
 	} else {
 		var newest *wire.Policy
-		if newest, err = server.Policies.Get(c.Context(), name); err == nil {
+		if newest, err = policyVersion(c, server, name, 0); err == nil {
 			to = newest.Version
 		}
 	}
@@ -245,7 +245,7 @@ It becomes a new version, so that nothing is lost.`,
 		Example: "admin policy rollback default\nadmin policy rollback default 3",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			newest, err := server.Policies.Get(c.Context(), args[0])
+			newest, err := client.Call(c.Context(), server, wire.GetPolicy, wire.ByName{Name: args[0]})
 			if err != nil {
 				return err
 			}
@@ -255,13 +255,13 @@ It becomes a new version, so that nothing is lost.`,
 					return err
 				}
 			}
-			stored, err := confirmPolicy(con, yes, func(confirm string) (*wire.Policy, error) {
-				return server.Policies.Rollback(c.Context(), args[0], version, newest.ETag, confirm)
+			stored, err := confirmPolicy(con, yes, func(confirm string) (wire.Policy, error) {
+				return client.Call(c.Context(), server, wire.RollBackPolicy, wire.PolicyRollback{Name: args[0], Version: version, Expect: newest.ETag, Confirm: confirm})
 			})
 			if err != nil {
 				return err
 			}
-			return printStored(c, con, server, stored, newest.Version)
+			return printStored(c, con, server, &stored, newest.Version)
 		}),
 	}
 	broadFlag(c, &yes)

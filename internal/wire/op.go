@@ -34,6 +34,8 @@ type Op[In, Out any] struct {
 	Created bool
 	// OptionalBody means that the body may be missing.
 	OptionalBody bool
+	// Slow means that the answer may take longer than others do.
+	Slow bool
 	// Conflict means that the operation may answer 409 although it changes nothing.
 	Conflict bool
 	// Accepted is what the answer is if what it is about goes on, "" if nothing does. The status is

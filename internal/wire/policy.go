@@ -65,3 +65,94 @@ type Policy struct {
 
 // Tag returns the policy's ETag.
 func (p Policy) Tag() string { return p.ETag }
+
+// PolicyList selects policies.
+type PolicyList struct {
+	Search string `query:"search" json:"-"`                                 // Only policies whose name or pattern contains this text, case-insensitive.
+	Order  string `query:"order" json:"-" enum:"name,mode,version,updated"` // name, also if omitted; mode: enforce, shadow, off; version: the most often changed first; updated: the last changed first.
+	WholeList
+}
+
+// PolicyDeletion deletes a policy.
+type PolicyDeletion struct {
+	Name    string `path:"name" json:"-"`
+	Expect  string `header:"If-Match" json:"-" required:"Deleting a policy"`
+	Confirm string `query:"confirm" json:"-"` // The policy's name. It is needed if every request of a broad pattern is newly refused, or if keys leave an enforcing policy for another one or for none: by a deletion, by a change of mode, patterns or conditions, or by a policy that is off. The answer 409 confirmation_required says to which, and how many keys of the recorded traffic.
+}
+
+// PolicyPromotion puts a draft in force.
+type PolicyPromotion struct {
+	Name    string `path:"name" json:"-"`
+	Expect  string `header:"If-Match" json:"-" required:"Promoting a draft"`
+	Confirm string `query:"confirm" json:"-"` // The policy's name. It is needed if every request of a broad pattern is newly refused, or if keys leave an enforcing policy for another one or for none: by a deletion, by a change of mode, patterns or conditions, or by a policy that is off. The answer 409 confirmation_required says to which, and how many keys of the recorded traffic.
+}
+
+// PolicyExport selects the format of a file of all policies.
+type PolicyExport struct {
+	Format string `query:"format" json:"-" enum:"json,yaml"` // json if omitted.
+}
+
+// PresetPreviewOf selects a preset and how much traffic it is compared with.
+type PresetPreviewOf struct {
+	Name string   `path:"name" json:"-"`
+	Last Duration `query:"last" json:"-"` // How far back, 1m to 31d; 24h if omitted.
+}
+
+// The operations of policies. Package api has those that take a policy.
+var (
+	ListAlgorithms = Op[None, Page[Algorithm]]{
+		ID: "listAlgorithms", Route: "GET " + PathAlgorithms, Access: "read", Tag: "policies",
+		Summary: "List the algorithms that a policy may use.", Answer: "The algorithms, the default first.",
+	}
+	ListPolicies = Op[PolicyList, Page[Policy]]{
+		ID: "listPolicies", Route: "GET " + PathPolicies, Access: "read", Tag: "policies",
+		Summary: "List the policies, all or a page.", Answer: "The policies.",
+	}
+	GetPolicy = Op[ByName, Policy]{
+		ID: "getPolicy", Route: "GET " + PathPolicies + "/:name", Access: "read", Tag: "policies",
+		Summary: "Show a policy.", Answer: "The policy.",
+	}
+	ListPolicyVersions = Op[ByName, Page[Policy]]{
+		ID: "listPolicyVersions", Route: "GET " + PathPolicies + "/:name/versions", Access: "read", Tag: "policies",
+		Summary: "List the versions of a policy, the newest first.", Answer: "The versions.",
+	}
+	ExplainPolicy = Op[ByName, PolicyExplanation]{
+		ID: "explainPolicy", Route: "GET " + PathPolicies + "/:name/explain", Access: "read", Tag: "policies",
+		Summary: "Explain in words what a policy does, and how soon its limits are used up at full speed.", Answer: "The explanation.",
+	}
+	RollBackPolicy = Op[PolicyRollback, Policy]{
+		ID: "rollBackPolicy", Route: "POST " + PathPolicies + "/:name/rollback", Access: "admin", Tag: "policies", OptionalBody: true,
+		Summary: "Restore an earlier version of a policy as a new version, in place of the one whose ETag If-Match has.", Answer: "The new version.",
+	}
+	DeletePolicy = Op[PolicyDeletion, None]{
+		ID: "deletePolicy", Route: "DELETE " + PathPolicies + "/:name", Access: "admin", Tag: "policies",
+		Summary: "Delete the policy whose ETag If-Match has.", Answer: "Deleted.",
+	}
+	CompareDraft = Op[ByName, DraftComparison]{
+		ID: "compareDraft", Route: "GET " + PathPolicies + "/:name/draft", Access: "read", Tag: "policies",
+		Summary: "Compare a policy with its draft: the shadow policy NAME.draft, which runs beside it and decides about the same checks. To make a draft, put a policy of that name.",
+		Answer:  "What differs, and what both decided since the draft was saved, at most in the last day.",
+	}
+	PromotePolicy = Op[PolicyPromotion, Policy]{
+		ID: "promotePolicy", Route: "POST " + PathPolicies + "/:name/promote", Access: "admin", Tag: "policies",
+		Summary: "Put the draft of a policy, whose ETag If-Match has, in force in place of the policy. To discard a draft, delete it.", Answer: "The new version.",
+	}
+	RenamePolicy = Op[PolicyRename, Policy]{
+		ID: "renamePolicy", Route: "POST " + PathPolicies + "/:name/rename", Access: "admin", Tag: "policies",
+		Summary: "Rename the policy whose ETag If-Match has. It keeps its counts, versions and offences; its draft is renamed too. Checks that name the policy must use the new name.",
+		Answer:  "The policy under its new name.",
+	}
+	ListPresets = Op[None, Page[Preset]]{
+		ID: "listPresets", Route: "GET " + PathPresets, Access: "read", Tag: "policies",
+		Summary: "List the presets: policy files that Stint ships. To apply one, send its policies to /v1/policy-set.", Answer: "The presets.",
+	}
+	PreviewPreset = Op[PresetPreviewOf, PresetPreview]{
+		ID: "previewPreset", Route: "GET " + PathPresets + "/:name/preview", Access: "admin", Tag: "policies", Slow: true,
+		Summary: "Show what each path of the traps of a preset would have caught in the recorded traffic, and which keys. Nothing is saved or refused.",
+		Answer:  "What they would have caught.",
+	}
+	ExportPolicies = Op[PolicyExport, File]{
+		ID: "exportPolicies", Route: "GET " + PathPolicySet, Access: "read", Tag: "policies",
+		Summary: "Export all policies as one document.", Answer: "The document.",
+	}
+)

@@ -59,7 +59,9 @@ type PolicyChange struct {
 
 // PolicyRename renames a policy.
 type PolicyRename struct {
-	Name string `json:"name"` // the new name
+	Of     string `path:"name" json:"-"`
+	Expect string `header:"If-Match" json:"-" required:"Renaming a policy"`
+	Name   string `json:"name"` // the new name
 }
 
 // DraftComparison compares a policy with its draft, a shadow policy that runs beside it.
@@ -80,6 +82,9 @@ type DraftComparison struct {
 
 // PolicyRollback restores an earlier version of a policy.
 type PolicyRollback struct {
+	Name    string `path:"name" json:"-"`
+	Expect  string `header:"If-Match" json:"-" required:"Rolling back a policy"`
+	Confirm string `query:"confirm" json:"-"` // The policy's name. It is needed if every request of a broad pattern is newly refused, or if keys leave an enforcing policy for another one or for none: by a deletion, by a change of mode, patterns or conditions, or by a policy that is off. The answer 409 confirmation_required says to which, and how many keys of the recorded traffic.
 	// Version is the version to restore; the one before the newest if omitted.
 	Version int64 `json:"version,omitzero"`
 }

@@ -41,33 +41,6 @@ var (
 	Cursor = openapi.Param{Name: "cursor", Doc: "The next_cursor of the page before."}
 )
 
-// WholeListParams are the query parameters of a list that is one page unless a request limits it.
-var WholeListParams = []string{"search", "order", "limit", "cursor"}
-
-// WholeList describes WholeListParams. search and order are their descriptions, and orders the
-// values of order.
-func WholeList[O ~string](search, order string, orders []O) []openapi.Param {
-	return []openapi.Param{
-		{Name: "search", Doc: search},
-		{Name: "order", Doc: order, Enum: texts(orders)},
-		{Name: "limit", Doc: "How many items a page holds, 1 to 1000; all if omitted.", Integer: true},
-		Cursor,
-	}
-}
-
-// ReadWholeList reads WholeListParams. limit is 0 for all.
-func ReadWholeList[O ~string](q *httpserver.Query, orders []O) (search string, order O, limit int, cursor string) {
-	return q.Line("search"), O(q.OneOf("order", texts(orders)...)), q.Limit(), q.Line("cursor")
-}
-
-func texts[T ~string](all []T) []string {
-	plain := make([]string, len(all))
-	for i, text := range all {
-		plain[i] = string(text)
-	}
-	return plain
-}
-
 // WholeListPage returns one page of a list of WholeListParams.
 func WholeListPage[T, W any](page paging.Page[T], convert func(T) W) wire.Page[W] {
 	out := CursorPage(page.Items, page.Next, convert)

@@ -49,7 +49,7 @@ func Open[In any](ctx context.Context, c *Client, op wire.Op[In, wire.File], in 
 // requestOf returns the request that calls an operation.
 func requestOf[In, Out any](op wire.Op[In, Out], in In) request {
 	method, path, _ := strings.Cut(op.Route, " ")
-	r := request{method: method, query: url.Values{}, header: map[string]string{}}
+	r := request{method: method, query: url.Values{}, header: map[string]string{}, slow: op.Slow}
 	params, hasBody := wire.ParamsOf(reflect.TypeFor[In]())
 	for _, p := range params {
 		text := p.Of(reflect.ValueOf(in))

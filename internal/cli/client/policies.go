@@ -16,36 +16,8 @@ import (
 // AnyState is the ETag for a change of a policy in any state.
 const AnyState = "*"
 
-// Policies manages policies and their versions.
+// Policies calls the operations that take policies.
 type Policies struct{ conn *conn }
-
-// Algorithms returns the algorithms that a policy can use.
-func (p Policies) Algorithms(ctx context.Context) ([]wire.Algorithm, error) {
-	return items[wire.Algorithm](ctx, p.conn, get(wire.PathAlgorithms))
-}
-
-// Presets returns the policy files that Stint ships.
-func (p Policies) Presets(ctx context.Context) ([]wire.Preset, error) {
-	return items[wire.Preset](ctx, p.conn, get(wire.PathPresets))
-}
-
-// PreviewPreset returns what the traps of a preset would have caught. last is the time range,
-// the server's default if it is empty.
-func (p Policies) PreviewPreset(ctx context.Context, name, last string) (*wire.PresetPreview, error) {
-	r := get(wire.PathPresets + "/" + url.PathEscape(name) + "/preview").with(param("last", last))
-	r.slow = true
-	return call[wire.PresetPreview](ctx, p.conn, r)
-}
-
-// List returns the policies whose name or pattern contains search, all for "".
-func (p Policies) List(ctx context.Context, search string) ([]wire.Policy, error) {
-	return items[wire.Policy](ctx, p.conn, get(wire.PathPolicies).with(param("search", search)))
-}
-
-// Get returns the current version of a policy.
-func (p Policies) Get(ctx context.Context, name string) (*wire.Policy, error) {
-	return call[wire.Policy](ctx, p.conn, get(policyPath(name)))
-}
 
 // Put creates a policy if expect is empty, or replaces it if that is its ETag. A policy that
 // newly refuses every request of a broad pattern needs its name as confirm.
@@ -53,40 +25,6 @@ func (p Policies) Put(ctx context.Context, policy wire.PolicyRequest, expect str
 	return call[wire.Policy](ctx, p.conn, request{
 		method: http.MethodPut, path: policyPath(policy.Name), query: param("confirm", confirm), header: ifMatch(expect), body: policy,
 	})
-}
-
-// Delete deletes a policy if its ETag is expect. confirm is as in Put, for the policy that the
-// keys then fall under.
-func (p Policies) Delete(ctx context.Context, name string, expect string, confirm string) error {
-	return p.conn.do(ctx, request{method: http.MethodDelete, path: policyPath(name), query: param("confirm", confirm), header: ifMatch(expect)}, nil)
-}
-
-// Versions returns the versions of a policy, newest first.
-func (p Policies) Versions(ctx context.Context, name string) ([]wire.Policy, error) {
-	return items[wire.Policy](ctx, p.conn, get(policyPath(name)+"/versions"))
-}
-
-// Rollback replaces a policy whose ETag is expect by an earlier version, the one before the
-// newest for 0. confirm is as in Put.
-func (p Policies) Rollback(ctx context.Context, name string, version int64, expect string, confirm string) (*wire.Policy, error) {
-	return call[wire.Policy](ctx, p.conn, request{
-		method: http.MethodPost, path: policyPath(name) + "/rollback", query: param("confirm", confirm), header: ifMatch(expect), body: wire.PolicyRollback{Version: version},
-	})
-}
-
-// CompareDraft compares a policy with its draft.
-func (p Policies) CompareDraft(ctx context.Context, name string) (*wire.DraftComparison, error) {
-	return call[wire.DraftComparison](ctx, p.conn, get(policyPath(name)+"/draft"))
-}
-
-// Promote puts the draft of a policy, whose ETag is expect, in force. confirm is as in Put.
-func (p Policies) Promote(ctx context.Context, name, expect, confirm string) (*wire.Policy, error) {
-	return call[wire.Policy](ctx, p.conn, request{method: http.MethodPost, path: policyPath(name) + "/promote", query: param("confirm", confirm), header: ifMatch(expect)})
-}
-
-// Rename renames a policy whose ETag is expect.
-func (p Policies) Rename(ctx context.Context, name, to, expect string) (*wire.Policy, error) {
-	return call[wire.Policy](ctx, p.conn, request{method: http.MethodPost, path: policyPath(name) + "/rename", header: ifMatch(expect), body: wire.PolicyRename{Name: to}})
 }
 
 // applyQuery returns the parameters of a plan and of its application.
@@ -98,11 +36,6 @@ func applyQuery(prune, shadow bool) url.Values {
 func (p Policies) Diff(ctx context.Context, name string, from, to int64) (*wire.PolicyDiff, error) {
 	query := url.Values{"from": {strconv.FormatInt(from, 10)}, "to": {strconv.FormatInt(to, 10)}}
 	return call[wire.PolicyDiff](ctx, p.conn, get(policyPath(name)+"/diff").with(query))
-}
-
-// Explain says in words what a policy does.
-func (p Policies) Explain(ctx context.Context, name string) (*wire.PolicyExplanation, error) {
-	return call[wire.PolicyExplanation](ctx, p.conn, get(policyPath(name)+"/explain"))
 }
 
 // ExplainDraft says in words what a policy would do, and what saving it would change.
@@ -146,11 +79,6 @@ func writeTrial(form *multipart.Writer, draft wire.PolicyRequest, name string, l
 		return err
 	}
 	return form.Close()
-}
-
-// Export returns all policies as a file in a format, json or yaml. The caller closes it.
-func (p Policies) Export(ctx context.Context, format string) (io.ReadCloser, error) {
-	return p.conn.openBody(ctx, get(wire.PathPolicySet).with(param("format", format)))
 }
 
 // Plan returns what Apply would change. It changes nothing.
