@@ -200,12 +200,12 @@ func ReadSaved(r io.Reader, source string) (*Saved, error) {
 		}
 		return lines.Bytes(), nil
 	}
-	line, err := next()
-	if err != nil {
-		return nil, err
-	}
 	var head savedHead
-	switch err := json.Unmarshal(line, &head); {
+	line, err := next()
+	if err == nil {
+		err = json.Unmarshal(line, &head)
+	}
+	switch {
 	case err != nil || head.Kind != savedKind:
 		return nil, badSaved("it is not a file of this kind, or one of an earlier version")
 	case head.Version != savedVersion:

@@ -123,8 +123,8 @@ func ifMatch(c *httpserver.Call, change string) (etag.Tag, error) {
 	return NeedIfMatch(c, change)
 }
 
-// mostOf returns the largest number that a parameter takes.
-func mostOf(p wire.Param) int {
+// largest returns the largest number that a parameter takes.
+func largest(p wire.Param) int {
 	if most, err := strconv.Atoi(p.Field.Tag.Get("range")); err == nil {
 		return most
 	}
@@ -141,7 +141,7 @@ func readQuery(q *httpserver.Query, p wire.Param, field reflect.Value) {
 	case *bool:
 		*into = q.Flag(p.Name)
 	case *int:
-		*into = q.Number(p.Name, 1, mostOf(p))
+		*into = q.Number(p.Name, 1, largest(p))
 	case *[]string:
 		*into = q.List(p.Name, p.Enum...)
 	default:
