@@ -19,7 +19,7 @@ type Counts struct {
 	Lines   int64     `json:"lines"` // all but blank ones, and the names above a CSV
 	Records int64     `json:"records"`
 	Bad     int64     `json:"bad_lines"`
-	Skipped int64     `json:"skipped"`   // by Options.SkipPaths
+	Skipped int64     `json:"skipped"`   // by Options.SkipPaths or Filter
 	First   []BadLine `json:"first_bad"` // the first bad lines
 	// Warnings say what was ignored beside bad lines, each in one line that is safe to print.
 	Warnings []string `json:"warnings,omitempty"`

@@ -17,8 +17,9 @@ const MaxLine = 8 << 20
 // ErrLongLine is why a longer line is bad.
 var ErrLongLine = fmt.Errorf("the line is longer than %d bytes", MaxLine)
 
-// ErrSkipped is returned by LineParser.Parse for a request that Options.SkipPaths leaves out.
-var ErrSkipped = errors.New("its path is skipped")
+// ErrSkipped is returned by LineParser.Parse for a request that Options.SkipPaths leaves out, and
+// for a line in which Options.Filter finds no failure.
+var ErrSkipped = errors.New("the line is skipped")
 
 // LineParser parses the lines of a log one by one, for callers that read them themselves, for
 // example from a log that grows. It is not safe for concurrent use.
@@ -70,6 +71,10 @@ func newParser(head [][]byte, o Options) (*LineParser, error) {
 
 func newPlainParser(head [][]byte, o Options) (p *LineParser, err error) {
 	p = &LineParser{format: o.Format, skip: o.SkipPaths}
+	if o.Filter != nil {
+		p.filter(o)
+		return p, nil
+	}
 	if o.LogFormat != "" {
 		p.format = described
 		return p, p.describe(head, o.description(), o)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/fail2ban"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/proxies"
 )
@@ -51,6 +52,11 @@ type Options struct {
 
 	// SkipPaths are paths whose requests are left out; the zero value leaves out none.
 	SkipPaths conditions.When
+
+	// Filter, if not nil, finds failures in lines of any other program, in the place of requests;
+	// FilterOutcome is the outcome of each.
+	Filter        *fail2ban.Filter
+	FilterOutcome string
 
 	// Open opens a log of OpenFiles by its path. nil opens the file of that name, or
 	// standard input for "-".

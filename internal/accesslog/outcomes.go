@@ -92,6 +92,9 @@ func parseOutcome(text string) (o Outcome, err error) {
 // Append appends the names of the outcomes of r to names. A missing asset, favicon or
 // robots.txt has none, unless an outcome names its path: browsers ask for them by themselves.
 func (all Outcomes) Append(names []string, r *Record) []string {
+	if r.Outcome != "" {
+		return append(names, r.Outcome)
+	}
 	if r.Status == 0 {
 		return names
 	}

@@ -26,6 +26,8 @@ type Record struct {
 	Account string
 	// Status is that of the answer, 0 where the log has none.
 	Status int
+	// Outcome is what Options.Filter has found, "" for a request.
+	Outcome string
 }
 
 // texts returns the texts of requestNames, in their order.

@@ -67,7 +67,7 @@ func (r *Report) writeInput(out io.Writer) {
 		fmt.Fprintf(out, ", %s out of order and sorted", humanize.Comma(r.Input.OutOfOrder))
 	}
 	if r.Input.Skipped > 0 {
-		fmt.Fprintf(out, ", %s skipped by their paths", humanize.Comma(r.Input.Skipped))
+		fmt.Fprintf(out, ", %s skipped", humanize.Comma(r.Input.Skipped))
 	}
 	fmt.Fprintln(out)
 	if r.Input.Bad == 0 {

@@ -278,7 +278,7 @@ func TestCompletionOffersTheValuesOfEnumerations(t *testing.T) {
 }
 
 // enumerated matches a help that begins with one of several values.
-var enumerated = regexp.MustCompile(`^[a-z_]+, [a-z_]+(, [a-z_]+)* or [a-z_]+\b`)
+var enumerated = regexp.MustCompile(`^[a-z0-9_]+, [a-z0-9_]+(, [a-z0-9_]+)* or [a-z0-9_]+\b`)
 
 // TestCommandsUseOneVerbPerAction checks that each action has one name in all commands: add, show,
 // edit or set, and delete.

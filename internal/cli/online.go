@@ -205,7 +205,7 @@ var takesFiles = regexp.MustCompile(`FILE|COMMAND|\bfile\b|\bfolder\b|\bdirector
 
 // enumeration matches the values of a flag in its help: "csv, json or html", each perhaps with a
 // remark in parentheses, at the beginning, behind "only" or behind a colon.
-var enumeration = regexp.MustCompile(`(?:^|^only |: )([a-z_]+(?: \([^)]*\))?(?:, [a-z_]+(?: \([^)]*\))?)* or [a-z_]+)(?:$|;| \()`)
+var enumeration = regexp.MustCompile(`(?:^|^only |: )([a-z0-9_]+(?: \([^)]*\))?(?:, [a-z0-9_]+(?: \([^)]*\))?)* or [a-z0-9_]+)(?:$|;| \()`)
 
 var remark = regexp.MustCompile(` \([^)]*\)`)
 

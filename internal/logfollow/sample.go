@@ -89,7 +89,7 @@ func (l *rotatedLog) judge() error {
 			l.logf("%v: this rotated file is not examined.", err)
 		}
 	}
-	if l.read.Key != "" {
+	if l.read.Key != "" || l.read.Filter != nil { // failures may all be of one attacker
 		return nil
 	}
 	if s.lines < minSample { // the lines that come decide
@@ -100,7 +100,7 @@ func (l *rotatedLog) judge() error {
 }
 
 func (l *rotatedLog) checkSample() error {
-	if l.parser == nil || l.read.Key != "" {
+	if l.parser == nil || l.read.Key != "" || l.read.Filter != nil {
 		return nil
 	}
 	return l.sample.check(l.path, l.parser.Format())

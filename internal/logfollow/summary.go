@@ -23,7 +23,7 @@ type Summary struct {
 	Late        int64 `json:"late"`        // that were too old, and not checked
 	Uncertain   int64 `json:"uncertain"`   // checks and reports that may have been charged too long ago to be sent again
 	Bad         int64 `json:"bad_lines"`   // that hold no request
-	Skipped     int64 `json:"skipped"`     // whose paths are left out
+	Skipped     int64 `json:"skipped"`     // that --skip-path or a filter leaves out
 	// FirstBad are the first bad lines.
 	FirstBad []accesslog.BadLine `json:"first_bad"`
 }
@@ -43,7 +43,7 @@ func (s *Summary) String() string {
 		what string
 	}{
 		{s.Allowed, "allowed"}, {s.Limited, "limited"}, {s.Blocked, "blocked"}, {s.Unavailable, "unavailable"}, {s.Degraded, "degraded"},
-		{s.Replayed, "replayed"}, {s.Reported, "reported"}, {s.Rejected, "rejected"}, {s.Late, "too old"}, {s.Uncertain, "uncertain"}, {s.Bad, "without a request"}, {s.Skipped, "skipped by their paths"},
+		{s.Replayed, "replayed"}, {s.Reported, "reported"}, {s.Rejected, "rejected"}, {s.Late, "too old"}, {s.Uncertain, "uncertain"}, {s.Bad, "without a request"}, {s.Skipped, "skipped"},
 	} {
 		if part.n > 0 {
 			fmt.Fprintf(&b, ", %d %s", part.n, part.what)

@@ -65,6 +65,9 @@ It refuses to start with a log without a saved position if most of its lines com
 address or from private addresses, which happens behind a proxy: name the field with the
 client's address with --key-column, also if these are clients. Other logs only get a warning.
 
+--filter reads the failures that a filter of fail2ban finds in a log of any other program, such
+as sshd, and reports each as an outcome; 'import fail2ban' writes the policies for them.
+
 With --once and --speed whole logs, also compressed ones, are sent to a server for a trial at
 the pace at which they came or a multiple of it: every line counts, whatever its age, and no
 position is read or saved.
@@ -77,6 +80,7 @@ admin follow /var/log/caddy/*.json --policy website --state /var/lib/stint/follo
 admin follow access.log --trusted-proxies 10.0.0.0/8
 admin follow access.log --log-format '$host $remote_addr - $remote_user [$time_local] "$request" $status'
 admin follow access.log --from-start --once --dry-run
+admin follow /var/log/auth.log --filter /etc/fail2ban/filter.d/sshd.conf
 admin follow access.log.gz --once --speed 60`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -189,7 +193,7 @@ func (f *followFlags) options(con *console.Console) (logfollow.Options, error) {
 		speed = &f.speed
 	}
 	return logfollow.Options{
-		Speed: speed, Read: read, Policy: f.policy, Outcomes: outcomes, OutcomesOnly: f.outcomesOnly, State: f.state, FromStart: f.fromStart, MaxAge: f.maxAge, Once: f.once, SummaryEvery: f.summaryEvery,
+		Speed: speed, Read: read, Policy: f.policy, Outcomes: outcomes, OutcomesOnly: f.outcomesOnly || read.Filter != nil, State: f.state, FromStart: f.fromStart, MaxAge: f.maxAge, Once: f.once, SummaryEvery: f.summaryEvery,
 		Now: con.Now, Logf: func(format string, args ...any) { con.Notef("%s", output.Escape(fmt.Sprintf(format, args...))) },
 	}, nil
 }

@@ -9,7 +9,9 @@ import (
 
 	"github.com/stint-dev/stint/internal/accesslog"
 	"github.com/stint-dev/stint/internal/cli/console"
+	"github.com/stint-dev/stint/internal/cli/output"
 	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/fail2ban"
 	"github.com/stint-dev/stint/internal/proxies"
 )
 
@@ -25,6 +27,8 @@ type logFlags struct {
 	logFormat  string
 	zone       string
 	skipPaths  []string
+	filter     string
+	outcome    string
 }
 
 func (f *logFlags) add(c *cobra.Command) {
@@ -32,6 +36,8 @@ func (f *logFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.logFormat, "log-format", "", `the lines of the logs in the style of nginx's log_format, for example '$host $remote_addr - $remote_user [$time_local] "$request" $status', or of Apache's LogFormat`)
 	c.Flags().StringVar(&f.zone, "time-zone", "", "the zone of times that name none, for example Europe/Berlin or Local; UTC if omitted, for HAProxy the machine's")
 	c.Flags().StringArrayVar(&f.skipPaths, "skip-path", nil, "leave out requests of these paths, for example '/static/*'; may be repeated")
+	c.Flags().StringVar(&f.filter, "filter", "", "the logs are no access logs: read failures by this filter of fail2ban, for example '/etc/fail2ban/filter.d/sshd.conf[mode=aggressive]'")
+	c.Flags().StringVar(&f.outcome, "filter-outcome", "", "the outcome of each failure of --filter; the name of the filter if omitted")
 	c.Flags().StringVar(&f.proxies, "trusted-proxies", "", "addresses and networks of your proxies, with commas between, as for the server: a client behind them is found in X-Forwarded-For, from the right")
 	c.Flags().StringVar(&f.keyColumn, "key-column", "", "the column or field with the key; the client's address if omitted")
 	c.Flags().StringVar(&f.timeColumn, "time-column", "", "the column or field with the time")
@@ -58,6 +64,9 @@ func (f *logFlags) options(con *console.Console) (accesslog.Options, error) {
 	o := accesslog.Options{
 		Open: open, Format: format, Key: f.keyColumn, Time: f.timeColumn, Cost: f.costColumn, Account: f.account, Kind: f.kind, Proxies: trusted, LogFormat: f.logFormat,
 	}
+	if err := f.readFilter(con, &o); err != nil {
+		return o, err
+	}
 	if f.zone != "" {
 		if o.Zone, err = time.LoadLocation(f.zone); err != nil {
 			return o, console.Usagef("--time-zone: %q is no known zone; write for example Europe/Berlin, UTC or Local", f.zone)
@@ -72,6 +81,40 @@ func (f *logFlags) options(con *console.Console) (accesslog.Options, error) {
 		return o, console.Usagef("--log-format: %w", err)
 	}
 	return o, nil
+}
+
+// readFilter reads the filter, if any, and says what of it cannot be read.
+func (f *logFlags) readFilter(con *console.Console, o *accesslog.Options) error {
+	switch {
+	case f.filter == "" && f.outcome == "":
+		return nil
+	case f.filter == "":
+		return console.Usagef("--filter-outcome requires --filter")
+	case f.logFormat != "" || f.keyColumn != "" || o.Format != accesslog.Auto:
+		return console.Usagef("--filter finds the failures and their addresses itself; leave out --format, --log-format and --key-column")
+	}
+	var zone *time.Location
+	if f.zone != "" {
+		var err error
+		if zone, err = time.LoadLocation(f.zone); err != nil {
+			return console.Usagef("--time-zone: %q is no known zone", f.zone)
+		}
+	}
+	filter, err := fail2ban.ReadFilter(f.filter, zone)
+	if err != nil {
+		return console.Usagef("--filter: %w", err)
+	}
+	for _, text := range filter.Skipped {
+		con.Notef("Warning: --filter: an expression cannot be read: %s.", output.Escape(text))
+	}
+	o.Filter, o.FilterOutcome = filter, f.outcome
+	if f.outcome == "" {
+		o.FilterOutcome = fail2ban.OutcomeName(filter.Name)
+	}
+	if err := conditions.CheckOutcome(o.FilterOutcome); err != nil {
+		return console.Usagef("--filter-outcome: it %w", err)
+	}
+	return nil
 }
 
 // usageOfLog returns a usage error if a log cannot be read with the given flags, and any other
