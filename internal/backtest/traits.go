@@ -59,7 +59,7 @@ func (f *frequencies[V]) add(value V) {
 		}
 	}
 	if len(all) < maxTraits {
-		*f = append(all, frequency[V]{value, 1})
+		*f = append(*f, frequency[V]{value, 1})
 		return
 	}
 	all[rarest] = frequency[V]{value, all[rarest].n + 1}

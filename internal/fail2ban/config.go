@@ -158,8 +158,9 @@ var (
 	tag           = regexp.MustCompile(`<([^ <>]+)>`)
 )
 
-// option returns an option with the others that it names in it.
-func (c *config) option(section, name string) (string, error) {
+// option returns an option of a filter with the others that it names in it.
+func (c *config) option(name string) (string, error) {
+	const section = "Definition"
 	left := maxReplaced
 	value, err := c.expand(section, name, &left)
 	if err != nil {

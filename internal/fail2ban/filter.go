@@ -65,10 +65,10 @@ func ReadFilter(text string, zone *time.Location) (*Filter, error) {
 	if f.zone == nil {
 		f.zone = time.Local //nolint:gosmopolitan // as the programs that write the log
 	}
-	if f.JournalMatch, err = c.option("Definition", "journalmatch"); err != nil {
+	if f.JournalMatch, err = c.option("journalmatch"); err != nil {
 		return nil, err
 	}
-	if lines, err := c.option("Definition", "maxlines"); err == nil && lines != "" {
+	if lines, err := c.option("maxlines"); err == nil && lines != "" {
 		if n, err := strconv.Atoi(lines); err == nil && n > 1 {
 			return nil, fmt.Errorf("the filter %s reads %d lines at once, which is not supported", f.Name, n)
 		}
@@ -77,7 +77,7 @@ func ReadFilter(text string, zone *time.Location) (*Filter, error) {
 		option string
 		into   *[]*expression
 	}{{"failregex", &f.fail}, {"ignoreregex", &f.ignore}} {
-		text, err := c.option("Definition", kind.option)
+		text, err := c.option(kind.option)
 		if err != nil {
 			return nil, fmt.Errorf("the filter %s: %w", f.Name, err)
 		}
@@ -96,14 +96,14 @@ func ReadFilter(text string, zone *time.Location) (*Filter, error) {
 	if len(f.fail) == 0 {
 		return nil, fmt.Errorf("the filter %s has no failregex that can be read%s", f.Name, strings.Join(append([]string{""}, f.Skipped...), "; "))
 	}
-	prefix, err := c.option("Definition", "prefregex")
+	prefix, err := c.option("prefregex")
 	if err == nil && strings.TrimSpace(prefix) != "" {
 		f.prefix, err = compile(strings.TrimSpace(prefix))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the filter %s: prefregex: %w", f.Name, err)
 	}
-	pattern, err := c.option("Definition", "datepattern")
+	pattern, err := c.option("datepattern")
 	if err != nil {
 		return nil, fmt.Errorf("the filter %s: %w", f.Name, err)
 	}

@@ -1,7 +1,6 @@
 package logfollow_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -30,7 +29,7 @@ func TestChangedColumnsHoldBehindTheSavedPosition(t *testing.T) {
 	}
 	for ip, want := range map[string]int{"203.0.113.1": 1, "203.0.113.2": 1, "203.0.113.3": 1, "198.51.100.1": 0} {
 		if got := s.charged(ip); got != want {
-			t.Error(fmt.Sprintf("%s was charged %d times, want %d", ip, got, want))
+			t.Errorf("%s was charged %d times, want %d", ip, got, want)
 		}
 	}
 }
