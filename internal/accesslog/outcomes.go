@@ -26,13 +26,37 @@ type Outcome struct {
 // maxOutcomes bounds how many outcomes may be named.
 const maxOutcomes = 32
 
-// DefaultOutcomes returns not_found for 404 and 410, and login_failed for a POST that is
-// answered 401 or 403.
+// DefaultOutcomes returns what the usual statuses mean: something that is missing or forbidden, a
+// request that is malformed, and at the paths of login forms a login that failed or succeeded. A form
+// that is shown again is a failure where the application is known to do that; a redirect is a success.
 func DefaultOutcomes() Outcomes {
+	logins, forms := pathsOf("@logins", "@login-forms"), pathsOf("@login-forms", "not /api/*", "not */api/*")
+	others := pathsOf("@logins", "not @login-forms")
 	return Outcomes{
 		{Name: conditions.NotFound, Statuses: []int{404, 410}},
-		{Name: "login_failed", Method: "POST", Statuses: []int{401, 403}},
+		{Name: "forbidden", Statuses: []int{403}},
+		{Name: "bad_request", Statuses: []int{400, 405, 414}},
+		{Name: loginFailed, Method: post, Statuses: []int{401, 403, 422}, paths: logins},
+		{Name: loginFailed, Method: post, Statuses: []int{200}, paths: forms},
+		{Name: loginOK, Method: post, Statuses: []int{301, 302, 303}, paths: logins},
+		// Where a wrong password is not known to be answered so, 200 forgives what is reported otherwise.
+		{Name: loginOK, Method: post, Statuses: []int{200, 201, 204}, paths: others},
 	}
+}
+
+const (
+	loginFailed = "login_failed"
+	loginOK     = "login_ok"
+	post        = "POST"
+)
+
+// pathsOf returns conditions of the path, which are part of the program.
+func pathsOf(texts ...string) conditions.When {
+	when, err := conditions.Parse([4][]string{conditions.Path: texts})
+	if err != nil {
+		panic(err)
+	}
+	return when
 }
 
 // ParseOutcomes reads texts such as "404=not_found", "POST 401,403=login_failed" and

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/profiles"
 )
@@ -205,6 +206,9 @@ func (d *Detection) why(all []offences.Offence) string {
 			say(trap + " is a trap: it refuses every request that meets its conditions, and waiting does not help.")
 		}
 		say(describeMet(o))
+		if points := o.First.Meta[gate.EvidenceMeta]; points != "" && known && p.HasEvidence() {
+			say("It had " + points)
+		}
 		switch {
 		case known && p.IsReported():
 			say(p.DescribeApplies())

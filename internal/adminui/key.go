@@ -313,7 +313,9 @@ func (p *keyPage) InQueue() bool {
 
 // Counted returns the policies that keep no times, so that there is no timeline.
 func (p *keyPage) Counted() []keyPolicy {
-	return slices.DeleteFunc(slices.Clone(p.Policies), func(policy keyPolicy) bool { return !policy.Counter || len(policy.Rules) == 0 })
+	return slices.DeleteFunc(slices.Clone(p.Policies), func(policy keyPolicy) bool {
+		return !policy.Counter || len(policy.Rules) == 0 || policy.Policy.HasEvidence()
+	})
 }
 
 // ResetLink returns the address that asks whether to reset the counts.

@@ -142,6 +142,28 @@ func TestPolicyEditorSetsDistinctName(t *testing.T) {
 	}
 }
 
+func TestPolicyEditorSetsEvidence(t *testing.T) {
+	n := newNode(t)
+	v := n.as(t, "maria")
+	form := url.Values{"evidence": {"20 path @secrets\n\n 2 outcome not_found distinct path "}, "limit": {"20", "40"}, "window": {"1h", "1d"}}
+	v.post("/policies/default/draft", n.editorForm(t, 1, form)).is(http.StatusOK).
+		holds("Refused from <b>20</b> points in any hour, or <b>40</b> in any day.").holds("2 for not found, each path once")
+	form.Set("confirm", "default") // its keys fall under no policy
+	v.post("/policies/default", n.editorForm(t, 1, form)).is(http.StatusSeeOther)
+	p := n.policy(t)
+	if p.Rules.String() != "20 points/1h 40 points/1d" || p.Algorithm != "point_log" || strings.Join(p.Evidence.Strings(), "|") != "20 path @secrets|2 outcome not_found distinct path" {
+		t.Fatalf("saved %+v", p)
+	}
+	v.get("/policies/default").is(http.StatusOK).holds("20 path @secrets\n2 outcome not_found distinct path</textarea>")
+	v.get("/key?key=ip:203.0.113.7").is(http.StatusOK).holds("points for what its requests show; every request is refused while they reach a rule").holds("20 points/h").
+		holds("0 of 20 points in 1 hour.")
+	v.post("/policies/default", n.editorForm(t, 2, url.Values{"evidence": {"5 path /a\n5 when path /b"}})).is(http.StatusUnprocessableEntity).holds("Line 2 has &#34;when&#34;")
+	v.post("/policies/default", n.editorForm(t, 2, nil)).is(http.StatusSeeOther)
+	if p := n.policy(t); p.HasEvidence() || p.Algorithm != "timestamp_log" || p.Rules.CountsPoints() {
+		t.Errorf("the evidence was not removed: %+v", p)
+	}
+}
+
 func TestPolicyEditorShowsOptionErrorsAtFields(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "maria")
@@ -336,7 +358,7 @@ func TestPolicyListScrollsToItsPolicyAndCountsFromOne(t *testing.T) {
 // An error is right after its field.
 func TestPolicyErrorsStandAtTheirFields(t *testing.T) {
 	n := newNode(t)
-	for field, wrong := range map[string]string{"when_path": "login", "when_method": strings.Repeat("x", 300), "outcome": "No Outcome", "scope": "No Scope", "distinct": "No Value", "also": "net:/999"} {
+	for field, wrong := range map[string]string{"when_path": "login", "when_method": strings.Repeat("x", 300), "outcome": "No Outcome", "scope": "No Scope", "distinct": "No Value", "also": "net:/999", "evidence": "5 when path /a"} {
 		form := n.editorForm(t, 1, url.Values{field: {wrong}, "do": {"look"}})
 		body := n.as(t, "maria").post("/policies/default/draft", form).body
 		_, after, found := strings.Cut(body, `id="`+field+`-note">`)

@@ -33,7 +33,7 @@ func TestPresetIsAppliedInShadowThenEnforced(t *testing.T) {
 	maria := n.as(t, "maria")
 	maria.get("/policies").is(http.StatusOK).holds(`href="/presets"`)
 	maria.get("/presets").is(http.StatusOK).holds("An API").holds("default")
-	maria.get("/presets/website").is(http.StatusOK).holds("A web site").holds("missing-pages").holds("not_found").holds("max_duration: 7d").holds("Apply the preset")
+	maria.get("/presets/website").is(http.StatusOK).holds("A web site").holds("suspicion").holds("not_found").holds("max_duration: 7d").holds("Apply the preset")
 	maria.get("/presets/none").is(http.StatusNotFound).holds("there are api, website")
 
 	// In shadow first, then enforced.

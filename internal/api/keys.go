@@ -158,6 +158,10 @@ func fromKeyPolicy(x *admin.KeyExplanation, px *gate.PolicyExplanation) *wire.Ke
 		When: rules.WhenDocument(px.Policy.When), Outcome: px.Policy.Outcome, Scope: px.Policy.Scope, Pattern: wire.NullString(px.Pattern.String()),
 		Allowed: px.Allowed, Decides: px == x.Limiting, RetryAt: wire.At(px.Answer.RetryAt), Rules: []wire.KeyRule{}, Timestamps: fromTimes(px.Timestamps),
 	}
+	out.Points = px.Points
+	for _, c := range px.Charges {
+		out.Charges = append(out.Charges, wire.KeyCharge{At: wire.At(c.At), For: c.For, Points: c.Points})
+	}
 	if px.Derived != nil {
 		out.DerivedKey = px.Derived.String()
 	}

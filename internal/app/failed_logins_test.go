@@ -15,30 +15,31 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// TestFailedLoginsPresetBlocksAtItsThreshold reports failed logins of two addresses. 20
-// fill the limit. The 20th above it blocks the address; the 19th does not.
-func TestFailedLoginsPresetBlocksAtItsThreshold(t *testing.T) {
+// TestWebsitePresetBlocksGuessersAndForgivesLogins reports failed logins of three addresses. Ten
+// fill the limit. The third above it blocks the address; the second does not, and successes in
+// between keep the limit from being reached.
+func TestWebsitePresetBlocksGuessersAndForgivesLogins(t *testing.T) {
 	a := startApp(t)
 	preset, found := presets.Find("website")
 	if !found {
 		t.Fatal("there is no preset website")
 	}
 	for _, p := range preset.Policies {
-		if p.Name != "failed-logins" {
+		if p.Name != "suspicion" {
 			continue
 		}
-		if p.Escalation == nil || p.Escalation.Threshold != 20 {
-			t.Fatalf("the preset has the escalation %+v, want the threshold 20", p.Escalation)
+		if p.Escalation == nil || p.Escalation.Threshold != 3 {
+			t.Fatalf("the preset has the escalation %+v, want the threshold 3", p.Escalation)
 		}
 		if _, err := a.backends.store.Policies.PutPolicy(t.Context(), audit.SystemActor("test"), p, etag.New); err != nil {
 			t.Fatal(err)
 		}
 	}
-	report := func(key string, times int) {
+	reportOf := func(outcome, key string, times int) {
 		t.Helper()
 		for range times {
 			answer, err := http.Post("http://"+a.CheckAddr().String()+"/v1/report", "application/json",
-				strings.NewReader(fmt.Sprintf(`{"key":%q,"outcome":"login_failed"}`, key)))
+				strings.NewReader(fmt.Sprintf(`{"key":%q,"outcome":%q}`, key, outcome)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -48,6 +49,7 @@ func TestFailedLoginsPresetBlocksAtItsThreshold(t *testing.T) {
 			}
 		}
 	}
+	report := func(key string, times int) { t.Helper(); reportOf("login_failed", key, times) }
 	blockOf := func(text string) *blocks.Entry {
 		t.Helper()
 		if err := a.flusher.Flush(t.Context()); err != nil {
@@ -62,18 +64,22 @@ func TestFailedLoginsPresetBlocksAtItsThreshold(t *testing.T) {
 		}
 		return a.catalog.Blocks().Match(k, time.Now()).Block
 	}
-	const people, guesser = "ip:203.0.113.1", "ip:203.0.113.2"
-	report(people, 39)
-	report(guesser, 39)
-	for _, key := range []string{people, guesser} {
+	const people, guesser, office = "ip:203.0.113.1", "ip:203.0.113.2", "ip:203.0.113.3"
+	for range 20 {
+		report(office, 3)
+		reportOf("login_ok", office, 1)
+	}
+	report(people, 12)
+	report(guesser, 12)
+	for _, key := range []string{people, guesser, office} {
 		if b := blockOf(key); b != nil {
-			t.Fatalf("%s is blocked after 19 refused reports: %+v", key, b)
+			t.Fatalf("%s is blocked after two refused reports: %+v", key, b)
 		}
 	}
 	report(guesser, 1)
 	servers.Await(t, "the guesser is blocked", func() bool { return blockOf(guesser) != nil })
-	if b := blockOf(guesser); b.Source != blocks.Automatic || b.Expires.Sub(b.Created) != time.Hour {
-		t.Errorf("got the block %+v, want an automatic one of an hour", b)
+	if b := blockOf(guesser); b.Source != blocks.Automatic || b.Expires.Sub(b.Created) != 4*time.Hour {
+		t.Errorf("got the block %+v, want an automatic one of four hours", b)
 	}
 	if b := blockOf(people); b != nil {
 		t.Errorf("%s is blocked by %+v, want no block", people, b)

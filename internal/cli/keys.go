@@ -298,6 +298,14 @@ func printKeyPolicy(p *output.Printer, k *wire.KeyPolicy, at time.Time, times bo
 			return err
 		}
 	}
+	if k.Points != "" {
+		p.Sayf("%s", output.Escape(k.Points))
+	}
+	if times {
+		for _, charge := range k.Charges {
+			p.Sayf("  %s  %d  %s", charge.At, charge.Points, output.Escape(charge.For))
+		}
+	}
 	ahead := reservationsAhead(k.Timestamps, at)
 	if done := k.Timestamps[ahead:]; len(done) > 0 {
 		one, many := "request counts", "requests count"

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
@@ -93,6 +94,7 @@ type sentence struct {
 }
 
 const (
+	maxSentence  = 300 // bytes, so that the record of a refusal has room for the agent and the path too
 	maxSentences = 4096
 	sentenceAge  = 2 * time.Second
 )
@@ -129,7 +131,7 @@ func (g *Gate) sayEvidence(ctx context.Context, d *Decision) {
 		if err != nil {
 			return
 		}
-		text = d.Policy.ExplainPoints(rule, charges, now)
+		text = escape.Clip(d.Policy.ExplainPoints(rule, charges, now), maxSentence)
 		g.sentences.keep(id, text, d.At)
 	}
 	meta := maps.Clone(d.Check.Meta)

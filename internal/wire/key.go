@@ -84,9 +84,20 @@ type KeyPolicy struct {
 	// said names this policy. At most one of Policy and Conditional decides.
 	Decides bool      `json:"decides"`
 	Rules   []KeyRule `json:"rules"`
+	// Points says in a sentence what the points of a policy with evidence are for; omitted for other policies.
+	Points string `json:"points,omitzero"`
+	// Charges are what the policy has charged within its longest window, the newest first; omitted for none.
+	Charges []KeyCharge `json:"charges,omitzero"`
 	// Timestamps count for some rule, the newest first, at most 1,000; reservations that
 	// are reserved lie ahead of At. An algorithm that keeps counters has none.
 	Timestamps []Time `json:"timestamps"`
+}
+
+// KeyCharge is what a policy with evidence charged a key for.
+type KeyCharge struct {
+	At     Time   `json:"at"`
+	For    string `json:"for"` // the item of evidence in words
+	Points int    `json:"points"`
 }
 
 // KeyRule is one rule's part of an explanation.

@@ -107,7 +107,11 @@ var wordsOfWindow = map[time.Duration]string{time.Second: "s", time.Minute: "min
 
 // Rule formats a rule for the pages: 20/min, 800/day, 5/10 s.
 func Rule(r rules.Rule) string {
-	text := Number(int64(r.Limit)) + "/" + Window(r.Window)
+	text := Number(int64(r.Limit))
+	if r.Points {
+		text += " points"
+	}
+	text += "/" + Window(r.Window)
 	if r.Distinct != "" {
 		text += " distinct " + r.Distinct
 	}
@@ -174,6 +178,8 @@ func RoundUp(d time.Duration) time.Duration { return (d + time.Second - 1).Trunc
 func Pace(r rules.Rule) string {
 	every := r.Pace()
 	switch {
+	case r.Points:
+		return "refuses from then on"
 	case r.Limit == 0:
 		return "refuses everything"
 	case every < 10*time.Millisecond:

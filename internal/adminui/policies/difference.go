@@ -57,7 +57,7 @@ func linesOf(p *rules.Policy) []line {
 		{"match", "Applies to", strings.Join(patterns, "  ")},
 		{"when", "Conditions", whenWords(p)},
 		{"outcome", "Counts", countedWords(p)},
-		{"evidence", "Evidence", strings.Join(p.Evidence.Strings(), ",  ")},
+		{"evidence", "Evidence", evidenceWords(p)},
 		{"scope", "Refuses", refusedWords(p)},
 		{"also", "Also counts", alsoWords(p)},
 		{"mode", "Mode", modeWords[p.Mode]},
@@ -78,6 +78,13 @@ func countedWords(p *rules.Policy) string {
 		return "the different values of " + name + " in " + counted
 	}
 	return counted
+}
+
+func evidenceWords(p *rules.Policy) string {
+	if !p.HasEvidence() {
+		return "none"
+	}
+	return strings.Join(p.Evidence.Strings(), ",  ")
 }
 
 func alsoWords(p *rules.Policy) string {

@@ -201,7 +201,7 @@ func (d *draft) readable() *rules.Policy {
 	if conditions.CheckScope(d.Scope) == nil {
 		p.Scope = d.Scope
 	}
-	if !d.readWhen(p) || !d.readAlso(p) {
+	if !d.readWhen(p) || !d.readEvidence(p) || !d.readAlso(p) {
 		return nil
 	}
 	a := algorithms.ByName(d.Algorithm.Name)

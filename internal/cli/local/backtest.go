@@ -97,7 +97,7 @@ admin backtest api.csv --key-column token --rule 100/h --out report.json`,
 	flags.StringVar(&f.out, "out", "", "also write the full report to this file, JSON or CSV by its extension")
 	flags.StringVar(&f.html, "html", "", "also write the report as a page with charts to this file")
 	flags.IntVar(&f.limit, "limit", 20, "maximum number of keys in a table, 0 for all")
-	flags.StringArrayVar(&f.outcomes, "outcome", nil, "what answers mean, for example 404=not_found or 'POST 401,403=login_failed', which are the defaults, or 'POST /login* 200=login_failed': a method and a path if only they count, statuses, and the outcome; may be repeated")
+	flags.StringArrayVar(&f.outcomes, "outcome", nil, "what answers mean, for example 404=not_found or 'POST /login* 200=login_failed', in place of the defaults, which know missing pages and the logins of common applications: a method and a path if only they count, statuses, and the outcome; may be repeated")
 	flags.StringArrayVar(&f.scopes, "scope", nil, "which requests have a scope, for example /login=login or 'POST /session*=login': a method if only it counts, a pattern of the path, and the scope; may be repeated")
 	c.MarkFlagsMutuallyExclusive("rule", "file")
 	c.MarkFlagsMutuallyExclusive("rule", "preset")

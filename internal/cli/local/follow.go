@@ -90,7 +90,7 @@ admin follow access.log.gz --once --speed 60`,
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.policy, "policy", "", "the policy to check; the most specific match if omitted")
-	flags.StringArrayVar(&f.outcomes, "outcome", nil, "what answers mean, for example 404=not_found or 'POST 401,403=login_failed', which are the defaults, or 'POST /login* 200=login_failed': a method and a path if only they count, statuses, and the outcome; may be repeated")
+	flags.StringArrayVar(&f.outcomes, "outcome", nil, "what answers mean, for example 404=not_found or 'POST /login* 200=login_failed', in place of the defaults, which know missing pages and the logins of common applications: a method and a path if only they count, statuses, and the outcome; may be repeated")
 	flags.BoolVar(&f.noOutcomes, "no-outcomes", false, "report no outcomes")
 	flags.BoolVar(&f.outcomesOnly, "outcomes-only", false, "report outcomes and send no checks, where a gateway asks Stint about each request before it is answered")
 	flags.StringVar(&f.state, "state", "", "the file with the positions; by default follow.json in $STATE_DIRECTORY, or in stint in the user's folder for state")
