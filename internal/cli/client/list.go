@@ -4,8 +4,6 @@ import (
 	"context"
 	"maps"
 	"net/url"
-
-	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Listing is the beginning of a list, or all of it.
@@ -15,12 +13,6 @@ type Listing[T any] struct {
 	Total int
 	// More reports whether there are more items than Items.
 	More bool
-}
-
-// items returns the items of a list that is sent as one page.
-func items[T any](ctx context.Context, c *conn, r request) ([]T, error) {
-	page, err := call[wire.Page[T]](ctx, c, r)
-	return page.Items, err
 }
 
 // list reads the pages of a list up to limit items, all for 0.
