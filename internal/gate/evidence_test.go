@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/presets"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -170,4 +171,31 @@ func TestEvidenceIsChargedHoweverACheckIsDecided(t *testing.T) {
 			t.Fatalf("with several keys: %s", c.Outcome)
 		}
 	}, policies...)
+}
+
+// BenchmarkEvidence compares checks that describe their request under the preset website, whose evidence
+// has some 1,000 patterns in its lists, with those under its limits of requests alone.
+func BenchmarkEvidence(b *testing.B) {
+	preset, found := presets.Find("website")
+	if !found {
+		b.Fatal("there is no preset website")
+	}
+	for i, p := range preset.Policies {
+		p.ID = int64(i + 1)
+	}
+	for name, policies := range map[string][]*rules.Policy{"without": preset.Policies[:1], "with": preset.Policies} {
+		b.Run(name, func(b *testing.B) {
+			n := newNode(b, policies...)
+			c := Check{Key: key(b, "ip:203.0.113.7"), Cost: 1}
+			for i := 0; b.Loop(); i++ {
+				if i%50 == 0 {
+					n.advance(time.Second)
+				}
+				c.Request = conditions.NewRequest("/articles/2026/november/a-long-title", "GET", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "example.org")
+				if d, err := n.Check(b.Context(), c); err != nil || d.Outcome != Allowed {
+					b.Fatal(d.Outcome, err)
+				}
+			}
+		})
+	}
 }
