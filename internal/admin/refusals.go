@@ -210,6 +210,8 @@ func (d *Detection) why(all []offences.Offence) string {
 			say("It had " + points)
 		}
 		switch {
+		case known && p.HasEvidence():
+			say("Policy " + p.Name + " refuses a key while its points reach a limit.")
 		case known && p.IsReported():
 			say(p.DescribeApplies())
 		case known && len(o.First.Met) == 0:
