@@ -31,7 +31,8 @@ type PolicyRequest struct {
 	Mode string   `json:"mode,omitzero" yaml:"mode,omitempty" always:"answer" enum:"enforce,shadow,off"` // whether it decides, only counts what it would refuse, or is off; enforce if omitted
 	// OnFailure is what decides while the shared log is unreachable; local if omitted.
 	OnFailure string `json:"on_failure,omitzero" yaml:"on_failure,omitempty" always:"answer" enum:"local,allow,deny"`
-	// Algorithm is how requests are counted, see listAlgorithms; timestamp_log if omitted.
+	// Algorithm is how requests are counted, see listAlgorithms; timestamp_log if omitted, and point_log
+	// with evidence, which has no other.
 	Algorithm string `json:"algorithm,omitzero" yaml:"algorithm,omitempty" always:"answer"`
 	// Options are those of the algorithm; omitted if all have their defaults.
 	Options PolicyOptions `json:"options,omitzero" yaml:"options,omitempty,flow"`

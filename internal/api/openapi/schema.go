@@ -165,7 +165,7 @@ func (s *schemas) interceptField(p jsonschema.InterceptPropParams) error {
 	}
 	switch {
 	case p.Name == "algorithm":
-		p.PropertySchema.WithEnum(anyOf(algorithms.Names())...)
+		p.PropertySchema.WithEnum(anyOf(append(algorithms.Names(), algorithms.PointLog))...)
 	case owner == reflect.TypeFor[wire.Channel]() && p.Name == "type":
 		p.PropertySchema.WithEnum(anyOf(operations.ChannelTypeNames())...)
 	}
