@@ -154,7 +154,7 @@ func TestPolicyEditorSetsEvidence(t *testing.T) {
 	if p.Rules.String() != "20 points/1h 40 points/1d" || p.Algorithm != "point_log" || strings.Join(p.Evidence.Strings(), "|") != "20 path @secrets|2 outcome not_found distinct path" {
 		t.Fatalf("saved %+v", p)
 	}
-	v.get("/policies/default").is(http.StatusOK).holds("20 path @secrets\n2 outcome not_found distinct path</textarea>")
+	v.get("/policies/default").is(http.StatusOK).holds("points in any").holds(`value="point_log" class="" checked`).holds("20 path @secrets\n2 outcome not_found distinct path</textarea>")
 	v.get("/key?key=ip:203.0.113.7").is(http.StatusOK).holds("points for what its requests show; every request is refused while they reach a rule").holds("20 points/h").
 		holds("0 of 20 points in 1 hour.")
 	v.post("/policies/default", n.editorForm(t, 2, url.Values{"evidence": {"5 path /a\n5 when path /b"}})).is(http.StatusUnprocessableEntity).holds("Line 2 has &#34;when&#34;")

@@ -103,10 +103,14 @@ func (c algorithmChoice) Shows() string {
 	return strings.Join(classes, " ")
 }
 
-// Algorithms returns the algorithms that a policy can use.
+// Algorithms returns the algorithms that a policy can use: points of evidence have one of their own.
 func (d *draft) Algorithms() []algorithmChoice {
+	choices := algorithms.All()
+	if d.Evidence != "" {
+		choices = []*algorithms.Algorithm{algorithms.ByName(algorithms.PointLog)}
+	}
 	var all []algorithmChoice
-	for _, a := range algorithms.All() {
+	for _, a := range choices {
 		all = append(all, algorithmChoice{a, a.Name == d.Algorithm.Name})
 	}
 	return all
