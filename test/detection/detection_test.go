@@ -116,3 +116,36 @@ func TestSprayFromOneNetworkIsRefusedAndProposed(t *testing.T) {
 		t.Errorf("the subscribers are %+v", b)
 	}
 }
+
+// TestOfficesOfAnySizeKeepTheirLogins has offices behind one address each log in in the morning, three of
+// ten people with one or two wrong passwords first. A success takes back what they gave.
+func TestOfficesOfAnySizeKeepTheirLogins(t *testing.T) {
+	for _, people := range []int{20, 80, 200, 500} {
+		g := &generator{Rand: rand.New(rand.NewPCG(7, uint64(people))), share: 1, kind: Kinds[1], t: &Traffic{Label: map[netip.Addr]string{}, Attack: map[netip.Addr]time.Time{}}}
+		a := g.client()
+		for person := range people {
+			at, account := g.between(8, 9.5), fmt.Sprint("person-", person)
+			if g.IntN(10) < 3 {
+				for range 1 + g.IntN(2) {
+					g.login(at, a, account, false, browser)
+					at = at.Add(8*time.Second + g.upTo(10*time.Second))
+				}
+			}
+			g.login(at, a, account, true, browser)
+		}
+		slices.SortStableFunc(g.t.Requests, func(a, b Request) int { return a.At.Compare(b.At) })
+		refused, _, err := stint("website", "traps")(t.Context(), g.t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lost := 0
+		for _, is := range refused {
+			if is {
+				lost++
+			}
+		}
+		if 100*lost > len(refused) {
+			t.Errorf("an office of %d loses %d of %d logins", people, lost, len(refused))
+		}
+	}
+}
