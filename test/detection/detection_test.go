@@ -134,7 +134,7 @@ func TestOfficesOfAnySizeKeepTheirLogins(t *testing.T) {
 			g.login(at, a, account, true, browser)
 		}
 		slices.SortStableFunc(g.t.Requests, func(a, b Request) int { return a.At.Compare(b.At) })
-		refused, _, err := stint("website", "traps")(t.Context(), g.t)
+		refused, _, err := stint("website", "traps", "login")(t.Context(), g.t)
 		if err != nil {
 			t.Fatal(err)
 		}
