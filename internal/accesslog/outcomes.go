@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/stint-dev/stint/internal/conditions"
 )
@@ -21,6 +22,9 @@ type Outcome struct {
 	Method   string // in upper case, "" for any
 	Statuses []int
 	paths    conditions.When // zero for any
+	// notes is where the paths with this outcome are noted, and needs where the path has to be noted
+	// for it; nil for nowhere.
+	notes, needs *pathSet
 }
 
 // maxOutcomes bounds how many outcomes may be named.
@@ -28,20 +32,56 @@ const maxOutcomes = 32
 
 // DefaultOutcomes returns what the usual statuses mean: something that is missing or forbidden, a
 // request that is malformed, and at the paths of login forms a login that failed or succeeded. A form
-// that is shown again is a failure where the application is known to do that; a redirect is a success.
+// that is shown again is a failure where the application is known to do that. What else a form answers
+// is a success, but only once the same path has refused a login: a page that answers everything alike
+// would otherwise forgive the failures at another form.
 func DefaultOutcomes() Outcomes {
-	logins, forms := pathsOf("@logins", "@login-forms"), pathsOf("@login-forms", "not /api/*", "not */api/*")
+	logins, forms := pathsOf("@logins"), pathsOf("@login-forms", "not /api/*", "not */api/*")
 	others := pathsOf("@logins", "not @login-forms")
+	refusing := &pathSet{}
 	return Outcomes{
 		{Name: conditions.NotFound, Statuses: []int{404, 410}},
 		{Name: "forbidden", Statuses: []int{403}},
 		{Name: "bad_request", Statuses: []int{400, 405, 414}},
-		{Name: loginFailed, Method: post, Statuses: []int{401, 403, 422}, paths: logins},
-		{Name: loginFailed, Method: post, Statuses: []int{200}, paths: forms},
-		{Name: loginOK, Method: post, Statuses: []int{301, 302, 303}, paths: logins},
-		// Where a wrong password is not known to be answered so, 200 forgives what is reported otherwise.
-		{Name: loginOK, Method: post, Statuses: []int{200, 201, 204}, paths: others},
+		{Name: loginFailed, Method: post, Statuses: []int{401, 403, 422}, paths: logins, notes: refusing},
+		{Name: loginFailed, Method: post, Statuses: []int{200}, paths: forms, notes: refusing},
+		{Name: loginOK, Method: post, Statuses: []int{302, 303}, paths: logins, needs: refusing},
+		{Name: loginOK, Method: post, Statuses: []int{200, 201, 204}, paths: others, needs: refusing},
 	}
+}
+
+// pathSet is the paths that an outcome was seen at, at most maxPaths of them. It is safe for concurrent
+// use.
+type pathSet struct {
+	mu    sync.Mutex
+	paths map[string]bool
+}
+
+// maxPaths bounds a pathSet. Clients choose the paths: one more takes the place of any other, and a form
+// that is in use is soon among them again.
+const maxPaths = 256
+
+func (s *pathSet) add(target string) {
+	p := conditions.NormalizePath(target)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.paths == nil {
+		s.paths = map[string]bool{}
+	}
+	for other := range s.paths {
+		if len(s.paths) < maxPaths || s.paths[p] {
+			break
+		}
+		delete(s.paths, other)
+	}
+	s.paths[p] = true
+}
+
+func (s *pathSet) has(target string) bool {
+	p := conditions.NormalizePath(target)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.paths[p]
 }
 
 const (
@@ -130,7 +170,11 @@ func (all Outcomes) Append(names []string, r *Record) []string {
 		case !slices.Contains(o.Statuses, r.Status), o.Method != "" && !strings.EqualFold(o.Method, r.Method), slices.Contains(names[first:], o.Name):
 		case o.paths.IsZero() && isMissingAsset:
 		case !o.paths.IsZero() && (r.Path == "" || !o.paths.Meets(conditions.NewRequest(r.Path, "", "", ""))):
+		case o.needs != nil && !o.needs.has(r.Path):
 		default:
+			if o.notes != nil {
+				o.notes.add(r.Path)
+			}
 			names = append(names, o.Name)
 		}
 	}

@@ -1,6 +1,7 @@
 package accesslog
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -28,11 +29,11 @@ func TestOutcomesDependOnStatusAndMethod(t *testing.T) {
 		{DefaultOutcomes(), Record{Status: 401, Method: "POST", Path: "/login"}, "login_failed"},
 		{DefaultOutcomes(), Record{Status: 403, Method: "POST", Path: "/collect"}, "forbidden"},
 		{DefaultOutcomes(), Record{Status: 200, Method: "POST", Path: "/blog/wp-login.php"}, "login_failed"},
-		{DefaultOutcomes(), Record{Status: 302, Method: "POST", Path: "/blog/wp-login.php"}, "login_ok"},
 		{DefaultOutcomes(), Record{Status: 200, Method: "GET", Path: "/wp-login.php"}, ""},
-		{DefaultOutcomes(), Record{Status: 200, Method: "POST", Path: "/api/v1/users/login"}, "login_ok"},
+		{DefaultOutcomes(), Record{Status: 302, Method: "POST", Path: "/wp-login.php"}, ""},
+		{DefaultOutcomes(), Record{Status: 200, Method: "POST", Path: "/user/login"}, ""},
 		{DefaultOutcomes(), Record{Status: 200, Method: "POST", Path: "/api/user/login"}, ""},
-		{DefaultOutcomes(), Record{Status: 200, Method: "POST", Path: "/login"}, "login_ok"},
+		{DefaultOutcomes(), Record{Status: 200, Method: "POST", Path: "/login"}, ""},
 		{DefaultOutcomes(), Record{Status: 400, Path: "/"}, "bad_request"},
 		{DefaultOutcomes(), Record{Status: 401, Method: "GET"}, ""},
 		{DefaultOutcomes(), Record{Status: 200}, ""},
@@ -61,5 +62,31 @@ func TestOutcomesDependOnStatusAndMethod(t *testing.T) {
 	}
 	if _, err := ParseOutcomes(make([]string, maxOutcomes+1)); err == nil {
 		t.Error("ParseOutcomes of too many outcomes: got no error")
+	}
+}
+
+// A login is known to have worked only at a path that refuses others, so that what answers everything
+// alike, or redirects to another port, forgives nothing.
+func TestLoginsSucceedOnlyWhereOthersFail(t *testing.T) {
+	all := DefaultOutcomes()
+	for i, step := range []struct {
+		path   string
+		status int
+		want   string
+	}{
+		{"/login", 200, ""}, {"/login", 302, ""}, {"/login", 301, ""},
+		{"/wp-login.php", 200, "login_failed"}, {"/login", 200, ""}, {"/login", 302, ""}, // another form
+		{"/wp-login.php", 301, ""}, {"/wp-login.php", 302, "login_ok"}, {"//wp-login.php", 302, "login_ok"},
+		{"/login", 401, "login_failed"}, {"/login", 200, "login_ok"}, {"/login", 303, "login_ok"},
+	} {
+		if got := strings.Join(all.Append(nil, &Record{Method: "POST", Path: step.path, Status: step.status}), " "); got != step.want {
+			t.Errorf("step %d, POST %s %d: %q, want %q", i, step.path, step.status, got, step.want)
+		}
+	}
+	for i := range 10 * maxPaths {
+		all.Append(nil, &Record{Method: "POST", Path: fmt.Sprintf("/%d/wp-login.php", i), Status: 200})
+	}
+	if n := len(all[len(all)-1].needs.paths); n > maxPaths {
+		t.Errorf("%d paths are noted, want at most %d", n, maxPaths)
 	}
 }

@@ -23,7 +23,7 @@ import (
 // An attacker's keys reach the memory limit. The node continues, keeps the log of a blocked
 // key, and reports on /readyz, on the overview and in its metrics that it forgets keys.
 func TestNodeReportsThatItForgetsKeys(t *testing.T) {
-	a := startApp(t, "--max-memory", "16MiB")
+	a := startApp(t, "--max-memory", "16MiB", "--preset", "api")
 	checks, admin := a.CheckAddr(), a.AdminAddr()
 	ask := func(to net.Addr, method, path, body string) (int, string) {
 		t.Helper()

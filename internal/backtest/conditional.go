@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/stint-dev/stint/internal/accesslog"
-	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/keyhash"
 	"github.com/stint-dev/stint/internal/keys"
@@ -182,13 +181,7 @@ func (t *trial) reportTo(ctx context.Context, p *rules.Policy, key string, recor
 	if err := t.results[0].Err; err != nil {
 		return err
 	}
-	if t.results[0].Allowed {
-		l.reports.Charged++
-		return nil
-	}
-	l.reports.Full++
-	t.isReportFull = true
-	t.countOffence(l, key)
+	t.countReport(l, key)
 	return nil
 }
 
@@ -236,7 +229,7 @@ func (t *trial) setValue(q *timestamplog.Request, p *rules.Policy, record access
 		return true
 	}
 	value := p.Rules.ValueOf(record.Key, attributesOf(record), t.valuesOf(record))
-	q.Cost, q.Value = 1, max(1, keyhash.Hash{}.Sum64(value))
+	q.Cost, q.Value = 1, hashOf(value)
 	return value != ""
 }
 
@@ -265,53 +258,47 @@ func (t *trial) chargeEvidence(ctx context.Context, key string, record accesslog
 }
 
 // chargeAll charges evidence to the key and the further keys of its policies.
-func (t *trial) chargeAll(ctx context.Context, charges []rules.Charge, key string, record accesslog.Record, isReport bool) error {
+func (t *trial) chargeAll(ctx context.Context, charges []rules.Charge, key string, record accesslog.Record, isReport bool) (err error) {
 	for _, charge := range charges {
 		if charge.Policy.Mode != rules.Enforce {
 			continue
 		}
-		attributes, values := attributesOf(record), t.valuesOf(record)
-		value, said := charge.Item.ValueOf(record.Key, attributes, values)
-		if !said {
+		unsaid := t.selector.EachCharged([]rules.Charge{charge}, record.Key, attributesOf(record), t.valuesOf(record), hashOf, func(c rules.Charged) {
+			if err == nil {
+				err = t.charge(ctx, c, key, isReport)
+			}
+		})
+		if unsaid != "" {
 			t.byPolicy[charge.Policy].reports.Unsaid++
-			continue
-		}
-		hash := uint64(0)
-		if value != "" {
-			hash = max(1, keyhash.Hash{}.Sum64(value))
-		}
-		for _, tag := range charge.Tags(hash) {
-			if err := t.charge(ctx, charge, charge.Policy, key, tag, isReport); err != nil {
-				return err
-			}
-			for _, part := range t.selector.DerivedOf(charge.Policy) {
-				derived, found := part.Derived.KeyOf(record.Key, attributes, values)
-				if !found {
-					continue
-				}
-				if err := t.charge(ctx, charge, part, derived.String(), tag, isReport); err != nil {
-					return err
-				}
-			}
 		}
 	}
-	return nil
+	return err
 }
 
-func (t *trial) charge(ctx context.Context, charge rules.Charge, p *rules.Policy, key string, tag algorithms.Tag, isReport bool) error {
-	l, q := t.byPolicy[p], &t.requests[0]
+func (t *trial) charge(ctx context.Context, c rules.Charged, key string, isReport bool) error {
+	if c.Derived != nil {
+		key = c.Derived.String()
+	}
+	l, q := t.byPolicy[c.Policy], &t.requests[0]
 	*q = l.request
-	q.Key, q.Cost, q.Value, q.ChargeAlways = key, charge.Item.Amount(), uint64(tag), true
+	q.Key, q.Cost, q.Value, q.ChargeAlways = key, c.Amount(), uint64(c.Tag), true
 	t.log.Decide(ctx, t.requests[:], t.results[:])
 	if err := t.results[0].Err; err != nil || !isReport {
 		return err
 	}
+	t.countReport(l, key)
+	return nil
+}
+
+// countReport counts a report that the log has answered.
+func (t *trial) countReport(l *triedPolicy, key string) {
 	if t.results[0].Allowed {
 		l.reports.Charged++
-		return nil
+		return
 	}
 	l.reports.Full++
 	t.isReportFull = true
 	t.countOffence(l, key)
-	return nil
 }
+
+func hashOf(value string) uint64 { return max(1, keyhash.Hash{}.Sum64(value)) }

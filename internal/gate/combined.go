@@ -86,7 +86,7 @@ func (g *Gate) decideAll(ctx context.Context, checks []Check, mayAskApart bool) 
 	for i := range c.Decisions {
 		d := &c.Decisions[i]
 		if c.Outcome == Allowed || d.Outcome != Allowed {
-			g.sayEvidence(ctx, d)
+			asking.sayEvidence(ctx, d)
 			g.finish(d, signer)
 		}
 		reservations = append(reservations, reservationsOf(d)...)

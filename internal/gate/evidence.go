@@ -26,34 +26,23 @@ func (c *call) planEvidence(d *Decision, selector *rules.Selector, set *blocks.S
 	}
 	who := profiles.Subject(d.Check.Key, memberOf(c.gate.view, d.Check.Key, selector))
 	var room [8]rules.Charge
-	for _, charge := range selector.AppendEvidence(room[:0], who, d.Check.Request) {
-		value, said := charge.Item.ValueOf(d.Check.Key, d.Check.Request, nil)
-		if !said {
-			continue
+	charges := selector.AppendEvidence(room[:0], who, d.Check.Request)
+	selector.EachCharged(charges, d.Check.Key, d.Check.Request, nil, c.charges.signer.valueOf, func(charged rules.Charged) {
+		if charged.Derived == nil || set.Match(*charged.Derived, d.At).Exemption == nil {
+			c.charges.addCharge(d, charged)
 		}
-		c.charges.addCharge(d, charge, charge.Policy, value)
-		for _, part := range selector.DerivedOf(charge.Policy) {
-			key, found := part.Derived.KeyOf(d.Check.Key, d.Check.Request, nil)
-			if found && set.Match(key, d.At).Exemption == nil {
-				further := *d
-				further.Derived = &key
-				c.charges.addCharge(&further, charge, part, value)
-			}
-		}
-	}
+	})
 }
 
-// addCharge adds the requests that charge the key of d, or its further key, under p, which is the
-// policy of the charge or its part. The answers are of no use: the check asks the policy itself.
-func (b *batch) addCharge(d *Decision, charge rules.Charge, p *rules.Policy, value string) {
-	for _, tag := range charge.Tags(b.hashOf(value)) {
-		unused := &Decision{IsAdditional: true}
-		unused.begin(&d.Check, d.At)
-		unused.Policy, unused.Derived = p, d.Derived
-		unused.Check.Detail = false
-		b.add(unused, p, false)
-		chargeFor(b.last(), charge.Item, tag, d.Check.ID)
-	}
+// addCharge adds a charge that the request of d is for. The answer is of no use: the check asks the
+// policy itself.
+func (b *batch) addCharge(d *Decision, charged rules.Charged) {
+	unused := new(Decision)
+	unused.begin(&d.Check, d.At)
+	unused.Policy, unused.Derived = charged.Policy, charged.Derived
+	unused.Check.Detail = false
+	b.add(unused, charged.Policy, false)
+	chargeFor(b.last(), charged.Item, charged.Tag, d.Check.ID)
 }
 
 // chargeFor makes r a charge for an item.
@@ -61,14 +50,6 @@ func chargeFor(r *timestamplog.Request, item *rules.Evidence, tag algorithms.Tag
 	r.Cost, r.Value = item.Amount(), uint64(tag)
 	r.ChargeAlways, r.Uncharged, r.MaxWait = true, false, 0
 	r.ID = chargeID(id, tag)
-}
-
-// hashOf returns the hash of a value, 0 for none.
-func (b *batch) hashOf(value string) uint64 {
-	if value == "" {
-		return 0
-	}
-	return b.signer.valueOf(value)
 }
 
 // chargeID returns the ID of one of the charges of a request, "" if the request has none: an ID belongs
@@ -84,13 +65,9 @@ func chargeID(id string, tag algorithms.Tag) string {
 // sentences are what the evidence about keys was when they were last refused, so that a key that keeps
 // asking costs no further reads of its log. The zero value is ready for use.
 type sentences struct {
-	mu  sync.Mutex
-	all map[timestamplog.LogID]sentence
-}
-
-type sentence struct {
-	text  string
-	until time.Time
+	mu    sync.Mutex
+	began time.Time
+	all   map[timestamplog.LogID]string
 }
 
 const (
@@ -99,40 +76,46 @@ const (
 	sentenceAge  = 2 * time.Second
 )
 
-func (s *sentences) find(id timestamplog.LogID, now time.Time) (string, bool) {
+// find returns the sentence of a log. mayRead reports whether the log may be read where none is known:
+// only so many are read in sentenceAge, so that a flood of keys does not cost a read for each check.
+func (s *sentences) find(id timestamplog.LogID, now time.Time) (text string, mayRead bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known := s.all[id]
-	return known.text, now.Before(known.until)
+	if now.Sub(s.began).Abs() >= sentenceAge {
+		s.began, s.all = now, map[timestamplog.LogID]string{}
+	}
+	text, isKnown := s.all[id]
+	if mayRead = !isKnown && len(s.all) < maxSentences; mayRead {
+		s.all[id] = "" // until it is read
+	}
+	return text, mayRead
 }
 
-func (s *sentences) keep(id timestamplog.LogID, text string, now time.Time) {
+func (s *sentences) keep(id timestamplog.LogID, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.all == nil || len(s.all) >= maxSentences {
-		s.all = map[timestamplog.LogID]sentence{}
-	}
-	s.all[id] = sentence{text, now.Add(sentenceAge)}
+	s.all[id] = text
 }
 
 // EvidenceMeta is the name in Check.Meta of the sentence that says why a key has its points.
 const EvidenceMeta = "evidence"
 
-// sayEvidence adds to a refusal by a policy with evidence what the key was charged for.
-func (g *Gate) sayEvidence(ctx context.Context, d *Decision) {
+// sayEvidence adds to a refusal by a policy with evidence what the key was charged for, unless the log
+// does not say so within the deadline of the call.
+func (c *call) sayEvidence(ctx context.Context, d *Decision) {
 	rule, found := d.DecidingRule()
 	if d.Outcome != Limited || !found || !d.Policy.HasEvidence() {
 		return
 	}
 	id := timestamplog.LogIDOf(d.Policy, d.CountedKey().String())
-	text, isKnown := g.sentences.find(id, d.At)
-	if !isKnown {
-		charges, now, err := g.logOf(d).Charges(ctx, id, rule.WindowMS())
-		if err != nil {
-			return
+	text, mayRead := c.gate.sentences.find(id, d.At)
+	if mayRead {
+		if text = c.explainPoints(ctx, d, rule, id); text != "" {
+			c.gate.sentences.keep(id, text)
 		}
-		text = escape.Clip(d.Policy.ExplainPoints(rule, charges, now), maxSentence)
-		g.sentences.keep(id, text, d.At)
+	}
+	if text == "" {
+		return
 	}
 	meta := maps.Clone(d.Check.Meta)
 	if meta == nil {
@@ -142,10 +125,19 @@ func (g *Gate) sayEvidence(ctx context.Context, d *Decision) {
 	d.Check.Meta = meta
 }
 
-// logOf returns the log that has answered d.
-func (g *Gate) logOf(d *Decision) timestamplog.Log {
-	if d.Degraded != "" && g.local != nil {
-		return g.local
+func (c *call) explainPoints(ctx context.Context, d *Decision, rule rules.Rule, id timestamplog.LogID) (text string) {
+	read := func(ctx context.Context, log timestamplog.Log) {
+		if charges, now, err := log.Charges(ctx, id, rule.WindowMS()); err == nil {
+			text = escape.Clip(d.Policy.ExplainPoints(rule, charges, now), maxSentence)
+		}
 	}
-	return g.log
+	switch g := c.gate; {
+	case g.local == nil:
+		read(ctx, g.log)
+	case d.Degraded != "":
+		read(ctx, g.local)
+	case !c.isLate():
+		c.withDeadline(ctx, func(limited context.Context) { read(limited, g.log) })
+	}
+	return text
 }

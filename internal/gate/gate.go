@@ -128,7 +128,7 @@ func (g *Gate) DecideAt(ctx context.Context, now time.Time, checks []Check, deci
 	signer := c.first.signer
 	for i := range checks {
 		if errs[i] == nil {
-			g.sayEvidence(ctx, &decisions[i])
+			c.sayEvidence(ctx, &decisions[i])
 			g.finish(&decisions[i], signer)
 		}
 		if d := &decisions[i]; errs[i] == nil && !d.ReservedAt.IsZero() {

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -156,25 +157,13 @@ func (a *Reported) prepare(selector *rules.Selector, set *blocks.Set, verifier *
 // addEvidence adds the charges of a policy with evidence.
 func (a *Reported) addEvidence(p *rules.Policy, selector *rules.Selector, set *blocks.Set, signer *signer) {
 	r := &a.Report
-	for _, charge := range p.AppendReportedEvidence(nil, r.Outcome, r.Request) {
-		value, said := charge.Item.ValueOf(r.Key, r.Request, r.Values)
-		if !said {
-			a.Unsaid = charge.Item.Distinct
-			continue
+	charges := p.AppendReportedEvidence(nil, r.Outcome, r.Request)
+	unsaid := selector.EachCharged(charges, r.Key, r.Request, r.Values, signer.valueOf, func(charged rules.Charged) {
+		if charged.Derived == nil || set.Match(*charged.Derived, a.At).Exemption == nil {
+			a.Policies = append(a.Policies, PolicyReport{Policy: charged.Policy, Item: charged.Item, tag: charged.Tag, Answer: Answer{Derived: charged.Derived}})
 		}
-		hash := uint64(0)
-		if value != "" {
-			hash = signer.valueOf(value)
-		}
-		for _, tag := range charge.Tags(hash) {
-			a.Policies = append(a.Policies, PolicyReport{Policy: p, Item: charge.Item, tag: tag})
-			for _, part := range selector.DerivedOf(p) {
-				if key, found := part.Derived.KeyOf(r.Key, r.Request, r.Values); found && set.Match(key, a.At).Exemption == nil {
-					a.Policies = append(a.Policies, PolicyReport{Policy: part, Item: charge.Item, tag: tag, Answer: Answer{Derived: &key}})
-				}
-			}
-		}
-	}
+	})
+	a.Unsaid = cmp.Or(unsaid, a.Unsaid)
 }
 
 // add adds a policy, or its part for a further key, unless its rules count a value that the

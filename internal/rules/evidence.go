@@ -299,6 +299,43 @@ func (c Charge) Tags(value uint64) (tags []algorithms.Tag) {
 	return tags
 }
 
+// Charged is one charge of a log.
+type Charged struct {
+	Policy  *Policy   // or its part that limits Derived
+	Derived *keys.Key // the further key of the request, nil for its own
+	Item    *Evidence
+	Tag     algorithms.Tag
+}
+
+// Amount returns the points of the charge without their sign.
+func (c Charged) Amount() int { return c.Item.Amount() }
+
+// EachCharged calls do for each log that charges of a request r of k concern: those of the key, and
+// those of the further keys of their policies. hash hashes values. It returns the name of a value that
+// an item would have charged but that the request does not say, "" for none.
+func (s *Selector) EachCharged(charges []Charge, k keys.Key, r *conditions.Request, values map[string]string, hash func(string) uint64, do func(Charged)) (unsaid string) {
+	for _, charge := range charges {
+		value, said := charge.Item.ValueOf(k, r, values)
+		if !said {
+			unsaid = charge.Item.Distinct
+			continue
+		}
+		hashed := uint64(0)
+		if value != "" {
+			hashed = hash(value)
+		}
+		for _, tag := range charge.Tags(hashed) {
+			do(Charged{charge.Policy, nil, charge.Item, tag})
+			for _, part := range s.DerivedOf(charge.Policy) {
+				if key, found := part.Derived.KeyOf(k, r, values); found {
+					do(Charged{part, &key, charge.Item, tag})
+				}
+			}
+		}
+	}
+	return unsaid
+}
+
 // Amount returns the points without their sign.
 func (e *Evidence) Amount() int { return max(e.Points, -e.Points) }
 
