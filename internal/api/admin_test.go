@@ -108,6 +108,7 @@ func TestBadAdminRequestsReturnProblemsNamingTheField(t *testing.T) {
 			"a misleading pattern":              {put, policy, `{"match":["ip:10.1*"],"rules":[]}`, 422, "match[0]"},
 			"a pattern with host bits":          {put, policy, `{"match":["ip:10.1.2.3/8"],"rules":[]}`, 422, "match[0]"},
 			"an unknown mode":                   {put, policy, `{"match":["a:*"],"rules":[],"mode":"on"}`, 422, "mode"},
+			"an unknown on_limit":               {put, policy, `{"match":["a:*"],"rules":[],"on_limit":"x"}`, 422, "on_limit"},
 			"an unknown on_failure":             {put, policy, `{"match":["a:*"],"rules":[],"on_failure":"x"}`, 422, "on_failure"},
 			"an unknown algorithm":              {put, policy, `{"match":["a:*"],"rules":[],"algorithm":"dice"}`, 422, "algorithm"},
 			"another algorithm's option":        {put, policy, `{"match":["a:*"],"rules":[],"options":{"burst":5}}`, 422, "options.burst"},

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -104,6 +105,7 @@ var policyColumns = []output.Column[wire.Policy]{
 	{Name: "on_failure", Head: "On failure", Drop: 3, Cell: func(p wire.Policy) output.Cell { return output.Text(p.OnFailure) }},
 	{Name: "algorithm", Head: "Algorithm", Drop: 4, Cell: func(p wire.Policy) output.Cell { return output.Text(p.Algorithm) }},
 	{Name: "options", Head: "Options", Drop: 6, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Options.Texts()) }},
+	{Name: "on_limit", Head: "At a limit", Drop: 3, Cell: func(p wire.Policy) output.Cell { return output.Text(cmp.Or(p.OnLimit, "limit")) }},
 	{Name: "escalation", Head: "Automatic block", Drop: 1, Cell: escalationCell},
 	{Name: "version", Head: "Version", Right: true, Cell: func(p wire.Policy) output.Cell { return output.Number(p.Version) }},
 	{Name: "updated_at", Head: "Changed", Drop: 2, Cell: func(p wire.Policy) output.Cell { return output.Time(p.UpdatedAt.Time) }},
@@ -212,6 +214,7 @@ type policyChange struct {
 	also, evidence     []string
 	noEvidence         bool
 	mode, onFailure    string
+	onLimit            string
 	algorithm          string
 	options            []string
 	escalate           string
@@ -238,6 +241,7 @@ func (f *policyChange) add(c *cobra.Command) {
 	flags.BoolVar(&f.noAlso, "no-also", false, "no further keys")
 	flags.StringVar(&f.mode, "mode", "", "enforce, shadow (count only) or off")
 	flags.StringVar(&f.onFailure, "on-failure", "", "while the log is unreachable: local, allow or deny")
+	flags.StringVar(&f.onLimit, "on-limit", "", "what happens to a key that reaches a limit: limit refuses its requests until there is room; block also blocks it at once, for an hour at first or as --block-for says")
 	flags.StringVar(&f.algorithm, "algorithm", "", "how it counts, for example timestamp_log; options not given by --option get their defaults")
 	flags.StringSliceVar(&f.options, "option", nil, "an option of the algorithm, for example burst=50; may be repeated and replaces earlier ones")
 	flags.StringVar(&f.escalate, "escalate", "", "block a key automatically after this many offences within this time, for example 100/10m")
@@ -293,6 +297,11 @@ func (f *policyChange) apply(c *cobra.Command, p *wire.PolicyRequest) error {
 	}
 	if given("on-failure") {
 		p.OnFailure = f.onFailure
+	}
+	if given("on-limit") {
+		if p.OnLimit = f.onLimit; p.OnLimit == "block" && p.Escalation != nil {
+			p.Escalation.Threshold = 1
+		}
 	}
 	if given("algorithm") {
 		p.Algorithm, p.Options = f.algorithm, wire.PolicyOptions{}

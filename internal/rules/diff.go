@@ -53,7 +53,7 @@ func (p *Policy) fields() []FieldChange {
 		{Field: "when.path", After: p.When.Texts(conditions.Path)}, {Field: "when.method", After: p.When.Texts(conditions.Method)},
 		{Field: "when.agent", After: p.When.Texts(conditions.Agent)}, {Field: "when.host", After: p.When.Texts(conditions.Host)},
 		one("outcome", p.Outcome), one("scope", p.Scope), {Field: "rules", After: p.Rules.Strings()}, {Field: "evidence", After: append([]string{}, p.Evidence.Strings()...)}, {Field: "also", After: append([]string{}, p.Also.Strings()...)},
-		one("mode", string(p.Mode)), one("on_failure", string(p.OnFailure)), one("algorithm", p.Algorithm),
+		one("mode", string(p.Mode)), one("on_limit", string(p.OnLimit)), one("on_failure", string(p.OnFailure)), one("algorithm", p.Algorithm),
 		one("options."+algorithms.OptionBurst, burst), one("options."+algorithms.OptionCountRefused, refused),
 		one("options."+algorithms.OptionWindowStart, o.WindowStart), one("options."+algorithms.OptionVariant, o.Variant),
 	}

@@ -29,7 +29,11 @@ func ReadDocument(d *wire.PolicyRequest, pattern func(string) (keys.Pattern, err
 	p := &Policy{
 		Name: d.Name, Outcome: d.Outcome, Scope: d.Scope,
 		Mode: orElse(Mode(d.Mode), Enforce), OnFailure: orElse(OnFailure(d.OnFailure), FailLocal),
+		OnLimit: OnLimit(d.OnLimit),
 		Options: algorithms.Options(d.Options),
+	}
+	if d.OnLimit == "limit" {
+		p.OnLimit = LimitOnLimit
 	}
 	for i, text := range d.Match {
 		m, err := pattern(text)
@@ -66,6 +70,8 @@ func ReadDocument(d *wire.PolicyRequest, pattern func(string) (keys.Pattern, err
 			Threshold: e.Threshold, Window: e.Window.Std(), Duration: e.Duration.Std(),
 			Factor: e.Factor, MaxDuration: e.MaxDuration.Std(), DecayAfter: e.DecayAfter.Std(),
 		}
+	} else if p.OnLimit == BlockOnLimit {
+		p.Escalation = BlockAtOnce()
 	}
 	return p, nil
 }
@@ -98,7 +104,7 @@ func orElse[T ~string](text, otherwise T) T {
 func (p *Policy) Document() wire.PolicyRequest {
 	d := wire.PolicyRequest{
 		Name: p.Name, Match: make([]string, len(p.Match)), When: WhenDocument(p.When), Outcome: p.Outcome, Scope: p.Scope,
-		Rules: p.Rules.Strings(), Evidence: p.Evidence.Strings(), Also: p.Also.Strings(), Mode: string(p.Mode), OnFailure: string(p.OnFailure),
+		Rules: p.Rules.Strings(), Evidence: p.Evidence.Strings(), Also: p.Also.Strings(), Mode: string(p.Mode), OnFailure: string(p.OnFailure), OnLimit: string(p.OnLimit),
 		Algorithm: p.Algorithm, Options: wire.PolicyOptions(p.Options.Canonical()),
 	}
 	for i, m := range p.Match {

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"errors"
 	"reflect"
 	"testing"
 	"time"
@@ -14,12 +15,38 @@ func wholeDocument() wire.PolicyRequest {
 	return wire.PolicyRequest{
 		Name: "login", Match: []string{"ip:*"}, Outcome: "login_failed", Scope: "login", Rules: []string{"5/1m", "50/1d"}, Also: []string{"account 10/1h"}, Evidence: []string{"20 path /login"},
 		When: wire.PolicyWhen{Path: []string{"/login"}, Method: []string{"post"}, Agent: []string{"curl*"}, Host: []string{"example.com"}},
-		Mode: "shadow", OnFailure: "deny", Algorithm: "token_bucket",
+		Mode: "shadow", OnFailure: "deny", OnLimit: "block", Algorithm: "token_bucket",
 		Options: wire.PolicyOptions{Burst: 9, CountRefused: true, WindowStart: "first_request", Variant: "queue"},
 		Escalation: &wire.Escalation{
 			Threshold: 3, Window: wire.Duration(time.Hour), Duration: wire.Duration(time.Minute), Factor: 1.5, MaxDuration: wire.Duration(25 * time.Hour),
 			DecayAfter: wire.Duration(90 * time.Second),
 		},
+	}
+}
+
+// A policy that blocks at a limit has an escalation that does so, its own or the usual one.
+func TestOnLimitBlockEscalatesAtTheFirstRefusal(t *testing.T) {
+	d := wire.PolicyRequest{Name: "probes", Match: []string{"ip:*"}, Rules: []string{"20 points/1h"}, Evidence: []string{"20 path @secrets"}, OnLimit: "block"}
+	p, err := FromDocument(&d, keys.Parser{}.Pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(p.Escalation, BlockAtOnce()) {
+		t.Errorf("got the escalation %+v, want %+v", p.Escalation, BlockAtOnce())
+	}
+	again := p.Document()
+	if same, err := FromDocument(&again, keys.Parser{}.Pattern); err != nil || !reflect.DeepEqual(same.Document(), again) {
+		t.Errorf("its document does not stay the same: %v", err)
+	}
+	d.Escalation = again.Escalation
+	d.Escalation.Threshold = 5
+	var wrong *FieldError
+	if _, err := FromDocument(&d, keys.Parser{}.Pattern); !errors.As(err, &wrong) || wrong.Field != "escalation.threshold" {
+		t.Errorf("a threshold of 5 beside on_limit block: got %v", err)
+	}
+	d.OnLimit = "limit"
+	if p, err := FromDocument(&d, keys.Parser{}.Pattern); err != nil || p.OnLimit != LimitOnLimit || p.Document().OnLimit != "" {
+		t.Errorf("on_limit limit is the usual case and said nowhere: %v", err)
 	}
 }
 

@@ -32,6 +32,20 @@ const (
 	FailDeny  OnFailure = "deny" // unavailable, 503
 )
 
+// OnLimit says what happens to a key that reaches a limit of a policy.
+type OnLimit string
+
+// What happens to a key that reaches a limit.
+const (
+	LimitOnLimit OnLimit = ""      // its requests are refused until there is room again; "limit" in a document
+	BlockOnLimit OnLimit = "block" // it is also blocked at once, for as long as the escalation says
+)
+
+// BlockAtOnce returns the escalation of a policy with BlockOnLimit that has none of its own.
+func BlockAtOnce() *Escalation {
+	return &Escalation{Threshold: 1, Window: time.Minute, Duration: time.Hour, Factor: 2, MaxDuration: 24 * time.Hour, DecayAfter: 24 * time.Hour}
+}
+
 // Escalation adds automatic blocks. If checks of one key are limited Threshold times within
 // Window, the key is blocked for Duration. Each further block is Factor times longer, up to
 // MaxDuration. The key goes down one level for each DecayAfter without an offence.
@@ -82,6 +96,8 @@ type Policy struct {
 	Mode      Mode
 	// OnFailure is what the policy does while the log is unreachable.
 	OnFailure OnFailure
+	// OnLimit is what happens to a key that reaches a limit.
+	OnLimit OnLimit
 	// Algorithm is the name of an algorithm in package algorithms, and Options are its settings.
 	Algorithm  string
 	Options    algorithms.Options
@@ -168,6 +184,9 @@ func (p *Policy) Validate() error {
 	default:
 		return &FieldError{"on_failure", "must be local, allow or deny"}
 	}
+	if err := p.validateOnLimit(); err != nil {
+		return err
+	}
 	if err := p.validateAlgorithm(); err != nil {
 		return err
 	}
@@ -188,6 +207,18 @@ func (p *Policy) Validate() error {
 	}
 	if p.Escalation != nil {
 		return p.Escalation.validate()
+	}
+	return nil
+}
+
+func (p *Policy) validateOnLimit() error {
+	switch {
+	case p.OnLimit != LimitOnLimit && p.OnLimit != BlockOnLimit:
+		return &FieldError{"on_limit", "must be limit or block"}
+	case p.OnLimit == BlockOnLimit && p.Escalation == nil:
+		return &FieldError{"escalation", "is missing: on_limit block needs to know for how long"}
+	case p.OnLimit == BlockOnLimit && p.Escalation.Threshold != 1:
+		return &FieldError{"escalation.threshold", "must be 1 beside on_limit: block, which blocks a key when it first reaches a limit; or leave on_limit out"}
 	}
 	return nil
 }

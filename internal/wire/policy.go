@@ -31,6 +31,10 @@ type PolicyRequest struct {
 	Mode string   `json:"mode,omitzero" yaml:"mode,omitempty" always:"answer" enum:"enforce,shadow,off"` // whether it decides, only counts what it would refuse, or is off; enforce if omitted
 	// OnFailure is what decides while the shared log is unreachable; local if omitted.
 	OnFailure string `json:"on_failure,omitzero" yaml:"on_failure,omitempty" always:"answer" enum:"local,allow,deny"`
+	// OnLimit is what happens to a key that reaches a limit: limit, which answers omit, refuses its requests until
+	// there is room again; block also blocks it at once, for as long as the escalation says, whose threshold is
+	// then 1, or for an hour, each time twice as long, at most a day, if there is no escalation.
+	OnLimit string `json:"on_limit,omitzero" yaml:"on_limit,omitempty" enum:"limit,block"`
 	// Algorithm is how requests are counted, see listAlgorithms; timestamp_log if omitted, and point_log
 	// with evidence, which has no other.
 	Algorithm string `json:"algorithm,omitzero" yaml:"algorithm,omitempty" always:"answer"`

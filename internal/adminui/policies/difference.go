@@ -38,6 +38,13 @@ var failureWords = map[rules.OnFailure]string{
 	rules.FailLocal: "count on each node", rules.FailAllow: "allow", rules.FailDeny: "refuse",
 }
 
+func onLimitWords(p *rules.Policy) string {
+	if p.OnLimit == rules.BlockOnLimit {
+		return "refuse and block the key at once"
+	}
+	return "refuse until there is room"
+}
+
 // line is one line about a policy, with its field or group of fields.
 type line struct{ of, name, text string }
 
@@ -62,6 +69,7 @@ func linesOf(p *rules.Policy) []line {
 		{"also", "Also counts", alsoWords(p)},
 		{"mode", "Mode", modeWords[p.Mode]},
 		{"on_failure", "If the log is unreachable", failureWords[p.OnFailure]},
+		{"on_limit", "At a limit", onLimitWords(p)},
 		{"escalation", "Automatic blocks", escalationWords(p.Escalation)},
 	}
 }

@@ -34,6 +34,7 @@ type draft struct {
 	Also        string // the derived keys that each request also counts for, one per line
 	Algorithm   algorithmFields
 	OnFailure   string
+	OnLimit     string // "" to refuse, or as in the API
 	Escalation  escalationFields
 	AsDraft     bool             // save it as the draft of the policy, which goes on
 	Ask         string           // name to type for confirmation, "" for none
@@ -102,7 +103,7 @@ func (d *draft) addRule(r rules.Rule) {
 
 // draftOf returns the form of an existing policy.
 func draftOf(p *rules.Policy) *draft {
-	d := &draft{Name: p.Name, Outcome: p.Outcome, Scope: p.Scope, Distinct: p.Rules.Distinct(), Expect: rules.TagOf(p), Mode: string(p.Mode), OnFailure: string(p.OnFailure), Escalation: defaultEscalation, FieldErrors: form.FieldErrors{}}
+	d := &draft{Name: p.Name, Outcome: p.Outcome, Scope: p.Scope, Distinct: p.Rules.Distinct(), Expect: rules.TagOf(p), Mode: string(p.Mode), OnFailure: string(p.OnFailure), OnLimit: string(p.OnLimit), Escalation: defaultEscalation, FieldErrors: form.FieldErrors{}}
 	d.Algorithm = algorithmFieldsOf(p)
 	for _, r := range p.Rules {
 		d.addRule(r)
@@ -129,7 +130,7 @@ const maxRows = 100
 func readDraft(values url.Values, before *rules.Policy) (*draft, error) {
 	d := &draft{
 		Algorithm: algorithmFieldsFrom(values, before),
-		Name:      strings.TrimSpace(values.Get("name")), Mode: values.Get("mode"), OnFailure: values.Get("on_failure"),
+		Name:      strings.TrimSpace(values.Get("name")), Mode: values.Get("mode"), OnFailure: values.Get("on_failure"), OnLimit: values.Get("on_limit"),
 		Paste: strings.TrimSpace(values.Get("stack")), Outcome: strings.TrimSpace(values.Get("outcome")), Distinct: strings.TrimSpace(values.Get("distinct")), Scope: strings.TrimSpace(values.Get("scope")), FieldErrors: form.FieldErrors{},
 	}
 	var err error
@@ -188,7 +189,7 @@ func (d *draft) act(do string, before *rules.Policy) {
 // policy returns the policy of the draft, or nil with the errors recorded in the draft. before
 // is the edited version, nil for a new policy.
 func (d *draft) policy(parser keys.Parser, before *rules.Policy) *rules.Policy {
-	p := &rules.Policy{Name: d.Name, Outcome: d.Outcome, Scope: d.Scope, Mode: rules.Mode(d.Mode), OnFailure: rules.OnFailure(d.OnFailure)}
+	p := &rules.Policy{Name: d.Name, Outcome: d.Outcome, Scope: d.Scope, Mode: rules.Mode(d.Mode), OnFailure: rules.OnFailure(d.OnFailure), OnLimit: rules.OnLimit(d.OnLimit)}
 	good := d.takePaste() && d.readMatch(parser, p)
 	good = d.readDistinct() && good
 	good = d.readWhen(p) && good
@@ -353,8 +354,15 @@ func changeOf(r rules.Rule, before *rules.Policy) string {
 }
 
 func (d *draft) readEscalation(p *rules.Policy) bool {
+	blocks := p.OnLimit == rules.BlockOnLimit
+	if blocks {
+		d.Escalation.Threshold = "1"
+	}
 	l := d.Escalation
 	if !l.On {
+		if blocks {
+			p.Escalation = rules.BlockAtOnce()
+		}
 		return true
 	}
 	e := &rules.Escalation{}

@@ -84,6 +84,7 @@ var commonFields = map[string]string{
 	"name":           "The name.",
 	"offences":       "The number of refused checks.",
 	"on_failure":     "What decides while the shared log is unreachable.",
+	"on_limit":       "What happens to a key that reaches a limit.",
 	"password":       "The password.",
 	"pattern":        "The pattern, for example ip:203.0.113.0/24.",
 	"points":         "The parts of the time range, the earliest first.",
