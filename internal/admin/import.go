@@ -19,6 +19,7 @@ const (
 	BlocksCSV   = blocklist.CSV
 	BlocksJSON  = blocklist.JSON
 	BlocksPlain = blocklist.Plain
+	BlocksAuto  = blocklist.Auto
 )
 
 // DetectFormat returns a file's format by its name or, if the name is inconclusive, by its
@@ -83,6 +84,8 @@ type ImportOptions struct {
 	Reason     string
 	Expiry     blocks.Expiry
 	OnConflict blocks.Conflict // Keep (also for ""), Extend or Replace
+	// Column is where the patterns are in a table of another form, see blocklist.Defaults.
+	Column string
 	// Literal says that the patterns of all rows are meant as written.
 	Literal bool
 	// SkipBad skips invalid rows instead of importing nothing.
@@ -136,7 +139,7 @@ func (e *Entries) Import(ctx context.Context, c Caller, file io.Reader, o Import
 	if err := o.Check(run.now); err != nil {
 		return nil, err
 	}
-	defaults := blocklist.Defaults{Kind: o.Kind, Reading: e.reading(ctx, o.Literal), Now: run.now, Reason: o.Reason}
+	defaults := blocklist.Defaults{Kind: o.Kind, Reading: e.reading(ctx, o.Literal), Now: run.now, Reason: o.Reason, Column: o.Column}
 	var err error
 	if defaults.Expires, err = o.Expiry.At(run.now); err != nil {
 		return nil, err

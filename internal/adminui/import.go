@@ -25,12 +25,13 @@ type importForm struct {
 	On      blocks.Conflict
 	SkipBad bool
 	Literal bool
+	Column  string
 }
 
 // options converts the form to the options of an import.
 func (f *importForm) options(now time.Time) (admin.ImportOptions, error) {
 	expiry, err := site.ExpiryOf(f.For, f.Until, now)
-	return admin.ImportOptions{Reason: f.Reason, Expiry: expiry, OnConflict: f.On, Literal: f.Literal}, err
+	return admin.ImportOptions{Reason: f.Reason, Expiry: expiry, OnConflict: f.On, Literal: f.Literal, Column: f.Column}, err
 }
 
 // importPage imports blocks or exemptions in two steps: a dry run, and the import.
@@ -54,7 +55,7 @@ func (p *importPage) format() admin.FileFormat {
 
 // FormatWord names the detected format of the file.
 func (p *importPage) FormatWord() string {
-	return map[admin.FileFormat]string{admin.BlocksCSV: "CSV", admin.BlocksJSON: "JSON", admin.BlocksPlain: "a plain list"}[p.format()]
+	return map[admin.FileFormat]string{admin.BlocksCSV: "CSV", admin.BlocksJSON: "JSON", admin.BlocksPlain: "a plain list", admin.BlocksAuto: "a packed file"}[p.format()]
 }
 
 // Columns names the columns and members that rows may have.
@@ -145,7 +146,7 @@ func (h *importHandler) readImport(c *httpserver.Call, page *importPage) error {
 	}
 	page.Options = importForm{
 		Reason: strings.TrimSpace(values.Get("reason")), For: values.Get("for"), Until: values.Get("until"),
-		On: blocks.Conflict(values.Get("on_conflict")), SkipBad: values.Get("skip_bad") == "yes", Literal: values.Get("literal") == "yes",
+		On: blocks.Conflict(values.Get("on_conflict")), SkipBad: values.Get("skip_bad") == "yes", Literal: values.Get("literal") == "yes", Column: strings.TrimSpace(values.Get("column")),
 	}
 	options, err := page.Options.options(h.Now())
 	if err == nil {
@@ -165,7 +166,7 @@ func (h *importHandler) run(c *httpserver.Call, page *importPage, o admin.Import
 		if err != nil {
 			return nil, err
 		}
-		o.Kind, o.Format, o.Reason, o.Expiry, o.OnConflict, o.Literal = h.texts.Kind, page.format(), chosen.Reason, chosen.Expiry, chosen.OnConflict, chosen.Literal
+		o.Kind, o.Format, o.Reason, o.Expiry, o.OnConflict, o.Literal, o.Column = h.texts.Kind, page.format(), chosen.Reason, chosen.Expiry, chosen.OnConflict, chosen.Literal, chosen.Column
 		return h.entries.Import(ctx, site.CallerOf(c), from, o)
 	}
 }

@@ -33,6 +33,7 @@ var fileFormats = []struct {
 	{admin.BlocksCSV, []string{"text/csv"}, ".csv"},
 	{admin.BlocksJSON, []string{"application/json", "application/x-ndjson"}, ".json"},
 	{admin.BlocksPlain, []string{"text/plain"}, ".txt"},
+	{admin.BlocksAuto, []string{"application/octet-stream", "application/gzip"}, ""},
 }
 
 // sentFormat returns the format in a request's Content-Type, which must be one of allowed.
@@ -66,14 +67,14 @@ func (h *entryHandler) importEntries(c *httpserver.Call, kind blocks.Kind) error
 }
 
 func (h *entryHandler) runImport(c *httpserver.Call, kind blocks.Kind) (*wire.ImportAnswer, error) {
-	format, err := sentFormat(c, admin.BlocksCSV, admin.BlocksJSON, admin.BlocksPlain)
+	format, err := sentFormat(c, admin.BlocksCSV, admin.BlocksJSON, admin.BlocksPlain, admin.BlocksAuto)
 	if err != nil {
 		return nil, err
 	}
-	q := c.ParseQuery("on_conflict", "skip_bad", "dry_run", "source", "reason", "expires_in", "expires_at", "confirm", "literal")
+	q := c.ParseQuery("on_conflict", "skip_bad", "dry_run", "source", "reason", "expires_in", "expires_at", "confirm", "literal", "column")
 	options := admin.ImportOptions{
 		Kind: kind, Format: format, OnConflict: blocks.Conflict(q.OneOf("on_conflict", wire.ConflictKeep, wire.ConflictExtend, wire.ConflictReplace)),
-		SkipBad: q.Flag("skip_bad"), Literal: q.Flag("literal"), DryRun: q.Flag("dry_run"), Confirm: q.Line("confirm"),
+		SkipBad: q.Flag("skip_bad"), Literal: q.Flag("literal"), Column: q.Line("column"), DryRun: q.Flag("dry_run"), Confirm: q.Line("confirm"),
 		Source: q.Line("source"), Reason: q.Line("reason"), Expiry: blocks.Expiry{For: q.Duration("expires_in"), Until: q.Time("expires_at")},
 	}
 	if q.Err() != nil {

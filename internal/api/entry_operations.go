@@ -73,12 +73,14 @@ func exportOperation(id, tag string, formats []string, media ...string) *openapi
 // importOperation describes the import of what a tag names.
 func importOperation(id, tag, onConflict string) *openapi.Operation {
 	return &openapi.Operation{
-		ID: id, Tag: tag, Summary: "Import up to 1,000,000 " + tag + " from CSV, JSON or a plain list, all or nothing.",
-		BodyTypes: []string{"text/csv", "application/json", "application/x-ndjson", "text/plain"},
+		ID: id, Tag: tag, Summary: "Import up to 1,000,000 " + tag + " from CSV, JSON, a plain list or what others publish, all or nothing.",
+		Doc: "The format of a body of the type application/octet-stream is found by its content. It may be packed by gzip.",
+		BodyTypes: []string{"text/csv", "application/json", "application/x-ndjson", "text/plain", "application/octet-stream"},
 		Query: []openapi.Param{
 			{Name: "on_conflict", Doc: onConflict, Enum: []string{wire.ConflictKeep, wire.ConflictExtend, wire.ConflictReplace}},
 			{Name: "skip_bad", Doc: "Skip invalid rows instead of importing nothing.", Boolean: true},
 			{Name: "literal", Doc: "The patterns of all rows are meant exactly as written, as that of a new entry with literal.", Boolean: true},
+			{Name: "column", Doc: "Where the patterns are in a table of another form: the name of a column, its number from 1, or in JSON the name of the member."},
 			{Name: "dry_run", Doc: "Change nothing and say what would be done.", Boolean: true},
 			{Name: "source", Doc: "The name of the source of the rows, such as that of a list: it has a part of its own in each entry. The caller if omitted."},
 			{Name: "reason", Doc: "The reason of rows without one."},

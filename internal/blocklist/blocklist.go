@@ -5,6 +5,7 @@ package blocklist
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,7 @@ const (
 	CSV   = rowfile.CSV     // a header, then an entry a line
 	JSON  = rowfile.JSON    // a list of objects, or an object a line
 	Plain = Format("plain") // a pattern, address or CIDR a line, # and ; comments
+	Auto  = Format("auto")  // one of the others, by the content of the file
 )
 
 // Row is one block or exemption of a file.
@@ -56,6 +58,9 @@ type Defaults struct {
 	Reason  string
 	// Expires ends the rows that name no end; zero: they are permanent.
 	Expires time.Time
+	// Column is where the patterns are in a table that has no column "pattern": the name of a
+	// column, its number from 1, or in JSON the name of the member. "" if the file says it.
+	Column string
 }
 
 // maxReason is the longest reason of a row, in bytes.
@@ -71,8 +76,9 @@ type fields struct {
 	literal string // "true" if the pattern is meant as written
 
 	// value replaces pattern in files that CrowdSec writes or imports. There scope is
-	// the kind of value, duration is expiresIn, and decision is what to do, "" for a ban.
-	value, duration, decision string
+	// the kind of value, duration is expiresIn, decision is what to do, "" for a ban, and
+	// simulated is "true" for a decision that is not carried out.
+	value, duration, decision, simulated string
 }
 
 // rows reads the fields of one row, which is several if its pattern is a range or a list. The
@@ -178,7 +184,13 @@ func (f *fields) fromCrowdSec() string {
 	if f.decision != "" && !strings.EqualFold(f.decision, "ban") {
 		return fmt.Sprintf("its type is %q, and only bans are imported; leave it out", rowfile.Clip(f.decision))
 	}
+	if strings.EqualFold(f.simulated, "true") {
+		return "the decision is simulated; CrowdSec does not carry it out"
+	}
 	scope := strings.ToLower(f.scope)
+	if kind, value, both := strings.Cut(f.value, ":"); both && scope == "" && slices.Contains(crowdSecScopes, strings.ToLower(kind)) {
+		scope, f.value = strings.ToLower(kind), value // as cscli prints raw decisions
+	}
 	switch scope {
 	case "", "ip", "range":
 		f.pattern = f.value
@@ -188,8 +200,17 @@ func (f *fields) fromCrowdSec() string {
 		f.pattern = scope + ":" + f.value
 	}
 	f.scope, f.expiresIn = "", cmp.Or(f.expiresIn, f.duration)
+	// A decision that goes on is printed with the time that it has left, such as 3h59m12.5s.
+	if left, err := time.ParseDuration(f.expiresIn); err == nil && left > time.Second {
+		f.expiresIn = left.Truncate(time.Second).String()
+	} else if err == nil && left <= 0 {
+		return "the decision has ended"
+	}
 	return ""
 }
+
+// crowdSecScopes are the scopes of CrowdSec's decisions that are kinds of patterns.
+var crowdSecScopes = []string{"ip", "range", "as", "country"}
 
 // kindProblem says why a row is not one of a kind, "" if it is. An export of exemptions says what
 // its rows are, and one of blocks does not.

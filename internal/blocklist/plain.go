@@ -2,6 +2,7 @@ package blocklist
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"io"
 	"iter"
@@ -56,6 +57,21 @@ func plainFields(line int, text string) (f fields, any bool, err error) {
 		if (text[i] == '#' || text[i] == ';') && (text[i-1] == ' ' || text[i-1] == '\t') {
 			text, f.reason = strings.TrimSpace(text[:i]), strings.TrimSpace(text[i+1:])
 			break
+		}
+	}
+	words := strings.Fields(text)
+	if len(words) == 1 {
+		f.pattern = text
+		return f, true, nil
+	}
+	for _, form := range lineForms {
+		read, problem, is := form.read(words)
+		if problem != "" {
+			return f, true, &rowfile.RowError{Line: line, Problem: problem}
+		}
+		if is {
+			read.reason = cmp.Or(f.reason, read.reason)
+			return read, read.pattern != "", nil
 		}
 	}
 	f.pattern = text

@@ -1,9 +1,12 @@
 package blocklist
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
+	"compress/gzip"
 	"encoding/csv"
+	"errors"
 	"io"
 	"iter"
 	"slices"
@@ -19,16 +22,70 @@ import (
 const UsualColumns = "pattern, reason, expires_at, expires_in, scope and literal"
 
 // Read yields the rows of a file as it comes; a range or a list in a row is several rows of one
-// line. A *rowfile.RowError is about one row, which is left out; any other error ends the rows: a
-// *rowfile.FileError, or what the reader failed with.
+// line. A file that gzip packed is unpacked. A *rowfile.RowError is about one row, which is left
+// out; any other error ends the rows: a *rowfile.FileError, or what the reader failed with.
 func Read(from io.Reader, format Format, d Defaults) iter.Seq2[Row, error] {
-	if format == Plain {
-		return readPlain(from, d)
+	return func(yield func(Row, error) bool) {
+		file := bufio.NewReaderSize(from, headSize)
+		if start, _ := file.Peek(len(gzipMagic)); bytes.Equal(start, gzipMagic) {
+			packed, err := gzip.NewReader(file)
+			if err != nil {
+				yield(Row{}, &rowfile.FileError{Problem: "it is packed by gzip and cannot be unpacked"})
+				return
+			}
+			file = bufio.NewReaderSize(&unpacked{from: packed, left: maxUnpacked}, headSize)
+		}
+		head, _ := file.Peek(headSize) // a short file has less
+		if format == Auto {
+			format = Detect("", head)
+		}
+		if format == Plain && d.Column != "" {
+			format = CSV
+		}
+		var rows iter.Seq2[Row, error]
+		switch {
+		case format == Plain:
+			rows = readPlain(file, d)
+		case format == JSON && isDocument(head, d.Column):
+			rows = readDocument(file, d)
+		default:
+			rows = readTable(file, format, d)
+		}
+		rows(yield)
 	}
+}
+
+// headSize is how much of a file is looked at to find what it is.
+const headSize = 1 << 16
+
+var gzipMagic = []byte("\x1f\x8b")
+
+// maxUnpacked bounds what is unpacked of a file.
+const maxUnpacked = 1 << 30
+
+// unpacked reads a file that gzip packed.
+type unpacked struct {
+	from io.Reader
+	left int64
+}
+
+func (u *unpacked) Read(p []byte) (int, error) {
+	n, err := u.from.Read(p)
+	if u.left -= int64(n); u.left < 0 {
+		return 0, &rowfile.FileError{Problem: "it is larger than 1 GiB when it is unpacked"}
+	}
+	if errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) {
+		err = &rowfile.FileError{Problem: "it is packed by gzip and damaged"}
+	}
+	return n, err
+}
+
+func readTable(from io.Reader, format Format, d Defaults) iter.Seq2[Row, error] {
 	lines := rowfile.Read(from, format, rowfile.Schema[[]Row]{
 		Columns: columns, Required: []string{"pattern", "value"}, Usual: UsualColumns, Header: "pattern,reason,expires_at",
+		Names: tableNames(d.Column),
 		FromCSV: func(line int, cell func(int) string) ([]Row, error) {
-			return d.rows(line, fields{cell(0), cell(1), cell(2), cell(3), cell(4), cell(5), cell(6), cell(7), cell(8), cell(9), cell(10), cell(11)})
+			return d.rows(line, fields{cell(0), cell(1), cell(2), cell(3), cell(4), cell(5), cell(6), cell(7), cell(8), cell(9), cell(10), cell(11), cell(12)})
 		},
 		FromJSON: func(line int, value jsontext.Value) ([]Row, error) {
 			r, err := rowfile.Unmarshal[jsonRow](line, value, string(cmp.Or(d.Kind, blocks.Block)), `{"pattern":"ip:203.0.113.7","reason":"scraping"}`)
@@ -37,7 +94,7 @@ func Read(from io.Reader, format Format, d Defaults) iter.Seq2[Row, error] {
 			}
 			notNull := func(v jsontext.Value) string { return strings.TrimPrefix(string(v), "null") }
 			return d.rows(line, fields{
-				r.Pattern, r.Reason, r.ExpiresAt, r.ExpiresIn, r.Scope, r.EndedAt, r.Kind, notNull(r.ID), notNull(r.Literal), r.Value, r.Duration, r.Type,
+				r.Pattern, r.Reason, r.ExpiresAt, r.ExpiresIn, r.Scope, r.EndedAt, r.Kind, notNull(r.ID), notNull(r.Literal), r.Value, r.Duration, r.Type, notNull(r.Simulated),
 			})
 		},
 	})
@@ -64,11 +121,11 @@ func yieldRows(rows []Row, err error, yield func(Row, error) bool) bool {
 }
 
 // columns are those of people, of CrowdSec (value, duration, type) and of an export. The reader
-// takes them in any order and looks at the first twelve.
-var columns = []string{"pattern", "reason", "expires_at", "expires_in", "scope", "ended_at", "kind", "id", "literal", "value", "duration", "type",
+// takes them in any order and looks at the first thirteen.
+var columns = []string{"pattern", "reason", "expires_at", "expires_in", "scope", "ended_at", "kind", "id", "literal", "value", "duration", "type", "simulated",
 	"author", "source", "policy", "level", "active", "created_at", "ended_by", "revision", "sources"}
 
-// jsonRow is an entry as JSON. The fields behind the first twelve are those of an
+// jsonRow is an entry as JSON. The fields behind the first thirteen are those of an
 // export, which an import takes and leaves.
 type jsonRow struct {
 	Pattern   string         `json:"pattern"`
@@ -83,6 +140,7 @@ type jsonRow struct {
 	Value     string         `json:"value"`
 	Duration  string         `json:"duration"`
 	Type      string         `json:"type"`
+	Simulated jsontext.Value `json:"simulated"`
 	Author    jsontext.Value `json:"author"`
 	Source    jsontext.Value `json:"source"`
 	Policy    jsontext.Value `json:"policy"`
@@ -100,12 +158,37 @@ func Detect(name string, head []byte) Format {
 	if format := rowfile.Detect(name, head); format != "" {
 		return format
 	}
-	first, _, _ := bytes.Cut(bytes.TrimSpace(rowfile.WithoutMark(head)), []byte("\n"))
-	cells, err := csv.NewReader(bytes.NewReader(first)).Read()
-	if err == nil && slices.ContainsFunc(cells, func(cell string) bool {
-		return slices.Contains([]string{"pattern", "value"}, strings.ToLower(strings.TrimSpace(cell)))
-	}) {
+	head = rowfile.WithoutMark(head)
+	if bytes.HasPrefix(head, gzipMagic) {
+		return Auto
+	}
+	cells := firstCells(head)
+	isTable := slices.ContainsFunc(cells, func(cell string) bool { return cell == "pattern" || cell == "value" }) ||
+		isRawDecisions(cells) || len(cells) > 1 && isAddress(cells[0]) && cells[1] != "" && !isAddress(cells[1]) && !strings.ContainsAny(cells[1], ".:/#;")
+	if isTable {
 		return CSV
 	}
 	return Plain
+}
+
+// firstCells returns the first line of a table without comments, in lower case.
+func firstCells(head []byte) []string {
+	for line := range bytes.Lines(head) {
+		if line = bytes.TrimSpace(line); len(line) == 0 || line[0] == '#' {
+			continue
+		}
+		table := csv.NewReader(bytes.NewReader(line))
+		if bytes.ContainsRune(line, ';') && !bytes.ContainsRune(line, ',') {
+			table.Comma = ';'
+		}
+		cells, err := table.Read()
+		if err != nil {
+			return nil
+		}
+		for i, cell := range cells {
+			cells[i] = strings.ToLower(strings.TrimSpace(cell))
+		}
+		return cells
+	}
+	return nil
 }

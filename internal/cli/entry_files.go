@@ -24,6 +24,7 @@ import (
 // importFlags are the flags of 'block import' and 'exemption import'.
 type importFlags struct {
 	format, onConflict, reason, source string
+	column                             string
 	end                                endFlags
 	skipBad, dryRun, literal           bool
 	confirmBroad                       bool
@@ -71,7 +72,10 @@ func (e *entryCommand) newImport(help importHelp) *cobra.Command {
 valid rows. A file is CSV with named columns or JSON, whose columns or members are
 ` + blocklist.UsualColumns + `;
 a file that CrowdSec imports (value, scope, duration, reason); or a plain list: one pattern per
-line, # before comments. --reason applies to rows without one, and so does --for, --until or
+line, # before comments. It may also be what others publish or print, which docs/LISTS.md names:
+JSON of Spamhaus, clouds and crawlers, AbuseIPDB, 'cscli decisions list', 'ipset save', DShield,
+'fail2ban-client get JAIL banip --with-time', each packed by gzip or not. Any other table is read
+by --column. --reason applies to rows without one, and so does --for, --until or
 --permanent, of which one must be given. Rows with an ended_at, as an export of
 ended ` + e.noun + `s has, are left out.
 
@@ -97,7 +101,8 @@ says it of all rows.
 		}),
 	}
 	flags := c.Flags()
-	flags.StringVar(&f.format, "format", "", "csv, json or plain; by the file's extension if omitted")
+	flags.StringVar(&f.format, "format", "", "csv, json, plain or auto; by the file's extension or content if omitted")
+	flags.StringVar(&f.column, "column", "", "where the patterns are in a table of another form: the name or number of a column, or the name of a member in JSON")
 	flags.StringVar(&f.onConflict, "on-conflict", "", "if a pattern is already "+help.conflict+": keep (the default), extend or replace")
 	flags.StringVar(&f.source, "source", "", "the source of the rows, for example the name of a list: it has a part of its own in each "+e.noun)
 	flags.StringVar(&f.reason, "reason", "", "the reason of rows without one")
@@ -145,10 +150,21 @@ func mediaOf(path, format, allowed string) (string, error) {
 	return "", console.Usagef("the format of %q is unknown; set --format to %s", path, allowed)
 }
 
+// entryMediaOf returns the media type of a file of entries: that of its format or, if that is "", of
+// its extension. The server finds the format of others by their content.
+func entryMediaOf(path, format string) (string, error) {
+	isTable := slices.Contains([]string{".csv", ".json", ".jsonl", ".ndjson"}, strings.ToLower(filepath.Ext(path)))
+	if format == "auto" || format == "" && !isTable {
+		return "application/octet-stream", nil
+	}
+	return mediaOf(path, format, "auto, csv, json or plain")
+}
+
 func (f *importFlags) options() url.Values {
 	options := url.Values{}
 	setIf(options, "on_conflict", f.onConflict)
 	setIf(options, "source", f.source)
+	setIf(options, "column", f.column)
 	setIf(options, "reason", f.reason)
 	setIf(options, "expires_in", f.end.in.String())
 	setIf(options, "expires_at", f.end.at.Time.String())
@@ -166,7 +182,7 @@ func (f *importFlags) options() url.Values {
 
 func (e *entryCommand) importFile(ctx context.Context, entries client.Entries, path string, f *importFlags) (*wire.ImportAnswer, error) {
 	con := e.Console
-	media, err := mediaOf(path, f.format, "csv, json or plain")
+	media, err := entryMediaOf(path, f.format)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package rowfile
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/csv"
 	"errors"
@@ -14,6 +15,7 @@ import (
 
 func readCSV[T any](from *Reader, s *Schema[T], yield func(T, error) bool) {
 	var none T
+	skipped := skipComments(from)
 	rows := csv.NewReader(from)
 	rows.Comma = separator(from)
 	rows.FieldsPerRecord = -1
@@ -23,7 +25,15 @@ func readCSV[T any](from *Reader, s *Schema[T], yield func(T, error) bool) {
 		yield(none, badHeader(err, s.Header))
 		return
 	}
-	at, err := places(header, s.Columns, s.Required, s.Usual)
+	isRow := false // the first line
+	names := header
+	if s.Names != nil {
+		if names, isRow, err = s.Names(header); err != nil {
+			yield(none, err)
+			return
+		}
+	}
+	at, err := places(names, s.Columns, s.Required, s.Usual)
 	if err != nil {
 		yield(none, err)
 		return
@@ -36,14 +46,19 @@ func readCSV[T any](from *Reader, s *Schema[T], yield func(T, error) bool) {
 		// A clone keeps the row's other cells from staying in memory with this one.
 		return strings.Clone(escape.FromCSV(record[at[column]]))
 	}
-	wide, line := len(header), 1
+	wide, line := len(header), 1+skipped
 	for {
-		record, err = rows.Read()
+		if isRow {
+			record, isRow = header, false
+		} else {
+			record, err = rows.Read()
+		}
 		var syntax *csv.ParseError
 		switch {
 		case errors.Is(err, io.EOF):
 			return
 		case errors.As(err, &syntax):
+			syntax.StartLine, syntax.Line = syntax.StartLine+skipped, syntax.Line+skipped
 			if !yield(none, badRow(syntax)) {
 				return
 			}
@@ -53,6 +68,7 @@ func readCSV[T any](from *Reader, s *Schema[T], yield func(T, error) bool) {
 			return
 		}
 		line, _ = rows.FieldPos(0)
+		line += skipped
 		row, err := none, error(nil)
 		if len(record) != wide {
 			err = &RowError{line, "it has " + strconv.Itoa(len(record)) + " cells, and the header has " + strconv.Itoa(wide)}
@@ -90,15 +106,41 @@ func lineBreaks(record []string) (n int) {
 	return n
 }
 
-// separator guesses between the comma and the semicolon of some spreadsheets from the
-// header.
+// separator guesses between the comma, the semicolon of some spreadsheets, the tab and the bar from
+// the header.
 func separator(from *Reader) rune {
 	start, _ := from.Peek(512) // a short file has less
 	header, _, _ := bytes.Cut(start, []byte("\n"))
-	if bytes.ContainsRune(header, ';') && !bytes.ContainsRune(header, ',') {
-		return ';'
+	for _, other := range ";\t|" {
+		if bytes.ContainsRune(header, other) && !bytes.ContainsRune(header, ',') {
+			return other
+		}
 	}
 	return ','
+}
+
+// skipComments skips the lines before the header that begin with #, with the empty ones behind them,
+// and returns their number.
+func skipComments(from *Reader) (lines int) {
+	for {
+		start, err := from.Peek(1)
+		if err != nil || start[0] != '#' && (lines == 0 || start[0] != '\n' && start[0] != '\r') {
+			return lines
+		}
+		if start[0] == '#' {
+			from.NextRow()
+		}
+		for {
+			_, err := from.ReadSlice('\n')
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, bufio.ErrBufferFull) {
+				return lines
+			}
+		}
+		lines++
+	}
 }
 
 func badHeader(err error, example string) error {
@@ -118,6 +160,8 @@ func places(header, columns, required []string, usual string) ([]int, error) {
 	for i, cell := range header {
 		name := strings.ToLower(escape.FromCSV(cell))
 		switch {
+		case cell == Ignored:
+			continue
 		case !slices.Contains(columns, name):
 			return nil, &FileError{1, "the header has the column " + strconv.Quote(Clip(cell)) + "; the columns are " + usual + ", beside those of an export"}
 		case slices.Contains(named[:i], name):

@@ -33,12 +33,19 @@ type Schema[T any] struct {
 	// Usual and Header name the columns that people are meant to write: "key, plan
 	// and note", "key,plan,note".
 	Usual, Header string
+	// Names returns the names of the columns by the cells of the first line, Ignored for those that
+	// no row needs, and whether the line is a row itself. Nil takes the cells as names. Its error is
+	// a *FileError.
+	Names func(cells []string) (names []string, isRow bool, err error)
 	// FromCSV makes a row of its cells, which are asked for by their place in Columns and
 	// are "" for a column that the file lacks. Its error is a *RowError.
 	FromCSV func(line int, cell func(column int) string) (T, error)
 	// FromJSON makes a row of an object, for example by Unmarshal. Its error is a *RowError.
 	FromJSON func(line int, value jsontext.Value) (T, error)
 }
+
+// Ignored is the name of a column that no row needs. No file can name one so.
+const Ignored = "\x00"
 
 // RowError says what is wrong with one row; the rows after it can still be read.
 type RowError struct {

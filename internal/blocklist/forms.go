@@ -1,0 +1,151 @@
+package blocklist
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/rowfile"
+)
+
+// lineForm is a form of the lines that other programs and publishers write. Lines of several forms
+// may be in one list.
+type lineForm struct {
+	name string // what documents call it
+	// read reads the words of a line, and reports whether the line has this form. A line without an
+	// address, such as a heading, has none of the fields.
+	read func(words []string) (f fields, problem string, is bool)
+}
+
+// lineForms are tried in this order. Lines of none of them are a pattern as people write it.
+var lineForms = []lineForm{
+	{"ipset save", ipsetLine},
+	{"Tor exit addresses", torLine},
+	{"nginx deny", denyLine},
+	{"DShield", dshieldLine},
+	{"fail2ban banip --with-time", fail2banLine},
+	{"hosts", hostsLine},
+	{"address and more columns", addressLine},
+}
+
+// Forms returns the names of the forms that lines of a plain list may have.
+func Forms() (names []string) {
+	for _, form := range lineForms {
+		names = append(names, form.name)
+	}
+	return names
+}
+
+func ipsetLine(w []string) (f fields, problem string, is bool) {
+	if len(w) >= 3 && w[0] == "create" && strings.Contains(w[2], ":") {
+		return f, "", true
+	}
+	if len(w) < 3 || w[0] != "add" {
+		return f, "", false
+	}
+	f.pattern = w[2]
+	for i := 3; i < len(w); i++ {
+		switch w[i] {
+		case "nomatch":
+			return fields{}, "it is an exception (nomatch) of its set; add it as an exemption", true
+		case "timeout":
+			if i+1 < len(w) && w[i+1] != "0" {
+				f.expiresIn = w[i+1] + "s"
+			}
+			i++
+		case "comment":
+			f.reason = strings.Trim(strings.Join(w[i+1:], " "), `"`)
+			i = len(w)
+		}
+	}
+	return f, "", true
+}
+
+// torLine reads the lines of check.torproject.org/exit-addresses.
+func torLine(w []string) (f fields, problem string, is bool) {
+	switch w[0] {
+	case "ExitNode", "Published", "LastStatus":
+		return f, "", len(w) > 1
+	case "ExitAddress":
+		if len(w) > 1 {
+			return fields{pattern: w[1], reason: "Tor exit"}, "", true
+		}
+	}
+	return f, "", false
+}
+
+func denyLine(w []string) (f fields, problem string, is bool) {
+	if len(w) == 2 && w[0] == "deny" && strings.HasSuffix(w[1], ";") && isAddress(w[1][:len(w[1])-1]) {
+		return fields{pattern: w[1][:len(w[1])-1]}, "", true
+	}
+	return f, "", false
+}
+
+func dshieldLine(w []string) (f fields, problem string, is bool) {
+	if w[0] == "Start" && len(w) > 2 && w[1] == "End" {
+		return f, "", true
+	}
+	if len(w) < 3 || !isAddress(w[0]) || !isAddress(w[1]) {
+		return f, "", false
+	}
+	if bits, err := strconv.Atoi(w[2]); err != nil || bits > 128 {
+		return f, "", false
+	}
+	return fields{pattern: w[0] + "-" + w[1], reason: strings.Join(w[min(4, len(w)):], " ")}, "", true
+}
+
+// fail2banTime is how fail2ban prints the end of a ban, in the time zone of its machine.
+const fail2banTime = "2006-01-02 15:04:05"
+
+// fail2banLine reads "192.0.2.1  2026-11-29 03:00:00 + 600 = 2026-11-29 03:10:00". A ban for ever
+// has -1 seconds.
+func fail2banLine(w []string) (f fields, problem string, is bool) {
+	if len(w) != 8 || w[3] != "+" || w[5] != "=" || !isAddress(w[0]) {
+		return f, "", false
+	}
+	f.pattern = w[0]
+	if strings.HasPrefix(w[4], "-") {
+		return f, "", true
+	}
+	end, err := time.ParseInLocation(fail2banTime, w[6]+" "+w[7], time.Local)
+	if err != nil {
+		return fields{}, "the end of the ban is not a time such as " + fail2banTime, true
+	}
+	f.expiresAt, f.reason = end.UTC().Format(time.RFC3339), "fail2ban"
+	return f, "", true
+}
+
+// hostsLine refuses lines of a hosts file that name domains: only clients can be blocked.
+func hostsLine(w []string) (f fields, problem string, is bool) {
+	addr, err := netip.ParseAddr(w[0])
+	if err != nil || len(w) < 2 || !addr.IsUnspecified() && !addr.IsLoopback() {
+		return f, "", false
+	}
+	return f, "it names the domain " + rowfile.Clip(strconv.Quote(w[1])) + ", as a hosts file does, and a list blocks clients by their address", true
+}
+
+// addressLine reads an address or network that other columns follow.
+func addressLine(w []string) (f fields, problem string, is bool) {
+	if len(w) < 2 || !isAddress(w[0]) {
+		return f, "", false
+	}
+	for _, word := range w[1:] {
+		if isAddress(word) || word == "-" || word == "/" || strings.HasPrefix(word, "/") || strings.HasPrefix(word, "-") {
+			return f, "", false // a range, or several addresses
+		}
+	}
+	return fields{pattern: w[0], reason: strings.Join(w[1:], " ")}, "", true
+}
+
+// isAddress reports whether a text is an address or a network.
+func isAddress(text string) bool {
+	if text == "" || text[0] != ':' && strings.IndexByte("0123456789abcdefABCDEF", text[0]) < 0 {
+		return false
+	}
+	if _, err := netip.ParseAddr(text); err == nil {
+		return true
+	}
+	_, err := netip.ParsePrefix(text)
+	return err == nil
+}
