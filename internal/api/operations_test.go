@@ -195,7 +195,7 @@ func TestBlocksAreImportedAndExportedInEveryFormat(t *testing.T) {
 		if unchanged.Unchanged != 4 || unchanged.Created != 0 {
 			t.Errorf("importing its own export: got %+v, want 4 unchanged", unchanged)
 		}
-		n.wantProblem(n.as(operate, post, wire.PathBlockImport, "x", "Content-Type: application/octet-stream"), http.StatusUnsupportedMediaType, "")
+		n.wantProblem(n.as(operate, post, wire.PathBlockImport, "x", "Content-Type: application/pdf"), http.StatusUnsupportedMediaType, "")
 		n.wantProblem(n.as(operate, post, wire.PathBlockImport+"?skip_bad=yes", "x", plainBody), http.StatusUnprocessableEntity, "skip_bad")
 		n.wantProblem(n.as(operate, post, wire.PathBlockImport+"?expires_in=soon", "x", plainBody), http.StatusUnprocessableEntity, "expires_in")
 		n.wantProblem(n.as(operate, post, wire.PathBlockImport+"?expires_at=2020-01-01T00:00:00Z", "x", plainBody), http.StatusUnprocessableEntity, "expires_at")
