@@ -9,7 +9,7 @@ import (
 )
 
 // Members are the members of one object of a document, without its lists and objects. A text that
-// stands alone in a list is the member "".
+// is alone in a list is the member "".
 type Members map[string]jsontext.Value
 
 // Text returns a member as text: a string without its quotes, a number or a boolean as written, ""
