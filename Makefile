@@ -28,7 +28,7 @@ long := ./internal/app ./test/bench ./test/compare ./client ./client/fibermw ./t
 # These look from outside, with a browser, a gateway or a command, at one thing after
 # another: the race detector would see little of them and double their time. It watches
 # the pages in TestPagesAtOnce, and the doors in the tests of internal/doors.
-outside := ./internal/adminui ./test/doors ./internal/cli
+outside := ./internal/adminui ./test/doors ./internal/cli ./test/clients
 # One more than the processors beside the tests from outside, because most tests wait
 # for servers half of the time.
 packages = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
@@ -43,7 +43,7 @@ run: ## Run one node with its data in ./data
 	$(GO) run ./cmd/server
 
 .PHONY: setup
-setup: ## Install what the tests need: redis-server, Postgres, Chromium, gateways, Node.js packages
+setup: ## Install what the tests need: redis-server, Postgres, Chromium, gateways, and the languages and frameworks of the clients
 	bash scripts/setup-tests.sh
 
 # golangci-lint vets, in lint and verify.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the programs that the tests start (redis-server, Postgres, pgbouncer, Chromium for the
-# pages, gateways, CrowdSec, Prometheus, and Node.js with the frameworks that clients/node is tested with), as
+# pages, gateways, CrowdSec, Prometheus, and the languages and frameworks that the clients are tested with), as
 # root on Debian or Ubuntu. On other systems it prints what to install and fails. It
 # returns at once if nothing is missing.
 set -euo pipefail
@@ -70,7 +70,16 @@ check_node() {
 	exit 1
 }
 
+# Debian's packages of Python are for Debian's Python, whichever else is in the PATH.
+python=/usr/bin/python3
+[ -x "$python" ] || python=python3
+
 missing=()
+have "$python" || missing+=(python3)
+have mypy || missing+=(mypy)
+for module in limits flask flask_limiter django starlette fastapi httpx; do
+	"$python" -c "import $module" 2>/dev/null || missing+=("python3-${module//_/-}")
+done
 have redis-server || have valkey-server || missing+=(redis-server)
 have_postgres || missing+=(postgresql)
 have pgbouncer || [ -x /usr/sbin/pgbouncer ] || missing+=(pgbouncer)

@@ -1,0 +1,51 @@
+// Package clients runs the tests of the clients in other languages, each with its own tools and
+// the real frameworks, against real nodes.
+package clients
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stint-dev/stint/test/testnode"
+)
+
+func TestMain(m *testing.M) { testnode.Main(m) }
+
+// run runs a command in a folder of clients, with a node of its own, and shows what it writes.
+func run(t *testing.T, folder string, command ...string) {
+	t.Helper()
+	t.Parallel()
+	node := testnode.Start(t)
+	folder, err := filepath.Abs(filepath.Join("..", "..", "clients", folder))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), command[0], command[1:]...)
+	c.Dir = folder
+	c.Env = append(os.Environ(), "STINT_CHECK_URL="+node.Check, "STINT_ADMIN_URL="+node.Admin, "STINT_ADMIN_TOKEN="+testnode.AdminToken,
+		"PYTHONDONTWRITEBYTECODE=1")
+	text, err := c.CombinedOutput()
+	t.Logf("%s", text)
+	if err != nil {
+		t.Errorf("%v: %v", command, err)
+	}
+}
+
+// python returns Debian's Python, which has Debian's packages, or else the one in the PATH.
+func python() string {
+	const debian = "/usr/bin/python3"
+	if _, err := os.Stat(debian); err == nil {
+		return debian
+	}
+	return "python3"
+}
+
+func TestPython(t *testing.T) {
+	run(t, "python", python(), "-W", "ignore::ResourceWarning", "-m", "unittest", "discover")
+}
+
+func TestPythonTypes(t *testing.T) {
+	run(t, "python", "mypy", "--cache-dir", t.TempDir())
+}
