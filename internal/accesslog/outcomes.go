@@ -25,6 +25,8 @@ type Outcome struct {
 	// notes is where the paths with this outcome are noted, and needs where the path has to be noted
 	// for it; nil for nowhere.
 	notes, needs *pathSet
+	// site says which requests have the outcome, nil if the status does.
+	site *Site
 }
 
 // maxOutcomes bounds how many outcomes may be named.
@@ -34,12 +36,12 @@ const maxOutcomes = 32
 // request that is malformed, and at the paths of login forms a login that failed or succeeded. A form
 // that is shown again is a failure where the application is known to do that. What else a form answers
 // is a success, but only once the same path has refused a login: a page that answers everything alike
-// would otherwise forgive the failures at another form.
-func DefaultOutcomes() Outcomes {
+// would otherwise forgive the failures at another form. site says which requests are probes, nil for none.
+func DefaultOutcomes(site *Site) Outcomes {
 	logins, forms := pathsOf("@logins"), pathsOf("@login-forms", "not /api/*", "not */api/*")
 	others := pathsOf("@logins", "not @login-forms")
 	refusing := &pathSet{}
-	return Outcomes{
+	all := Outcomes{
 		{Name: conditions.NotFound, Statuses: []int{404, 410}},
 		{Name: "forbidden", Statuses: []int{403}},
 		{Name: "bad_request", Statuses: []int{400, 405, 414}},
@@ -48,6 +50,25 @@ func DefaultOutcomes() Outcomes {
 		{Name: loginOK, Method: post, Statuses: []int{302, 303}, paths: logins, needs: refusing},
 		{Name: loginOK, Method: post, Statuses: []int{200, 201, 204}, paths: others, needs: refusing},
 	}
+	if site != nil {
+		all = append(all, Outcome{Name: Probe, site: site})
+	}
+	return all
+}
+
+// Learn takes the answer to a request into account, whether or not it has an outcome.
+func (all Outcomes) Learn(r *Record) {
+	if site := all.Site(); site != nil {
+		site.Learn(r)
+	}
+}
+
+// Site returns what probes are recognized by, nil if they are not.
+func (all Outcomes) Site() *Site {
+	if at := slices.IndexFunc(all, func(o Outcome) bool { return o.site != nil }); at >= 0 {
+		return all[at].site
+	}
+	return nil
 }
 
 // pathSet is the paths that an outcome was seen at, at most maxPaths of them. It is safe for concurrent
@@ -167,6 +188,10 @@ func (all Outcomes) Append(names []string, r *Record) []string {
 	for i := range all {
 		o := &all[i]
 		switch {
+		case o.site != nil:
+			if o.site.isProbe(r) {
+				names = append(names, o.Name)
+			}
 		case !slices.Contains(o.Statuses, r.Status), o.Method != "" && !strings.EqualFold(o.Method, r.Method), slices.Contains(names[first:], o.Name):
 		case o.paths.IsZero() && isMissingAsset:
 		case !o.paths.IsZero() && (r.Path == "" || !o.paths.Meets(conditions.NewRequest(r.Path, "", "", ""))):

@@ -17,27 +17,27 @@ func TestOutcomesDependOnStatusAndMethod(t *testing.T) {
 		record   Record
 		want     string
 	}{
-		{DefaultOutcomes(), Record{Status: 404, Path: "/old?x=1"}, "not_found"},
-		{DefaultOutcomes(), Record{Status: 410, Path: "/old"}, "not_found"},
-		{DefaultOutcomes(), Record{Status: 404, Path: "/style.CSS?v=2"}, ""},
-		{DefaultOutcomes(), Record{Status: 404, Path: "/a/favicon.ico"}, ""},
-		{DefaultOutcomes(), Record{Status: 404, Path: "/robots.txt"}, ""},
-		{DefaultOutcomes(), Record{Status: 404, Path: "/a/robots.txt"}, "not_found"},
-		{DefaultOutcomes(), Record{Status: 404, Path: "/.env"}, "not_found"},
-		{DefaultOutcomes(), Record{Status: 404}, "not_found"},
-		{DefaultOutcomes(), Record{Status: 401, Method: "POST"}, ""},
-		{DefaultOutcomes(), Record{Status: 401, Method: "POST", Path: "/login"}, "login_failed"},
-		{DefaultOutcomes(), Record{Status: 403, Method: "POST", Path: "/collect"}, "forbidden"},
-		{DefaultOutcomes(), Record{Status: 200, Method: "POST", Path: "/blog/wp-login.php"}, "login_failed"},
-		{DefaultOutcomes(), Record{Status: 200, Method: "GET", Path: "/wp-login.php"}, ""},
-		{DefaultOutcomes(), Record{Status: 302, Method: "POST", Path: "/wp-login.php"}, ""},
-		{DefaultOutcomes(), Record{Status: 200, Method: "POST", Path: "/user/login"}, ""},
-		{DefaultOutcomes(), Record{Status: 200, Method: "POST", Path: "/api/user/login"}, ""},
-		{DefaultOutcomes(), Record{Status: 200, Method: "POST", Path: "/login"}, ""},
-		{DefaultOutcomes(), Record{Status: 400, Path: "/"}, "bad_request"},
-		{DefaultOutcomes(), Record{Status: 401, Method: "GET"}, ""},
-		{DefaultOutcomes(), Record{Status: 200}, ""},
-		{DefaultOutcomes(), Record{}, ""},
+		{DefaultOutcomes(nil), Record{Status: 404, Path: "/old?x=1"}, "not_found"},
+		{DefaultOutcomes(nil), Record{Status: 410, Path: "/old"}, "not_found"},
+		{DefaultOutcomes(nil), Record{Status: 404, Path: "/style.CSS?v=2"}, ""},
+		{DefaultOutcomes(nil), Record{Status: 404, Path: "/a/favicon.ico"}, ""},
+		{DefaultOutcomes(nil), Record{Status: 404, Path: "/robots.txt"}, ""},
+		{DefaultOutcomes(nil), Record{Status: 404, Path: "/a/robots.txt"}, "not_found"},
+		{DefaultOutcomes(nil), Record{Status: 404, Path: "/.env"}, "not_found"},
+		{DefaultOutcomes(nil), Record{Status: 404}, "not_found"},
+		{DefaultOutcomes(nil), Record{Status: 401, Method: "POST"}, ""},
+		{DefaultOutcomes(nil), Record{Status: 401, Method: "POST", Path: "/login"}, "login_failed"},
+		{DefaultOutcomes(nil), Record{Status: 403, Method: "POST", Path: "/collect"}, "forbidden"},
+		{DefaultOutcomes(nil), Record{Status: 200, Method: "POST", Path: "/blog/wp-login.php"}, "login_failed"},
+		{DefaultOutcomes(nil), Record{Status: 200, Method: "GET", Path: "/wp-login.php"}, ""},
+		{DefaultOutcomes(nil), Record{Status: 302, Method: "POST", Path: "/wp-login.php"}, ""},
+		{DefaultOutcomes(nil), Record{Status: 200, Method: "POST", Path: "/user/login"}, ""},
+		{DefaultOutcomes(nil), Record{Status: 200, Method: "POST", Path: "/api/user/login"}, ""},
+		{DefaultOutcomes(nil), Record{Status: 200, Method: "POST", Path: "/login"}, ""},
+		{DefaultOutcomes(nil), Record{Status: 400, Path: "/"}, "bad_request"},
+		{DefaultOutcomes(nil), Record{Status: 401, Method: "GET"}, ""},
+		{DefaultOutcomes(nil), Record{Status: 200}, ""},
+		{DefaultOutcomes(nil), Record{}, ""},
 		{own, Record{Status: 403, Method: "Post", Path: "/a.png"}, "login_failed"},
 		{own, Record{Status: 500}, "error"},
 		{own, Record{Status: 200, Method: "POST", Path: "/wp-login.php?x=1"}, "login_failed"},
@@ -68,7 +68,7 @@ func TestOutcomesDependOnStatusAndMethod(t *testing.T) {
 // A login is known to have worked only at a path that refuses others, so that what answers everything
 // alike, or redirects to another port, forgives nothing.
 func TestLoginsSucceedOnlyWhereOthersFail(t *testing.T) {
-	all := DefaultOutcomes()
+	all := DefaultOutcomes(nil)
 	for i, step := range []struct {
 		path   string
 		status int

@@ -130,7 +130,7 @@ func TestDistinctRulesUseThePathsOfALog(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, plan := range []backtest.Plan{plan, counters} { // a counter knows no values
-			report, err := backtest.Run(context.Background(), accesslog.Slice(records), backtest.Options{Plan: plan, Outcomes: accesslog.DefaultOutcomes()})
+			report, err := backtest.Run(context.Background(), accesslog.Slice(records), backtest.Options{Plan: plan, Outcomes: accesslog.DefaultOutcomes(nil)})
 			if err != nil || report.Refused != c.refused {
 				t.Errorf("%s: refused %d, want %d, %v", name, report.Refused, c.refused, err)
 			}

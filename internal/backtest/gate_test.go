@@ -92,7 +92,7 @@ func (n *served) decide(ctx context.Context, r accesslog.Record, scopes accesslo
 	if err != nil || d.Outcome != gate.Allowed {
 		return d.Outcome != gate.Allowed, err
 	}
-	for _, outcome := range accesslog.DefaultOutcomes().Append(nil, &r) {
+	for _, outcome := range accesslog.DefaultOutcomes(nil).Append(nil, &r) {
 		answers := make([]gate.Reported, 1)
 		if err := n.Report(ctx, []gate.Report{{Key: r.Key, Outcome: outcome, Request: attributes, Values: values}}, answers); err != nil {
 			return false, err

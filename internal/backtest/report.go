@@ -42,6 +42,8 @@ type Report struct {
 	Score *Score `json:"score,omitzero"`
 	// Comparison is nil unless a second plan was given.
 	Comparison *Comparison `json:"comparison,omitzero"`
+	// Site is what the answers show of the site, zero for nothing.
+	Site accesslog.SiteReport `json:"site,omitzero"`
 	// Input is nil unless the requests came out of log files.
 	Input *Input `json:"input,omitzero"`
 }
@@ -169,6 +171,9 @@ func (r *run) report() *Report {
 		Requests: r.records, Allowed: t.allowed, Refused: t.refused,
 		TooCostly: t.tooCostly, Unlimited: t.unlimited, Blocked: t.blocked,
 		Keys: int64(len(r.keys)), Rules: t.ruleCounts(), Reports: t.reportCounts(), Escalations: t.escalationCounts(), Timeline: r.timeline.result(),
+	}
+	if site := r.options.Outcomes.Site(); site != nil {
+		report.Site = site.Report()
 	}
 	if r.score != nil {
 		report.Score = r.score.Score()

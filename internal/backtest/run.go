@@ -88,6 +88,7 @@ type run struct {
 	records     int64
 	first, last int64
 	timeline    timeline
+	learns      bool // from the answers, for policies that count probes
 	// score and scoreAgainst are nil without a truth.
 	score, scoreAgainst *Scorer
 }
@@ -116,11 +117,13 @@ type difference struct {
 
 func newRun(o Options) *run {
 	if o.Outcomes == nil {
-		o.Outcomes = accesslog.DefaultOutcomes()
+		o.Outcomes = accesslog.DefaultOutcomes(nil)
 	}
 	r := &run{options: o, plan: newTrial(o.Plan, &o), keys: map[string]*history{}}
+	r.learns = r.plan.selector.CountsOutcome(accesslog.Probe)
 	if o.Against != nil {
 		r.against = newTrial(*o.Against, &o)
+		r.learns = r.learns || r.against.selector.CountsOutcome(accesslog.Probe)
 	}
 	if o.Truth != nil {
 		r.score, r.scoreAgainst = NewScorer(o.Truth), NewScorer(o.Truth)
@@ -145,6 +148,9 @@ func (r *run) take(ctx context.Context, record accesslog.Record) error {
 	r.records++
 	h := r.historyOf(record.Key)
 	h.requests++
+	if r.learns {
+		r.options.Outcomes.Learn(&record)
+	}
 	by, err := r.plan.decide(ctx, h.triedPolicy, h.key, record)
 	if err != nil {
 		return err

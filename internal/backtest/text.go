@@ -39,6 +39,9 @@ func (r *Report) WriteText(w io.Writer, o TextOptions) error {
 	o = o.withDefaults()
 	out := bufio.NewWriter(w) // it keeps the first error for Flush
 	r.writeInput(out)
+	if known := r.Site.String(); known != "" {
+		fmt.Fprintln(out, known)
+	}
 	r.writeTotals(out)
 	writeRules(out, o, r.Rules, r.Refused, "RULE")
 	writeReports(out, o, r.Reports, "REPORTS TO")

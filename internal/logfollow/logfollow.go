@@ -105,7 +105,8 @@ type follower struct {
 	// are.
 	sendingAt time.Time
 	// pace holds lines back, nil if they are sent as they come.
-	pace *pace
+	pace      *pace
+	siteKnown string // what logSite has logged
 	// outcomes are those of the last line.
 	outcomes []string
 	// dryRunErr is that of Options.DryRun, which ends Run.
@@ -366,6 +367,7 @@ func (f *follower) take(l *rotatedLog, t *tail, r *accesslog.Record, pending pen
 		}
 	}
 	if f.o.DryRun != nil {
+		f.o.Outcomes.Learn(r)
 		f.outcomes = f.o.Outcomes.Append(f.outcomes[:0], r)
 		f.dryRunErr = f.o.DryRun(t.name, r, f.outcomes)
 		return

@@ -375,7 +375,7 @@ func TestDryRunSendsAndSavesNothing(t *testing.T) {
 func TestOutcomeIsReportedOnce(t *testing.T) {
 	s := newSite(t)
 	s.do(http.MethodPut, "/v1/policies/missing", fmt.Sprintf(`{"match":["ip:198.51.100.0/24"],"outcome":"not_found","rules":["%d/1d"]}`, limit), http.StatusCreated)
-	s.options.Outcomes = accesslog.DefaultOutcomes()
+	s.options.Outcomes = accesslog.DefaultOutcomes(nil)
 	server := &unreachable{Server: s.options.Server, loses: true}
 	s.options.Server = server
 	s.follow()

@@ -71,6 +71,7 @@ func (f *follower) add(t *tail, r *accesslog.Record, line pendingLine) {
 		f.pending = append(f.pending, c)
 		f.size += size
 	}
+	f.o.Outcomes.Learn(r)
 	f.outcomes = f.o.Outcomes.Append(f.outcomes[:0], r)
 	for _, outcome := range f.outcomes {
 		c.outcome = outcome

@@ -90,7 +90,21 @@ func (f *follower) logSummary(now time.Time) {
 		}
 		f.o.Logf("%s in %s%s.", since, now.Sub(f.summarizedAt).Round(time.Second), text)
 	}
+	f.logSite()
 	f.summarized, f.summarizedAt, f.maxLag = f.counts, now, 0
+}
+
+// logSite logs what the answers show of the site, if that has changed.
+func (f *follower) logSite() {
+	site := f.o.Outcomes.Site()
+	if site == nil {
+		return
+	}
+	if known := site.Report().String(); known != f.siteKnown {
+		if f.siteKnown = known; known != "" {
+			f.o.Logf("%s", known)
+		}
+	}
 }
 
 // bad counts a line without a request.

@@ -224,7 +224,7 @@ func TestUncertainLinesAfterTheFirstRoundStayUncertain(t *testing.T) {
 	for ip := range s.wrote {
 		before += s.charged(ip)
 	}
-	s.options.Outcomes = accesslog.DefaultOutcomes()
+	s.options.Outcomes = accesslog.DefaultOutcomes(nil)
 	s.later(10 * time.Minute)
 	summary, err := s.once()
 	after := 0

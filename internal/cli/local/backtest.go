@@ -195,10 +195,8 @@ func backtestOptions(con *console.Console, f *backtestFlags) (backtest.Options, 
 	if options.Scopes, err = accesslog.ParseScopes(f.scopes); err != nil {
 		return options, console.Usagef("--scope: %w", err)
 	}
-	if len(f.outcomes) > 0 {
-		if options.Outcomes, err = accesslog.ParseOutcomes(f.outcomes); err != nil {
-			return backtest.Options{}, console.Usagef("--outcome: %w", err)
-		}
+	if options.Outcomes, err = f.readOutcomes(f.outcomes); err != nil {
+		return backtest.Options{}, err
 	}
 	other := algorithms.ByName(f.against)
 	switch {

@@ -180,12 +180,11 @@ func (f *followFlags) options(con *console.Console) (logfollow.Options, error) {
 			return logfollow.Options{}, console.Usagef("%w", err)
 		}
 	}
-	outcomes := accesslog.DefaultOutcomes()
-	if len(f.outcomes) > 0 {
-		if outcomes, err = accesslog.ParseOutcomes(f.outcomes); err != nil {
-			return logfollow.Options{}, console.Usagef("--outcome: %w", err)
-		}
-	} else if f.noOutcomes {
+	outcomes, err := f.readOutcomes(f.outcomes)
+	if err != nil {
+		return logfollow.Options{}, err
+	}
+	if f.noOutcomes {
 		outcomes = nil
 	}
 	var speed *float64

@@ -29,6 +29,8 @@ type logFlags struct {
 	skipPaths  []string
 	filter     string
 	outcome    string
+	ownPaths   []string
+	noProbes   bool
 }
 
 func (f *logFlags) add(c *cobra.Command) {
@@ -36,6 +38,8 @@ func (f *logFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.logFormat, "log-format", "", `the lines of the logs in the style of nginx's log_format, for example '$host $remote_addr - $remote_user [$time_local] "$request" $status', or of Apache's LogFormat`)
 	c.Flags().StringVar(&f.zone, "time-zone", "", "the zone of times that name none, for example Europe/Berlin or Local; UTC if omitted, for HAProxy the machine's")
 	c.Flags().StringArrayVar(&f.skipPaths, "skip-path", nil, "leave out requests of these paths, for example '/static/*'; may be repeated")
+	c.Flags().StringArrayVar(&f.ownPaths, "own-path", nil, "paths that are the site's own although scanners look for them, for example '/phpmyadmin/*'; may be repeated")
+	c.Flags().BoolVar(&f.noProbes, "no-probes", false, "learn nothing of what the site answers, and recognize no probes by it")
 	c.Flags().StringVar(&f.filter, "filter", "", "the logs are no access logs: read failures by this filter of fail2ban, for example '/etc/fail2ban/filter.d/sshd.conf[mode=aggressive]'")
 	c.Flags().StringVar(&f.outcome, "filter-outcome", "", "the outcome of each failure of --filter; the name of the filter if omitted")
 	c.Flags().StringVar(&f.proxies, "trusted-proxies", "", "addresses and networks of your proxies, with commas between, as for the server: a client behind them is found in X-Forwarded-For, from the right")
@@ -81,6 +85,25 @@ func (f *logFlags) options(con *console.Console) (accesslog.Options, error) {
 		return o, console.Usagef("--log-format: %w", err)
 	}
 	return o, nil
+}
+
+// readOutcomes returns what the answers mean: what texts say, or the defaults.
+func (f *logFlags) readOutcomes(texts []string) (accesslog.Outcomes, error) {
+	if len(texts) > 0 {
+		all, err := accesslog.ParseOutcomes(texts)
+		if err != nil {
+			return nil, console.Usagef("--outcome: %w", err)
+		}
+		return all, nil
+	}
+	if f.noProbes {
+		return accesslog.DefaultOutcomes(nil), nil
+	}
+	site, err := accesslog.NewSite(f.ownPaths)
+	if err != nil {
+		return nil, console.Usagef("--own-path: %w", err)
+	}
+	return accesslog.DefaultOutcomes(site), nil
 }
 
 // readFilter reads the filter, if any, and says what of it cannot be read.
@@ -144,5 +167,7 @@ client's address is read only from a field that is known to hold it, never from 
 sends: a log without one is refused, and --key-column names it. Behind proxies
 --trusted-proxies finds the client in X-Forwarded-For; Envoy's text has nothing else. What was
 found is said at the start, and which policies have nothing to look at. --skip-path leaves out
-requests. Lines out of order are sorted as far as they fit into memory; lines without a request
+requests. Sites that show one page for everything, or redirect everything, are recognized by how
+they answer what no site has: what asks there for a program that the site does not run is the
+outcome probe. --own-path names what it runs. Lines out of order are sorted as far as they fit into memory; lines without a request
 are counted and shown.`

@@ -1,0 +1,325 @@
+package accesslog
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/escape"
+)
+
+// Probe is the outcome of a request for a program that the site does not have, where the answer does
+// not say so: sites that show one page for everything, and sites that redirect everything, answer a
+// scanner as they answer a visitor.
+const Probe = "probe"
+
+// Site is what a log shows of its site: with which statuses it answers what it does not have, and which
+// of the programs that scanners look for it runs. It is small and forgets: of what clients choose, only
+// the newest is kept. It is safe for concurrent use.
+//
+// What a site does not have is learned from canaries, the paths of the lists secrets and exploits, which
+// no site shows, and from the consoles of different products, of which hardly a site has several. A
+// program is the site's own once visitors who load the files of pages have loaded those of the program
+// too, or, of PHP, its pages. A client that has asked for a canary teaches nothing of that.
+type Site struct {
+	own conditions.When // paths that an operator has named, zero for none
+
+	mu       sync.Mutex
+	asked    map[string]asked // by target without its query, at most maxAsked
+	canaries []canary // the newest last
+	missing  []int    // statuses that canaries were answered with alike
+	clients  map[string]*siteClient
+	programs map[string]map[string]bool // by name, what showed it: different files, or for PHP clients
+}
+
+// canary is the answer to a request for something that no site has.
+type canary struct {
+	what, client string
+	status       int
+}
+
+// siteClient is what one client has shown: whether it loads pages as browsers do.
+type siteClient struct {
+	files     map[string]bool // that were there, at most enoughFiles
+	isSuspect bool
+}
+
+// Bounds of a Site, and what is enough.
+const (
+	maxCanaries    = 64
+	maxClients     = 4096
+	maxPrograms    = 256
+	maxAsked       = 8192
+	enoughCanaries = 5 // different ones that were answered alike
+	enoughSenders  = 2 // different clients, each of which has asked for two of them
+	enoughFiles    = 3 // that a client has to have loaded to be taken for a browser
+	enoughAnswers  = 3 // that show a program
+)
+
+// NewSite returns a Site that knows nothing. own are patterns of paths that are the site's, as in
+// conditions.
+func NewSite(own []string) (*Site, error) {
+	if err := checkOwn(own); err != nil {
+		return nil, err
+	}
+	s := &Site{clients: map[string]*siteClient{}, programs: map[string]map[string]bool{}, asked: map[string]asked{}}
+	if len(own) > 0 {
+		s.own = pathsOf(own...)
+	}
+	return s, nil
+}
+
+// The programs besides consoles, which are named by the beginning of their path.
+const (
+	programWordPress = "WordPress"
+	programPHP       = "PHP"
+)
+
+// The kinds of path that a Site distinguishes, by their lists.
+const (
+	noSite = iota // shows such a path
+	consoles
+	wordPress
+	php
+)
+
+var kindsOfPath = sync.OnceValue(func() *conditions.Index {
+	return conditions.NewIndex([]conditions.When{noSite: pathsOf("@secrets", "@exploits"), consoles: pathsOf("@consoles"), wordPress: pathsOf("@wordpress"), php: pathsOf("@php")})
+})
+
+// asked is what a request asked for.
+type asked struct {
+	path    string // normalized
+	isFile  bool   // that pages load by themselves
+	isShown bool   // by some site
+	program string // that it belongs to, "" for none
+}
+
+// askedFor returns what a target asks for.
+func (s *Site) askedFor(target string) asked {
+	target, _, _ = strings.Cut(target, "?")
+	a, isKnown := s.asked[target]
+	if !isKnown {
+		if len(s.asked) >= maxAsked {
+			clear(s.asked)
+		}
+		a = classify(target)
+		s.asked[strings.Clone(target)] = a
+	}
+	return a
+}
+
+func classify(target string) asked {
+	p := conditions.NormalizePath(target)
+	a := asked{path: p, isFile: isAsset(target) && p != "/robots.txt" && p != "/favicon.ico", isShown: true}
+	kindsOfPath().Find(conditions.NewRequest(p, "", "", ""), func(kind int) {
+		switch {
+		case kind == noSite:
+			a.isShown = false
+		case a.program != "": // the first of several
+		case kind == consoles:
+			first, _, _ := strings.Cut(strings.ToLower(strings.TrimPrefix(p, "/")), "/")
+			a.program = "/" + first
+		case kind == wordPress:
+			a.program = programWordPress
+		case kind == php:
+			a.program = programPHP
+		}
+	})
+	return a
+}
+
+func checkOwn(patterns []string) error {
+	for _, pattern := range patterns {
+		if _, err := parsePaths(pattern); err != nil {
+			return fmt.Errorf("%q %w", clip(pattern), err)
+		}
+	}
+	return nil
+}
+
+// isServed reports whether a status says that something was there.
+func isServed(status int) bool { return status >= 200 && status < 300 || status == 304 }
+
+// isTelling reports whether a status may be how a site answers what it does not have, and does not say so
+// by itself: not an answer of a limiter or of a gateway in trouble.
+func isTelling(status int) bool {
+	return status >= 200 && status < 400 && status != 304 || status == 500
+}
+
+// Learn takes the answer to a request into account.
+func (s *Site) Learn(r *Record) {
+	if r.Status == 0 || r.Path == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, key := s.askedFor(r.Path), r.Key.String()
+	c := s.client(key)
+	switch {
+	case !a.isShown:
+		c.isSuspect = true
+		s.addCanary(canary{a.path, key, r.Status})
+		return
+	case strings.HasPrefix(a.program, "/") && !a.isFile:
+		s.addCanary(canary{a.program, key, r.Status})
+	}
+	if !isServed(r.Status) || c.isSuspect {
+		return
+	}
+	if a.isFile && len(c.files) < enoughFiles {
+		c.files[a.path] = true
+	}
+	switch {
+	case a.program == "" || len(c.files) < enoughFiles:
+	case a.isFile:
+		s.show(a.program, a.path)
+	case a.program == programPHP:
+		s.show(a.program, key)
+	}
+}
+
+// client returns what is known of a client. One more than maxClients takes the place of any other.
+func (s *Site) client(key string) *siteClient {
+	c := s.clients[key]
+	if c == nil {
+		for other := range s.clients {
+			if len(s.clients) < maxClients {
+				break
+			}
+			delete(s.clients, other)
+		}
+		c = &siteClient{files: map[string]bool{}}
+		s.clients[key] = c
+	}
+	return c
+}
+
+func (s *Site) addCanary(c canary) {
+	if !isTelling(c.status) && c.status != 404 && c.status != 410 {
+		return
+	}
+	if len(s.canaries) == maxCanaries {
+		s.canaries = append(s.canaries[:0], s.canaries[1:]...)
+	}
+	s.canaries = append(s.canaries, c)
+	s.missing = s.findMissing()
+}
+
+// show notes one of the different things that show a program.
+func (s *Site) show(program, by string) {
+	seen := s.programs[program]
+	if seen == nil {
+		for other := range s.programs {
+			if len(s.programs) < maxPrograms {
+				break
+			}
+			delete(s.programs, other)
+		}
+		seen = map[string]bool{}
+		s.programs[program] = seen
+	}
+	if len(seen) < enoughAnswers {
+		seen[by] = true
+	}
+}
+
+// isOwn reports whether a program is the site's. PHP is also where WordPress is.
+func (s *Site) isOwn(program string) bool {
+	if len(s.programs[program]) >= enoughAnswers {
+		return true
+	}
+	return program == programPHP && len(s.programs[programWordPress]) >= enoughAnswers
+}
+
+// findMissing returns the statuses with which the site answers what it does not have, besides those that
+// say so.
+func (s *Site) findMissing() []int {
+	type alike struct {
+		what    map[string]bool
+		clients map[string]map[string]bool // what each has asked for
+	}
+	by := map[int]*alike{}
+	for _, c := range s.canaries {
+		if !isTelling(c.status) {
+			continue
+		}
+		if by[c.status] == nil {
+			by[c.status] = &alike{map[string]bool{}, map[string]map[string]bool{}}
+		}
+		a := by[c.status]
+		if a.what[c.what] = true; a.clients[c.client] == nil {
+			a.clients[c.client] = map[string]bool{}
+		}
+		a.clients[c.client][c.what] = true
+	}
+	maps.DeleteFunc(by, func(_ int, a *alike) bool {
+		maps.DeleteFunc(a.clients, func(_ string, what map[string]bool) bool { return len(what) < 2 })
+		return len(a.what) < enoughCanaries || len(a.clients) < enoughSenders
+	})
+	return slices.Sorted(maps.Keys(by))
+}
+
+// isProbe reports whether r asked for a program that the site does not have, and was answered as the
+// site answers what it does not have.
+func (s *Site) isProbe(r *Record) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.Path == "" || !slices.Contains(s.missing, r.Status) {
+		return false
+	}
+	a := s.askedFor(r.Path)
+	if a.program == "" || a.isFile || !s.own.IsZero() && s.own.Meets(conditions.NewRequest(a.path, "", "", "")) {
+		return false
+	}
+	return !s.isOwn(a.program)
+}
+
+// SiteReport is what a Site has learned.
+type SiteReport struct {
+	// Missing are the statuses with which the site answers what it does not have, besides 404 and 410.
+	Missing []int `json:"missing_statuses"`
+	// Own are the programs that the site runs, of those that scanners look for.
+	Own []string `json:"own_programs"`
+}
+
+// Report returns what the site has shown so far.
+func (s *Site) Report() SiteReport {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	report := SiteReport{Missing: append([]int{}, s.missing...), Own: []string{}}
+	for program := range s.programs {
+		if s.isOwn(program) {
+			report.Own = append(report.Own, program)
+		}
+	}
+	slices.SortFunc(report.Own, cmp.Compare)
+	return report
+}
+
+// IsZero reports whether nothing is known.
+func (r SiteReport) IsZero() bool { return len(r.Missing) == 0 && len(r.Own) == 0 }
+
+// String says in a sentence or two what is known, "" if nothing is. It is safe to print.
+func (r SiteReport) String() string {
+	var parts []string
+	if len(r.Missing) > 0 {
+		statuses := make([]string, len(r.Missing))
+		for i, status := range r.Missing {
+			statuses[i] = fmt.Sprint(status)
+		}
+		parts = append(parts, fmt.Sprintf("The site answers %s to paths that no site has, so that requests for programs that it does not run are the outcome %s.", strings.Join(statuses, " and "), Probe))
+	}
+	if len(r.Own) > 0 {
+		own := make([]string, len(r.Own))
+		for i, name := range r.Own {
+			own[i] = escape.Log(name)
+		}
+		parts = append(parts, "Of the programs that scanners look for it runs "+strings.Join(own, ", ")+".")
+	}
+	return strings.Join(parts, " ")
+}

@@ -1,0 +1,176 @@
+package accesslog
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+// answered is a site under test: how it answers a path.
+type answered struct {
+	t    *testing.T
+	all  Outcomes
+	gets func(path string) int
+}
+
+func newAnswered(t *testing.T, gets func(path string) int, own ...string) *answered {
+	site, err := NewSite(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &answered{t, DefaultOutcomes(site), gets}
+}
+
+// ask has a client ask for paths, and returns those that were probes.
+func (a *answered) ask(client int, paths ...string) (probes []string) {
+	a.t.Helper()
+	key := (keys.Parser{}).AddressKey(netip.AddrFrom4([4]byte{192, 0, 2, byte(client)}))
+	for _, p := range paths {
+		r := Record{Key: key, Method: "GET", Path: p, Status: a.gets(p)}
+		a.all.Learn(&r)
+		if slices.Contains(a.all.Append(nil, &r), Probe) {
+			probes = append(probes, p)
+		}
+	}
+	return probes
+}
+
+// scan has two clients ask for what no site has.
+func (a *answered) scan() {
+	a.t.Helper()
+	a.ask(200, "/.env", "/.git/config", "/.aws/credentials", "/backup.sql")
+	a.ask(201, "/.env", "/.ssh/id_rsa", "/.git/HEAD")
+}
+
+var (
+	browses  = []string{"/", "/app.css", "/app.js", "/logo.png"}
+	programs = []string{"/phpmyadmin/index.php", "/manager/html", "/wp-login.php", "/shell.php"}
+)
+
+func always(status int) func(string) int { return func(string) int { return status } }
+
+// A site that answers everything alike is recognized by what no site has, and then what asks for a
+// program that it does not run is a probe. Visitors are none.
+func TestSiteThatAnswersEverythingAlike(t *testing.T) {
+	for _, status := range []int{200, 301, 302, 500} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			a := newAnswered(t, always(status))
+			if probes := a.ask(1, programs...); probes != nil {
+				t.Errorf("before anything is known: got %v", probes)
+			}
+			a.scan()
+			if probes := a.ask(2, programs...); !slices.Equal(probes, programs) {
+				t.Errorf("got the probes %v, want %v", probes, programs)
+			}
+			if probes := a.ask(3, append(browses, "/about", "/wp-content/a.css", "/robots.txt", "/favicon.ico")...); probes != nil {
+				t.Errorf("a visitor: got the probes %v", probes)
+			}
+			if report := a.all.Site().Report(); !slices.Equal(report.Missing, []int{status}) || report.String() == "" {
+				t.Errorf("got the report %+v", report)
+			}
+		})
+	}
+}
+
+// What says by itself that something is missing, or is the answer of a limiter, is never a probe.
+func TestStatusesThatSayThemselves(t *testing.T) {
+	for _, status := range []int{400, 401, 403, 404, 410, 429, 502, 503, 304} {
+		a := newAnswered(t, always(status))
+		a.scan()
+		if probes := a.ask(2, programs...); probes != nil {
+			t.Errorf("%d: got the probes %v", status, probes)
+		}
+	}
+}
+
+// Of a site that shows one page for everything and runs WordPress, PHP or a console, those are its own,
+// also for an editor whom nobody else resembles.
+func TestProgramsOfTheSiteAreItsOwn(t *testing.T) {
+	a := newAnswered(t, always(200))
+	a.scan()
+	a.ask(10, append(browses, "/wp-content/themes/a/style.css", "/wp-content/themes/a/a.js", "/wp-includes/js/jquery.js")...)
+	editor := []string{"/wp-login.php", "/wp-admin/", "/wp-admin/edit.php", "/wp-admin/post.php", "/wp-admin/plugins.php", "/wp-json/wp/v2/posts", "/index.php"}
+	if probes := a.ask(11, editor...); probes != nil {
+		t.Errorf("an editor of WordPress: got the probes %v", probes)
+	}
+	a.ask(12, append(browses, "/phpMyAdmin/themes/a.css", "/phpMyAdmin/js/b.js", "/phpMyAdmin/js/c.js")...)
+	if probes := a.ask(12, "/phpmyadmin/index.php", "/phpMyAdmin/sql.php"); probes != nil {
+		t.Errorf("the site's phpMyAdmin: got the probes %v", probes)
+	}
+	if probes := a.ask(13, "/manager/html", "/solr/admin/cores"); len(probes) != 2 {
+		t.Errorf("consoles that it does not run: got the probes %v", probes)
+	}
+
+	a = newAnswered(t, always(200))
+	a.scan()
+	for client := range 3 {
+		if client < 2 {
+			if probes := a.ask(20, "/page.php"); len(probes) != 1 {
+				t.Errorf("PHP after %d visitors: got the probes %v", client, probes)
+			}
+		}
+		a.ask(30+client, append(browses, "/list.php")...)
+	}
+	if probes := a.ask(20, "/other.php"); probes != nil {
+		t.Errorf("the site's PHP: got the probes %v", probes)
+	}
+	if own := a.all.Site().Report().Own; !slices.Equal(own, []string{"PHP"}) {
+		t.Errorf("got the own programs %v", own)
+	}
+}
+
+// A scanner teaches nothing of what is the site's own, whatever it loads, and one client alone does not
+// make a site one that answers everything.
+func TestScannersTeachNothing(t *testing.T) {
+	a := newAnswered(t, always(200))
+	a.scan()
+	for _, client := range []int{200, 201} {
+		a.ask(client, append(browses, "/wp-content/a.css", "/wp-content/b.css", "/wp-content/c.css", "/a.php", "/b.php")...)
+	}
+	if probes := a.ask(2, "/wp-login.php", "/a.php"); len(probes) != 2 {
+		t.Errorf("got the probes %v", probes)
+	}
+	a = newAnswered(t, always(200))
+	a.ask(200, "/.env", "/.git/config", "/.aws/credentials", "/backup.sql", "/.ssh/id_rsa", "/.git/HEAD")
+	a.ask(1, "/phpmyadmin/")
+	if probes := a.ask(2, "/wp-login.php", "/blog/index.php", "/manager/html"); probes != nil {
+		t.Errorf("after one client: got the probes %v", probes)
+	}
+}
+
+// What an operator names is the site's own.
+func TestOwnPaths(t *testing.T) {
+	a := newAnswered(t, always(200), "/manager/*")
+	a.scan()
+	if probes := a.ask(2, "/manager/html", "/host-manager/html"); !slices.Equal(probes, []string{"/host-manager/html"}) {
+		t.Errorf("got the probes %v", probes)
+	}
+	if _, err := NewSite([]string{"@nolist"}); err == nil {
+		t.Error("an unknown list was accepted")
+	}
+}
+
+// However many clients and paths there are, a Site stays small, and it forgets what no longer holds.
+func TestSiteStaysSmallAndForgets(t *testing.T) {
+	status := 200
+	a := newAnswered(t, func(string) int { return status })
+	a.scan()
+	for i := range 3 * maxClients {
+		r := Record{Key: (keys.Parser{}).AddressKey(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})), Path: fmt.Sprintf("/phpmyadmin%d/a.css", i), Status: 200}
+		a.all.Learn(&r)
+	}
+	s := a.all.Site()
+	if len(s.clients) > maxClients || len(s.programs) > maxPrograms || len(s.canaries) > maxCanaries {
+		t.Errorf("%d clients, %d programs, %d canaries", len(s.clients), len(s.programs), len(s.canaries))
+	}
+	status = 404 // the site was repaired
+	for i := range maxCanaries {
+		a.ask(i, "/.env")
+	}
+	if missing := s.Report().Missing; len(missing) != 0 {
+		t.Errorf("it still answers what it does not have with %v", missing)
+	}
+}
