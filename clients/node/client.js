@@ -21,21 +21,18 @@ export class StintError extends Error {
 
 /** Asks one Stint server. Create one for the whole program: it keeps the connections. */
 export class Stint {
-  #url; #reports; #agent; #headers; #timeout; #failOpen
+  #url; #admin; #agent; #adminAgent; #token; #adminToken; #timeout; #failOpen
 
-  constructor(url, { token, timeout = 500, onOutage = 'closed', connections = 64, agent } = {}) {
-    this.#url = below(url, '/v1/check')
-    this.#reports = below(url, '/v1/report')
-    if (this.#url.protocol !== 'http:' && this.#url.protocol !== 'https:') throw new TypeError('url must begin with http:// or https://')
+  constructor(url, { token, timeout = 100, onOutage = 'closed', connections = 64, agent, adminUrl, adminToken, adminAgent } = {}) {
+    this.#url = listener('url', url)
+    this.#admin = adminUrl === undefined ? undefined : listener('adminUrl', adminUrl)
     if (onOutage !== 'open' && onOutage !== 'closed') throw new TypeError('onOutage must be "open" or "closed"')
     if (!Number.isInteger(timeout) || timeout < 1) throw new TypeError('timeout must be a whole number of milliseconds, at least 1')
-    const { Agent } = this.#url.protocol === 'https:' ? https : http
-    this.#agent = agent ?? new Agent({ keepAlive: true, maxSockets: connections, scheduling: 'lifo' })
-    this.#headers = { 'content-type': 'application/json' }
-    if (token !== undefined) {
-      if (typeof token !== 'string' || !/^[\x21-\x7e]+$/.test(token)) throw new TypeError('token must be printable ASCII without spaces; one that was read from a file may end in a line break')
-      this.#headers.authorization = `Bearer ${token}`
-    }
+    const agentOf = ({ protocol }) => new (protocol === 'https:' ? https : http).Agent({ keepAlive: true, maxSockets: connections, scheduling: 'lifo' })
+    this.#agent = agent ?? agentOf(this.#url)
+    this.#adminAgent = adminAgent ?? (this.#admin && agentOf(this.#admin))
+    this.#token = checkedToken('token', token)
+    this.#adminToken = checkedToken('adminToken', adminToken)
     this.#timeout = timeout
     this.#failOpen = onOutage === 'open'
   }
@@ -43,79 +40,92 @@ export class Stint {
   /** Asks about one key or, all or nothing, about several. See index.d.ts. */
   async check(question) {
     // The key makes it safe to send the check again: it is charged once.
-    const body = JSON.stringify({ ...cutTexts(question), idempotency_key: question.idempotency_key ?? randomUUID() })
-    const deadline = AbortSignal.timeout(this.#timeout)
-    let answer, cause
-    try {
-      answer = await this.#send(this.#url, body, deadline)
-    } catch (error) {
-      cause = error
+    const body = { ...cutTexts(question), idempotency_key: question.idempotency_key ?? randomUUID() }
+    const answer = await this.#ask('POST', '/v1/check', body)
+    if (answer instanceof Error) return this.#outage(answer)
+    const decision = parse(answer.body)
+    if (isDecision(decision, answer.status)) return { ...decision, headers: headersOf(answer.headers) }
+    return this.#outage(mistakeOrOutage(answer, decision))
+  }
+
+  /** Asks up to 1,000 checks, each on its own. See index.d.ts. */
+  async checkMany(questions) {
+    const checks = questions.map((question) => ({ ...cutTexts(question), idempotency_key: question.idempotency_key ?? randomUUID() }))
+    const answer = await this.#ask('POST', '/v1/check/batch', { checks })
+    if (answer instanceof Error) return checks.map(() => this.#outage(answer))
+    const given = parse(answer.body)
+    const items = answer.status === 200 && Array.isArray(given?.decisions) && given.decisions.length === checks.length ? given.decisions : undefined
+    const isItem = (item) => isDecision(item, statuses.get(item?.decision)) || Number.isInteger(item?.status)
+    if (!items?.every(isItem)) {
+      const outage = mistakeOrOutage(answer, given)
+      return checks.map(() => this.#outage(outage))
     }
-    if (answer) {
-      const decision = parse(answer.body)
-      if (isDecision(decision, answer.status)) {
-        return { ...decision, headers: headersOf(answer.headers) }
-      }
-      const error = new StintError(answer.status, decision)
-      // Another Stint would answer the same: no outage, but a wrong question.
-      if (answer.status >= 400 && answer.status < 500 && ![401, 403, 408, 429].includes(answer.status)) throw error
-      cause = error
-    }
-    return this.#outage(cause)
+    return items.map((item) => (item.decision ? { ...item, headers: {} } : new StintError(item.status, item)))
   }
 
   /** Reports the outcome of a request. See index.d.ts. */
   async report(report) {
     // The id makes it safe to send the report again: it is counted once.
-    const body = JSON.stringify({ ...cutTexts(report), id: report.id ?? randomUUID() })
-    const answer = await this.#send(this.#reports, body, AbortSignal.timeout(this.#timeout))
-    const reported = parse(answer.body)
-    if (answer.status === 200 && Array.isArray(reported?.policies)) return reported
-    throw new StintError(answer.status, reported)
+    const answer = await this.#ask('POST', '/v1/report', { ...cutTexts(report), id: report.id ?? randomUUID() })
+    return answered(answer, (reported) => Array.isArray(reported?.policies))
+  }
+
+  /** Reports up to 1,000 outcomes in one call. See index.d.ts. */
+  async reportMany(reports) {
+    const answer = await this.#ask('POST', '/v1/report/batch', { reports: reports.map((report) => ({ ...cutTexts(report), id: report.id ?? randomUUID() })) })
+    const { answers } = answered(answer, (given) => Array.isArray(given?.answers) && given.answers.length === reports.length)
+    return answers.map((item) => (Array.isArray(item?.policies) ? item : new StintError(item?.status, item)))
+  }
+
+  /** Cancels a reservation. See index.d.ts. */
+  async cancel(handle) {
+    return answered(await this.#ask('DELETE', `/v1/reservations/${encodeURIComponent(handle)}`)).freed === true
+  }
+
+  /** Forgets what a key has used. See index.d.ts. */
+  async reset(key) {
+    answered(await this.#askAdmin('DELETE', `/v1/keys?key=${encodeURIComponent(key)}`))
+  }
+
+  /** Blocks one key for a time. See index.d.ts. */
+  async block(key, seconds, reason) {
+    if (key.includes('*') || (key.startsWith('ip:') && key.includes('/'))) throw new TypeError('the key is a pattern of several keys; block a single key')
+    const block = { pattern: key, reason, expires_in: `${Math.max(1, Math.ceil(seconds))}s`, on_conflict: 'extend' }
+    answered(await this.#askAdmin('POST', '/v1/blocks', block), (given) => typeof given?.id === 'string', [200, 201])
+  }
+
+  /** Whether reset and block are possible. */
+  get canBlock() {
+    return this.#admin !== undefined
   }
 
   /** Closes the idle connections. */
   close() {
     this.#agent.destroy()
+    this.#adminAgent?.destroy()
+  }
+
+  // Returns an answer, or the error of a call without one.
+  #ask(method, path, body) {
+    return this.#send(method, below(this.#url, path), textOf(body), this.#agent, this.#token).catch((error) => error)
+  }
+
+  async #askAdmin(method, path, body) {
+    if (!this.#admin) throw new TypeError('this needs adminUrl and adminToken')
+    return this.#send(method, below(this.#admin, path), textOf(body), this.#adminAgent, this.#adminToken).catch((error) => error)
   }
 
   // A server closes idle connections when it likes, also at the moment of a new
   // request: that request is sent again on another.
-  async #send(url, body, signal) {
+  async #send(method, url, text, agent, token) {
+    const signal = AbortSignal.timeout(this.#timeout)
     for (let attempt = 0; ; attempt++) {
       try {
-        return await this.#sendOnce(url, body, signal)
+        return await sendOnce(method, url, text, agent, token, signal)
       } catch (error) {
         if (!error.reusedSocket || signal.aborted || attempt === 3) throw error
       }
     }
-  }
-
-  #sendOnce(url, body, signal) {
-    return new Promise((resolve, reject) => {
-      const { request } = url.protocol === 'https:' ? https : http
-      const headers = { ...this.#headers, 'content-length': Buffer.byteLength(body) }
-      const sent = request(url, { method: 'POST', agent: this.#agent, headers, signal })
-      const failed = (error) => {
-        error.reusedSocket = sent.reusedSocket
-        reject(error)
-      }
-      sent.on('error', failed)
-      // Every call ends: one that the other side switches to another protocol has neither an answer nor an error.
-      sent.on('close', () => failed(new Error('the connection was closed without an answer')))
-      sent.on('response', (response) => {
-        const parts = []
-        let size = 0
-        response.on('error', failed)
-        response.on('data', (part) => {
-          size += part.length
-          if (size > maxAnswer) return response.destroy(new Error('the answer is too long'))
-          parts.push(part)
-        })
-        response.on('end', () => resolve({ status: response.statusCode, headers: response.headers, body: Buffer.concat(parts).toString() }))
-      })
-      sent.end(body)
-    })
   }
 
   #outage(cause) {
@@ -128,12 +138,65 @@ export class Stint {
   }
 }
 
-// Returns the URL of a path of Stint, which a proxy in front may serve below a path of its own.
-function below(base, path) {
+function sendOnce(method, url, body, agent, token, signal) {
+  return new Promise((resolve, reject) => {
+    const { request } = url.protocol === 'https:' ? https : http
+    const headers = body === '' ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }
+    if (token !== undefined) headers.authorization = `Bearer ${token}`
+    const sent = request(url, { method, agent, headers, signal })
+    const failed = (error) => {
+      error.reusedSocket = sent.reusedSocket
+      reject(error)
+    }
+    sent.on('error', failed)
+    // Every call ends: one that the other side switches to another protocol has neither an answer nor an error.
+    sent.on('close', () => failed(new Error('the connection was closed without an answer')))
+    sent.on('response', (response) => {
+      const parts = []
+      let size = 0
+      response.on('error', failed)
+      response.on('data', (part) => {
+        size += part.length
+        if (size > maxAnswer) return response.destroy(new Error('the answer is too long'))
+        parts.push(part)
+      })
+      response.on('end', () => resolve({ status: response.statusCode, headers: response.headers, body: Buffer.concat(parts).toString() }))
+    })
+    sent.end(body)
+  })
+}
+
+// Returns the URL of a listener of Stint, which a proxy in front may serve below a path of its own.
+function listener(name, base) {
   const url = new URL(base)
-  url.pathname = url.pathname.replace(/\/+$/, '') + path
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') throw new TypeError(`${name} must begin with http:// or https://`)
+  url.pathname = url.pathname.replace(/\/+$/, '')
   url.search = url.hash = ''
   return url
+}
+
+const textOf = (body) => (body === undefined ? '' : JSON.stringify(body))
+
+const below = (base, path) => new URL(base.href.replace(/\/$/, '') + path)
+
+function checkedToken(name, token) {
+  if (token !== undefined && (typeof token !== 'string' || !/^[\x21-\x7e]+$/.test(token))) throw new TypeError(`${name} must be printable ASCII without spaces; one that was read from a file may end in a line break`)
+  return token
+}
+
+// Returns what a call other than a check answered. Throws where there is no answer, or another than was asked for.
+function answered(answer, fits = (given) => typeof given === 'object' && given !== null, expected = [200]) {
+  if (answer instanceof Error) throw answer
+  const given = parse(answer.body)
+  if (expected.includes(answer.status) && fits(given)) return given
+  throw new StintError(answer.status, given)
+}
+
+// Throws the error of a check that is wrong: another Stint would answer the same. Returns that of an outage.
+function mistakeOrOutage(answer, given) {
+  const error = new StintError(answer.status, given)
+  if (answer.status >= 400 && answer.status < 500 && ![401, 403, 408, 429].includes(answer.status)) throw error
+  return error
 }
 
 // Whatever else answers for Stint lets no request pass, nor does an answer that contradicts itself.

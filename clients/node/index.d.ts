@@ -3,7 +3,7 @@ import type { Agent, IncomingMessage, ServerResponse } from 'node:http'
 export interface StintOptions {
   /** A token with the scope "check", where the server needs one. */
   token?: string
-  /** Milliseconds that one check may take in all; 500 by default. */
+  /** Milliseconds that one check may take in all; 100 by default. */
   timeout?: number
   /** What happens while Stint cannot be reached, does not answer in time or refuses the token: "open" allows
    * requests, "closed", the default, refuses them with 503. With Redis unreachable the policy's on_failure decides instead. */
@@ -12,6 +12,10 @@ export interface StintOptions {
   connections?: number
   /** Replaces the agent, for example to trust a certificate. connections is ignored then. */
   agent?: Agent
+  /** The admin listener and a token of the scope "operate", which reset and block need. */
+  adminUrl?: string | URL
+  adminToken?: string
+  adminAgent?: Agent
 }
 
 /** One key of a check. policy is the best match if omitted, cost is 1 to 1000. */
@@ -35,6 +39,10 @@ export interface Check extends Partial<Key> {
   request?: { path?: string, method?: string, agent?: string, host?: string, scope?: string }
   /** Further values of the request, such as {account: 'alice'}, which distinct rules count: at most 8, or the check is refused with a StintError. Stint stores only a hash. Long values are cut, and what is not a string is sent as one. */
   values?: Record<string, string>
+  /** "always" charges a refused check too, as far as it fits. */
+  charge?: 'always'
+  /** How long the caller would wait, such as "5s": a request that fits within it is reserved, and delay_ms says when it may be done. */
+  max_wait?: string
   /** Charges once for all checks with this text; a random one by default. */
   idempotency_key?: string
 }
@@ -56,6 +64,9 @@ export interface Decision {
   decisions?: Decision[]
   key?: string
   policy?: string | null
+  /** How long to wait before the request, and the reservation of that time, where max_wait was sent. */
+  delay_ms?: number
+  reservation?: { at: string, handle: string } | null
   /** Retry-After, RateLimit and RateLimit-Policy. */
   headers: Record<string, string>
   /** Why this client decided in Stint's place. */
@@ -115,6 +126,18 @@ export class Stint {
   /** Reports the outcome of a request, for policies with an outcome. Rejects with a StintError where the report is wrong or its
    * token is refused, and with another error while Stint cannot be reached. */
   report(report: Report): Promise<Reported>
+  /** Asks up to 1,000 checks of one key each, in one call. The answers are in their order. */
+  checkMany(checks: Check[]): Promise<(Decision | StintError)[]>
+  /** Reports up to 1,000 outcomes in one call. */
+  reportMany(reports: Report[]): Promise<(Reported | StintError)[]>
+  /** Cancels a reservation, and resolves whether that freed room for others. */
+  cancel(handle: string): Promise<boolean>
+  /** Forgets what a key has used, under all policies. Needs adminUrl. */
+  reset(key: string): Promise<void>
+  /** Blocks one key for a time, for all programs that use the same Stint. Needs adminUrl. */
+  block(key: string, seconds: number, reason: string): Promise<void>
+  /** Whether reset and block are possible. */
+  readonly canBlock: boolean
   /** Closes the idle connections. */
   close(): void
 }
@@ -159,3 +182,95 @@ export function decisionOf(request: object): Decision | undefined
 
 /** Returns the hash that keys contain in place of a secret: 32 hexadecimal digits of SHA-256, as /v1/forward makes them. */
 export function hashOf(secret: string): string
+
+export interface LimiterOptions {
+  /** The best match for the key if omitted. */
+  policy?: string
+  /** "program", the default: if the policy on the server has not the limit of the program, what counts rejects with a LimitMismatch.
+   * "server": the policy decides, whatever the program says. */
+  limits?: 'program' | 'server'
+  source?: string
+}
+
+/** The policy on the server has not the limit that the program names; the message has the command that makes it. */
+export class LimitMismatch extends Error {}
+
+/** A store for express-rate-limit 8: one for each limiter. The keys are limits:5/60s: and those of the limiter, by which a policy
+ * matches them. resetKey needs adminUrl. */
+export class StintStore {
+  constructor(stint: Stint, options?: LimiterOptions)
+  readonly localKeys: boolean
+  prefix?: string
+  init(options: { windowMs: number, limit: number | ((...args: any[]) => unknown), skipSuccessfulRequests?: boolean, skipFailedRequests?: boolean }): void
+  increment(key: string): Promise<{ totalHits: number, resetTime: Date | undefined }>
+  get(key: string): Promise<{ totalHits: number, resetTime: Date | undefined } | undefined>
+  decrement(key: string): Promise<void>
+  resetKey(key: string): Promise<void>
+}
+
+/** A storage for @nestjs/throttler 6. */
+export class StintThrottlerStorage {
+  constructor(stint: Stint, options?: LimiterOptions)
+  increment(key: string, ttl: number, limit: number, blockDuration: number, throttlerName: string):
+    Promise<{ totalHits: number, timeToExpire: number, isBlocked: boolean, timeToBlockExpire: number }>
+}
+
+/** As rate-limiter-flexible's RateLimiterRes. */
+export class StintRateLimiterRes {
+  readonly remainingPoints: number
+  readonly msBeforeNext: number
+  readonly consumedPoints: number
+  readonly isFirstInDuration: boolean
+}
+
+export interface RateLimiterOptions extends LimiterOptions {
+  storeClient: Stint
+  points: number
+  /** Seconds. */
+  duration: number
+  /** "rlflx" by default. */
+  keyPrefix?: string
+  /** Asked in place of Stint during an outage. */
+  insuranceLimiter?: { consume(key: string | number, points?: number): Promise<any> }
+}
+
+/** Has the interface of rate-limiter-flexible. set, block and delete need adminUrl; reward always rejects. */
+export class StintRateLimiter {
+  constructor(options: RateLimiterOptions)
+  readonly points: number
+  readonly duration: number
+  readonly keyPrefix: string
+  getKey(key: string | number): string
+  consume(key: string | number, points?: number): Promise<StintRateLimiterRes>
+  penalty(key: string | number, points?: number): Promise<StintRateLimiterRes>
+  reward(key: string | number, points?: number): Promise<StintRateLimiterRes>
+  get(key: string | number): Promise<StintRateLimiterRes | null>
+  set(key: string | number, points: number, seconds?: number): Promise<StintRateLimiterRes>
+  block(key: string | number, seconds: number): Promise<StintRateLimiterRes>
+  delete(key: string | number): Promise<boolean>
+}
+
+/** A request was not sent: it would have to wait too long, or Stint could not be asked. */
+export class StintRefused extends Error {
+  readonly decision: Decision
+}
+
+export interface FetchWithinOptions {
+  /** The key to wait for; "host:" and the host by default. "" sends the request without asking. */
+  key?: (request: Request) => string | undefined | Promise<string | undefined>
+  policy?: string
+  cost?: number | ((request: Request) => number)
+  /** Milliseconds that a request waits at most; 60,000 by default. */
+  maxWait?: number
+  /** Milliseconds for which one answer with Retry-After holds the key at most; an hour by default. */
+  maxHold?: number
+  /** Called with each error of cancelling a reservation and of blocking a key. */
+  onError?: (error: Error) => void
+  /** Sends the requests; the global fetch by default. */
+  fetch?: typeof fetch
+}
+
+/** Returns a fetch that stays within another service's limits: it waits until the limit allows it, together with all programs that use the same Stint. An
+ * answer 429 or 503 with Retry-After holds the key: until then this fetch sends nothing with the key and, if the client has adminUrl,
+ * no program is allowed it. */
+export function fetchWithin(stint: Stint, options?: FetchWithinOptions): (input: RequestInfo | URL, init?: RequestInit) => Promise<Response>

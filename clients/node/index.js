@@ -1,18 +1,16 @@
 // Middleware that lets a request through only where Stint allows it.
-import { createHash } from 'node:crypto'
 import net from 'node:net'
 import { parse } from 'node:url' // that of express
 import { Stint, StintError } from './client.js'
 
 export { Stint, StintError }
+export { hashOf } from './hash.js'
+export { LimitMismatch, StintRateLimiter, StintRateLimiterRes, StintRefused, StintStore, StintThrottlerStorage, fetchWithin } from './limiters.js'
 
 const decisions = new WeakMap()
 
 /** Returns the decision by which a request was let through, undefined for none. */
 export const decisionOf = (request) => decisions.get(request)
-
-/** Returns the hash that keys contain in place of a secret: 32 hexadecimal digits, as /v1/forward makes them. */
-export const hashOf = (secret) => createHash('sha256').update(secret).digest('hex').slice(0, 32)
 
 /** Returns a key function for the address of the connection, whatever the headers are. With trusted
  * proxies it is the nearest address in X-Forwarded-For, from the right, that is none of theirs. */

@@ -42,6 +42,10 @@ func python() string {
 	return "python3"
 }
 
+func TestNode(t *testing.T) {
+	run(t, "node", "node", "--test", "test/client.test.js", "test/limiters.test.js")
+}
+
 func TestPython(t *testing.T) {
 	run(t, "python", python(), "-W", "ignore::ResourceWarning", "-m", "unittest", "discover")
 }

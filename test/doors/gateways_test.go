@@ -183,11 +183,11 @@ func runNode(express string) func(*site, string) {
 	return func(s *site, config string) {
 		s.Helper()
 		dir, modules := s.TempDir(), repository(s.T, "clients/node/node_modules")
-		if err := os.Mkdir(filepath.Join(dir, "node_modules"), 0o700); err != nil {
+		if err := os.MkdirAll(filepath.Join(dir, "node_modules", "@stint-dev"), 0o700); err != nil {
 			s.Fatal(err)
 		}
 		for name, target := range map[string]string{
-			"stint": repository(s.T, "clients/node"), "express": filepath.Join(modules, express), "fastify": filepath.Join(modules, "fastify"),
+			"@stint-dev/client": repository(s.T, "clients/node"), "express": filepath.Join(modules, express), "fastify": filepath.Join(modules, "fastify"),
 			"hono": filepath.Join(modules, "hono"), "@hono": filepath.Join(modules, "@hono"),
 		} {
 			if _, err := os.Stat(target); err != nil {

@@ -14,7 +14,7 @@ import (
 // spelled is a program of express with handlers for the paths of the test's traps.
 const spelled = `
 import express from 'express'
-import { Stint, expressGuard } from 'stint'
+import { Stint, expressGuard } from '@stint-dev/client'
 
 const app = express()
 app.use(expressGuard(new Stint('http://127.0.0.1:8080', { timeout: 60_000 })))
@@ -48,7 +48,7 @@ func TestExpressTargetsCannotHideTheirPath(t *testing.T) {
 const overHTTP2 = `
 import http2 from 'node:http2'
 import fastify from 'fastify'
-import { Stint, fastifyGuard } from 'stint'
+import { Stint, fastifyGuard } from '@stint-dev/client'
 
 const app = fastify({ http2: true })
 app.register(fastifyGuard, { stint: new Stint('http://127.0.0.1:8080', { timeout: 60_000 }) })
@@ -64,7 +64,7 @@ fastify().all('/', async () => statuses.join(' ')).listen({ port: 8000, host: '1
 const ofFetch = `
 import { serve } from '@hono/node-server'
 import { Hono } from 'hono'
-import { Stint, addressKey, fetchGuard } from 'stint'
+import { Stint, addressKey, fetchGuard } from '@stint-dev/client'
 
 const app = new Hono()
 app.all('*', async (c) => c.text(new URL(c.req.url).host))
@@ -93,7 +93,7 @@ func TestNodePackageSendsTheHostThatTheApplicationSees(t *testing.T) {
 
 const rewritten = `
 import fastify from 'fastify'
-import { Stint, fastifyGuard } from 'stint'
+import { Stint, fastifyGuard } from '@stint-dev/client'
 
 const app = fastify({ rewriteUrl: (request) => request.url.replace(/^\/v2/, '') })
 app.register(fastifyGuard, { stint: new Stint('http://127.0.0.1:8080', { timeout: 60_000 }) })
@@ -115,7 +115,7 @@ func TestFastifyTargetsAreReadAsRewritten(t *testing.T) {
 
 const askingAnother = `
 import express from 'express'
-import { Stint, expressGuard } from 'stint'
+import { Stint, expressGuard } from '@stint-dev/client'
 
 const app = express()
 app.use(expressGuard(new Stint('%s', { timeout: 60_000 })))

@@ -24,7 +24,7 @@ func TestNodePackageTypesFitTheFrameworks(t *testing.T) {
 // The key in these programs is chosen by the client, as in a careless configuration.
 const hostile = `
 import express from 'express'
-import { Stint, expressGuard } from 'stint'
+import { Stint, expressGuard } from '@stint-dev/client'
 
 const app = express()
 app.use(expressGuard(new Stint('http://127.0.0.1:8080', { timeout: 60_000 }), {
@@ -70,7 +70,7 @@ func TestNodePackageAnswers400ToHostileKeys(t *testing.T) {
 // asIs has the address that proxies write as the key, and shows the client's User-Agent.
 const asIs = `
 import express from 'express'
-import { Stint, addressKey, expressGuard } from 'stint'
+import { Stint, addressKey, expressGuard } from '@stint-dev/client'
 
 const app = express()
 app.use(expressGuard(new Stint('http://127.0.0.1:8080', { timeout: 60_000 }), {
@@ -124,7 +124,7 @@ func TestNodePackageSendsWhatConditionsMatch(t *testing.T) {
 
 const reporting = `
 import express from 'express'
-import { Stint, StintError, expressGuard } from 'stint'
+import { Stint, StintError, expressGuard } from '@stint-dev/client'
 
 const stint = new Stint('http://127.0.0.1:8080', { timeout: 60_000 })
 const app = express()
@@ -180,7 +180,7 @@ func TestNodePackageReportsOutcomes(t *testing.T) {
 
 const mistaken = `
 import express from 'express'
-import { Stint, expressGuard } from 'stint'
+import { Stint, expressGuard } from '@stint-dev/client'
 
 const app = express()
 app.use(expressGuard(new Stint('http://127.0.0.1:8080', { timeout: 60_000, onOutage: 'open' }), {
@@ -222,7 +222,7 @@ func TestNodePackageSendsItsToken(t *testing.T) {
 
 // constructed prints the result of the constructor for each token of a list.
 const constructed = `
-import { Stint } from 'stint'
+import { Stint } from '@stint-dev/client'
 
 for (const token of [%s]) {
   try {
@@ -236,10 +236,10 @@ for (const token of [%s]) {
 
 func TestNodePackageRejectsTokensInvalidInHeaders(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "node_modules"), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, "node_modules", "@stint-dev"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(repository(t, "clients/node"), filepath.Join(dir, "node_modules", "stint")); err != nil {
+	if err := os.Symlink(repository(t, "clients/node"), filepath.Join(dir, "node_modules", "@stint-dev", "client")); err != nil {
 		t.Fatal(err)
 	}
 	refused := []string{`''`, `'a b'`, `'secret\n'`, `'s\u00e9cret'`, `7`, `null`}

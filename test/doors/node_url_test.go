@@ -19,10 +19,10 @@ import (
 func runScript(t *testing.T, program string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "node_modules"), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, "node_modules", "@stint-dev"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(repository(t, "clients/node"), filepath.Join(dir, "node_modules", "stint")); err != nil {
+	if err := os.Symlink(repository(t, "clients/node"), filepath.Join(dir, "node_modules", "@stint-dev", "client")); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "program.mjs")
@@ -37,7 +37,7 @@ func runScript(t *testing.T, program string) string {
 }
 
 const asking = `
-import { Stint } from 'stint'
+import { Stint } from '@stint-dev/client'
 
 for (const url of ['%[1]s/stint', '%[1]s/stint/']) {
   const stint = new Stint(url, { timeout: 60_000 })
@@ -63,7 +63,7 @@ func TestNodePackageKeepsThePathOfItsURL(t *testing.T) {
 }
 
 const trusting = `
-import { addressKey } from 'stint'
+import { addressKey } from '@stint-dev/client'
 
 for (const proxy of ['10.0.0.0/', '10.0.0.0/x', '10.0.0.0/33', '10.0.0.0/8/8', '10.0.0.0/8']) {
   try {

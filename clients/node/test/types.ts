@@ -2,7 +2,12 @@
 import type { IncomingMessage } from 'node:http'
 import express, { type Request } from 'express'
 import fastify from 'fastify'
-import { Stint, StintError, addressKey, decisionOf, expressGuard, fastifyGuard, fetchGuard, hashOf } from 'stint'
+import { ThrottlerModule } from '@nestjs/throttler'
+import { rateLimit } from 'express-rate-limit'
+import {
+  Stint, StintError, StintRateLimiter, StintRateLimiterRes, StintRefused, StintStore, StintThrottlerStorage, addressKey, decisionOf, expressGuard, fastifyGuard,
+  fetchGuard, fetchWithin, hashOf,
+} from '@stint-dev/client'
 
 const stint = new Stint(new URL('https://stint.example.org:8080'), { token: 'secret', timeout: 100, onOutage: 'open', connections: 8 })
 
@@ -26,3 +31,9 @@ stint.report({ key: 'ip:192.0.2.1', outcome: 'login_failed', request: { path: '/
 fetchGuard(stint, {}, async () => response)
 // @ts-expect-error no such choice
 new Stint('http://127.0.0.1:8080', { onOutage: 'maybe' })
+
+express().use(rateLimit({ windowMs: 60_000, limit: 5, store: new StintStore(stint) }))
+ThrottlerModule.forRoot({ throttlers: [{ ttl: 60_000, limit: 5 }], storage: new StintThrottlerStorage(stint, { limits: 'server' }) })
+new StintRateLimiter({ storeClient: stint, points: 5, duration: 60 }).consume('a').catch((refused: StintRateLimiterRes) => refused.msBeforeNext)
+fetchWithin(stint, { maxWait: 5000 })('https://api.example').then((answer) => answer.status, (error: StintRefused) => error.decision)
+stint.checkMany([{ key: 'a:b' }]).then(([first]) => (first instanceof StintError ? first.field : first.allowed))

@@ -76,6 +76,10 @@ class _Settings:
         if given:
             raise ValueError(f"unknown options of the storage stint: {', '.join(sorted(given))}")
 
+    def never_fits(self, limit: _Limit, amount: int) -> bool:
+        """Reports whether a hit is never allowed, which to Stint is a mistake and to limits a refusal."""
+        return amount > limit.amount and not self.is_server_limit
+
     def check(self, limit: _Limit, amount: int = 1, peek: bool = False) -> Check:
         return Check(limit.key, policy=self.policy, cost=amount, peek=peek, source=self.source)
 
@@ -154,6 +158,8 @@ class StintStorage(limits.storage.Storage, limits.storage.MovingWindowSupport):
     def incr(self, key: str, expiry: int, *elastic: Any, amount: int = 1, **options: Any) -> int:
         _refuse_elastic(elastic, options)
         limit = _Limit(key)
+        if self._settings.never_fits(limit, amount):
+            return limit.amount + amount
         return self._settings.used(limit, self._ask(self._settings.check(limit, amount)), amount)
 
     def get(self, key: str) -> int:
@@ -179,8 +185,7 @@ class StintStorage(limits.storage.Storage, limits.storage.MovingWindowSupport):
         self._stint.reset(_Limit(key).key)
 
     def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
-        of = _Limit(key)
-        return self._settings.used(of, self._ask(self._settings.check(of, amount)), amount) <= of.amount
+        return self.incr(key, expiry, amount=amount) <= limit
 
     def get_moving_window(self, key: str, limit: int, expiry: int) -> Tuple[int, int]:
         of = _Limit(key)
@@ -222,6 +227,8 @@ class AsyncStintStorage(limits.aio.storage.Storage, limits.aio.storage.MovingWin
     async def incr(self, key: str, expiry: int, *elastic: Any, amount: int = 1, **options: Any) -> int:
         _refuse_elastic(elastic, options)
         limit = _Limit(key)
+        if self._settings.never_fits(limit, amount):
+            return limit.amount + amount
         return self._settings.used(limit, await self._ask(self._settings.check(limit, amount)), amount)
 
     async def get(self, key: str) -> int:
@@ -246,8 +253,7 @@ class AsyncStintStorage(limits.aio.storage.Storage, limits.aio.storage.MovingWin
         await self._stint.reset(_Limit(key).key)
 
     async def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
-        of = _Limit(key)
-        return self._settings.used(of, await self._ask(self._settings.check(of, amount)), amount) <= of.amount
+        return await self.incr(key, expiry, amount=amount) <= limit
 
     async def get_moving_window(self, key: str, limit: int, expiry: int) -> Tuple[int, int]:
         of = _Limit(key)

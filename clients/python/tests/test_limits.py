@@ -40,6 +40,7 @@ class StorageTest(Case):
             self.assertEqual(limiter.get_window_stats(FIVE, name)[1], 5)
             self.assertTrue(limiter.hit(FIVE, name, cost=3))
             self.assertFalse(limiter.hit(FIVE, name, cost=3))
+            self.assertFalse(limiter.hit(FIVE, name, cost=6))
             self.assertEqual(limiter.get_window_stats(FIVE, name)[1], 2)
             self.assertTrue(limiter.hit(FIVE, name, cost=2))
             self.assertFalse(limiter.test(FIVE, name))
