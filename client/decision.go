@@ -10,6 +10,7 @@ const (
 	Allowed     Outcome = "allowed"
 	Limited     Outcome = "limited"     // by a rule
 	Blocked     Outcome = "blocked"     // by a block
+	Challenged  Outcome = "challenged"  // until the client's browser solves a challenge
 	Unavailable Outcome = "unavailable" // an outage, where the policy or FailClosed says so
 )
 

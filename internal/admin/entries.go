@@ -78,6 +78,7 @@ type AddEntries struct {
 	Patterns []string // each is read as keys.Reading says, and may be a range or a list
 	Literal  bool     // the patterns are meant as written
 	Scope    string   // only refuse checks of this scope, "" for all
+	Action   blocks.Action
 	Reason   string
 	Expiry   blocks.Expiry
 	// Source is the name of the source that adds them, "" for the caller by hand. A named source
@@ -172,6 +173,9 @@ func (e *Entries) entriesOf(ctx context.Context, c Caller, a AddEntries) ([]bloc
 	if err := checkScope(a.Kind, a.Scope); err != nil {
 		return nil, err
 	}
+	if err := blocks.CheckAction(a.Kind, a.Action); err != nil {
+		return nil, err
+	}
 	if a.Source != "" {
 		if err := blocks.CheckHolderName(a.Source); err != nil {
 			return nil, err
@@ -191,7 +195,7 @@ func (e *Entries) entriesOf(ctx context.Context, c Caller, a AddEntries) ([]bloc
 	entries := make([]blocks.Entry, 0, len(patterns))
 	for n, group := range groups {
 		for _, p := range group {
-			entry := blocks.Entry{Kind: a.Kind, Pattern: p, Scope: a.Scope, Reason: a.Reason, Author: c.Actor.Name, Source: blocks.Manual, Expires: expires}
+			entry := blocks.Entry{Kind: a.Kind, Pattern: p, Scope: a.Scope, Action: a.Action, Reason: a.Reason, Author: c.Actor.Name, Source: blocks.Manual, Expires: expires}
 			if a.Source != "" {
 				entry.From = &blocks.Holder{Name: a.Source, Ref: refOf(p, a.Patterns[n])}
 			}

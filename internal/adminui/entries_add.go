@@ -28,6 +28,7 @@ type addPage struct {
 	Pattern     string
 	Literal     bool // the pattern is meant as written
 	Scope       string
+	Action      string
 	Reason      string
 	For         string
 	Until       string
@@ -96,11 +97,11 @@ func all(covers string) string {
 }
 
 func (h *entriesHandler) showAdd(c *httpserver.Call, s *kindTexts) error {
-	q, err := site.ReadQuery(c, "pattern", "literal", "reason", "for", "until", "scope")
+	q, err := site.ReadQuery(c, "pattern", "literal", "reason", "for", "until", "scope", "action")
 	if err != nil {
 		return err
 	}
-	page := &addPage{Pattern: q.Get("pattern"), Literal: q.Get("literal") == "yes", Reason: q.Get("reason"), For: q.Get("for"), Until: q.Get("until"), Scope: q.Get("scope"), FieldErrors: form.FieldErrors{}}
+	page := &addPage{Pattern: q.Get("pattern"), Literal: q.Get("literal") == "yes", Reason: q.Get("reason"), For: q.Get("for"), Until: q.Get("until"), Scope: q.Get("scope"), Action: q.Get("action"), FieldErrors: form.FieldErrors{}}
 	if page.For == "" && s.Blocks { // how long somebody is exempt must be chosen
 		page.For = wire.DefaultBlock
 	}
@@ -187,7 +188,7 @@ func (h *entriesHandler) readAdd(c *httpserver.Call) (*addPage, url.Values, erro
 		Pattern: strings.TrimSpace(values.Get("pattern")), Literal: values.Get("literal") == "yes", For: values.Get("for"), Until: values.Get("until"),
 		Confirm: strings.TrimSpace(values.Get("confirm")), FieldErrors: form.FieldErrors{},
 	}
-	page.Scope = strings.TrimSpace(values.Get("scope"))
+	page.Scope, page.Action = strings.TrimSpace(values.Get("scope")), values.Get("action")
 	page.Reason = strings.TrimSpace(values.Get("reason"))
 	return page, values, nil
 }
@@ -211,7 +212,7 @@ func (h *entriesHandler) addEntry(c *httpserver.Call, s *kindTexts) error {
 	if err != nil {
 		return err
 	}
-	request := admin.AddEntries{Kind: s.Kind, Patterns: []string{page.Pattern}, Literal: page.Literal, Scope: page.Scope, Reason: page.Reason, Confirm: page.Confirm}
+	request := admin.AddEntries{Kind: s.Kind, Patterns: []string{page.Pattern}, Literal: page.Literal, Scope: page.Scope, Action: blocks.Action(page.Action), Reason: page.Reason, Confirm: page.Confirm}
 	if values.Get("replace") == "yes" {
 		request.OnConflict = blocks.Replace
 	}

@@ -131,7 +131,7 @@ func streamOf(q site.Query, pattern keys.Pattern) string {
 	switch q.Get("show") {
 	case "refused":
 		values.Set("kind", string(events.Decision))
-		values.Set("decision", wire.Limited+","+wire.Blocked+","+wire.Unavailable)
+		values.Set("decision", wire.Limited+","+wire.Blocked+","+wire.Challenged+","+wire.Unavailable)
 	case "allowed":
 		values.Set("kind", string(events.Decision))
 		values.Set("decision", wire.Allowed)
@@ -156,7 +156,7 @@ func (h *liveHandler) liveFilter(q site.Query) (events.Filter, error) {
 	case "":
 	case "refused":
 		f.Kinds = []events.Kind{events.Decision}
-		f.Outcomes = []gate.Outcome{gate.Limited, gate.Blocked, gate.Unavailable}
+		f.Outcomes = []gate.Outcome{gate.Limited, gate.Blocked, gate.Challenged, gate.Unavailable}
 	case "allowed":
 		f.Kinds, f.Outcomes = []events.Kind{events.Decision}, []gate.Outcome{gate.Allowed}
 	case "changes":

@@ -46,7 +46,7 @@ var (
 		Body: openapi.Union{Name: "CheckBody", Doc: "A check of one key, or of several as one.", Of: []any{wire.CheckRequest{}, wire.KeysRequest{}}},
 		Answers: []openapi.Answer{
 			{Status: http.StatusOK, Doc: "Allowed.", Body: decided, Headers: quota},
-			{Status: http.StatusTooManyRequests, Doc: "Limited by a rule.", Body: decided, Headers: waitAndQuota},
+			{Status: http.StatusTooManyRequests, Doc: "Limited by a rule, or challenged.", Body: decided, Headers: waitAndQuota},
 			{Status: http.StatusForbidden, Doc: "Blocked by a block.", Body: decided, Headers: waitAndQuota},
 			{Status: http.StatusServiceUnavailable, Doc: "An outage under on_failure deny.", Body: decided, Headers: waitAndQuota},
 		},
@@ -80,6 +80,7 @@ const (
 var statusOfOutcome = map[gate.Outcome]int{
 	gate.Allowed:     http.StatusOK,
 	gate.Limited:     http.StatusTooManyRequests,
+	gate.Challenged:  http.StatusTooManyRequests,
 	gate.Blocked:     http.StatusForbidden,
 	gate.Unavailable: http.StatusServiceUnavailable,
 }

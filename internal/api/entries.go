@@ -88,7 +88,7 @@ func (h *entryHandler) addEntry(c *httpserver.Call, kind blocks.Kind) error {
 		return err
 	}
 	all, err := h.entries.Add(c.Context(), callerOf(c), admin.AddEntries{
-		Kind: kind, Patterns: []string{request.Pattern}, Literal: request.Literal, Scope: request.Scope, Reason: request.Reason, Expiry: admin.ExpiryOf(request.ExpiresIn, request.ExpiresAt),
+		Kind: kind, Patterns: []string{request.Pattern}, Literal: request.Literal, Scope: request.Scope, Action: blocks.Action(request.Action), Reason: request.Reason, Expiry: admin.ExpiryOf(request.ExpiresIn, request.ExpiresAt),
 		OnConflict: blocks.Conflict(request.OnConflict), Source: request.Source, Confirm: request.Confirm,
 	})
 	if err != nil {
@@ -285,7 +285,7 @@ func entryPath(kind blocks.Kind) string {
 // of the policy of an automatic block, "" for other entries.
 func fromEntry(e *blocks.Entry, policy string, now time.Time) wire.Entry {
 	out := wire.Entry{
-		ID: e.ID, Kind: string(e.Kind), Pattern: e.Pattern.String(), Scope: e.Scope, Reason: e.Reason, Author: e.Author, Source: string(e.Source),
+		ID: e.ID, Kind: string(e.Kind), Pattern: e.Pattern.String(), Scope: e.Scope, Action: string(e.Action), Reason: e.Reason, Author: e.Author, Source: string(e.Source),
 		Policy: wire.NullString(policy), Active: e.ActiveAt(now), CreatedAt: wire.At(e.Created), ExpiresAt: wire.At(e.Expires),
 		EndedAt: wire.At(e.Ended), EndedBy: wire.NullString(e.EndedBy), Revision: e.Revision,
 	}

@@ -81,7 +81,7 @@ var (
 		ID: "streamEvents", Tag: "events", Summary: "Stream decisions and changes as server-sent events; send Last-Event-ID to resume after a break.",
 		Query: []openapi.Param{
 			{Name: "kind", Doc: "Only these kinds: decision, block and change, with commas between."},
-			{Name: "decision", Doc: "Only these decisions: allowed, limited, blocked and unavailable, with commas between."},
+			{Name: "decision", Doc: "Only these decisions: allowed, limited, blocked, challenged and unavailable, with commas between."},
 			{Name: "policy", Doc: "Only decisions by this policy, and its changes."},
 			{Name: "pattern", Doc: "Only decisions on keys that this pattern covers, and changes of blocks and exemptions that share a key with it."},
 		},
@@ -127,7 +127,7 @@ func (h *eventHandler) eventFilter(c *httpserver.Call) (events.Filter, error) {
 	for _, kind := range q.List("kind", string(events.Decision), string(events.Block), string(events.Change)) {
 		f.Kinds = append(f.Kinds, events.Kind(kind))
 	}
-	for _, outcome := range q.List("decision", wire.Allowed, wire.Limited, wire.Blocked, wire.Unavailable) {
+	for _, outcome := range q.List("decision", wire.Allowed, wire.Limited, wire.Blocked, wire.Challenged, wire.Unavailable) {
 		f.Outcomes = append(f.Outcomes, gate.Outcome(outcome))
 	}
 	f.Policy = q.Line("policy")

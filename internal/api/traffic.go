@@ -48,7 +48,7 @@ func (h *trafficHandler) getTraffic(c *httpserver.Call, in wire.TrafficOf) (out 
 	out = wire.Traffic{From: wire.At(series.From), To: wire.At(series.To), StepMS: series.Step.Milliseconds(), Points: make([]wire.TrafficPoint, 0, len(series.Points))}
 	for _, p := range series.Points {
 		out.Points = append(out.Points, wire.TrafficPoint{
-			At: wire.At(p.At), Allowed: p.Allowed, Limited: p.Limited, Blocked: p.Blocked, Unavailable: p.Unavailable,
+			At: wire.At(p.At), Allowed: p.Allowed, Limited: p.Limited, Blocked: p.Blocked, Challenged: p.Challenged, Unavailable: p.Unavailable,
 			ShadowLimited: p.ShadowLimited, KeysEstimate: p.Keys, KeysError: offences.DistinctError,
 		})
 	}

@@ -35,6 +35,7 @@ type Row struct {
 	Line    int // of the file, from 1
 	Pattern keys.Pattern
 	Scope   string // of the checks that it refuses, "" for all
+	Action  blocks.Action
 	Reason  string
 	Expires time.Time // zero: permanent
 	// HasEnded says that the file calls the entry ended, or that it has expired since it was
@@ -44,7 +45,7 @@ type Row struct {
 
 // Entry returns the row as an imported entry.
 func (r Row) Entry() blocks.Entry {
-	return blocks.Entry{Kind: r.Kind, Pattern: r.Pattern, Scope: r.Scope, Reason: r.Reason, Source: blocks.Imported, Expires: r.Expires}
+	return blocks.Entry{Kind: r.Kind, Pattern: r.Pattern, Scope: r.Scope, Action: r.Action, Reason: r.Reason, Source: blocks.Imported, Expires: r.Expires}
 }
 
 // Defaults are for what rows leave out.
@@ -79,6 +80,8 @@ type fields struct {
 	// the kind of value, duration is expiresIn, decision is what to do, "" for a ban, and
 	// simulated is "true" for a decision that is not carried out.
 	value, duration, decision, simulated string
+
+	action string
 }
 
 // rows reads the fields of one row, which is several if its pattern is a range or a list. The
@@ -135,6 +138,9 @@ func (d *Defaults) row(line int, pattern keys.Pattern, f fields) (Row, error) {
 	}
 	if row.Scope != "" && conditions.CheckScope(row.Scope) != nil {
 		return wrong("the scope " + conditions.CheckScope(row.Scope).Error())
+	}
+	if row.Action = blocks.Action(f.action); blocks.CheckAction(kind, row.Action) != nil {
+		return wrong(fmt.Sprintf("action is %q; only a block may have one: challenge, or none", rowfile.Clip(f.action)))
 	}
 	if row.Reason == "" {
 		row.Reason = d.Reason

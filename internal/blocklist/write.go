@@ -32,7 +32,7 @@ func NewWriter(to io.Writer, format Format) *Writer {
 	return w
 }
 
-var exported = []string{"pattern", "reason", "expires_at", "source", "author", "created_at", "scope", "ended_at", "ended_by", "id", "sources"}
+var exported = []string{"pattern", "reason", "expires_at", "source", "author", "created_at", "scope", "ended_at", "ended_by", "id", "sources", "action"}
 
 // exportedBlock is what an export holds of a block.
 type exportedBlock struct {
@@ -48,18 +48,19 @@ type exportedBlock struct {
 	ID        string `json:"id"`
 	// Sources are the names of all that hold it; an import takes and leaves them.
 	Sources []string `json:"sources,omitempty"`
+	Action  string   `json:"action,omitzero"`
 	Kind    string   `json:"kind,omitzero"` // only of an exemption
 }
 
 // Write adds an entry of the same kind as those before, with the names of its sources. CSV and JSON say of exemptions what they
-// are, so that no import blocks them. Entries that have ended or that have a scope, and exemptions,
+// are, so that no import blocks them. Entries that have ended or that have a scope or an action, and exemptions,
 // are left out of a plain list, whose readers would refuse every check.
 func (w *Writer) Write(b *blocks.Entry, sources []string) error {
 	isExemption := b.Kind == blocks.Exemption
-	if w.format == Plain && (b.Scope != "" || !b.Ended.IsZero() || isExemption) {
+	if w.format == Plain && (b.Scope != "" || b.Action != "" || !b.Ended.IsZero() || isExemption) {
 		return nil
 	}
-	row := exportedBlock{b.Pattern.String(), b.Reason, instant(b.Expires), string(b.Source), b.Author, instant(b.Created), b.Scope, instant(b.Ended), b.EndedBy, b.ID, sources, ""}
+	row := exportedBlock{b.Pattern.String(), b.Reason, instant(b.Expires), string(b.Source), b.Author, instant(b.Created), b.Scope, instant(b.Ended), b.EndedBy, b.ID, sources, string(b.Action), ""}
 	if isExemption {
 		row.Kind = string(b.Kind)
 	}
@@ -67,7 +68,7 @@ func (w *Writer) Write(b *blocks.Entry, sources []string) error {
 	w.any = true
 	switch w.format {
 	case CSV:
-		header, cells := exported, []string{escape.CSV(row.Pattern), escape.CSV(row.Reason), row.ExpiresAt, row.Source, escape.CSV(row.Author), row.CreatedAt, row.Scope, row.EndedAt, escape.CSV(row.EndedBy), row.ID, escape.CSV(strings.Join(row.Sources, ", "))}
+		header, cells := exported, []string{escape.CSV(row.Pattern), escape.CSV(row.Reason), row.ExpiresAt, row.Source, escape.CSV(row.Author), row.CreatedAt, row.Scope, row.EndedAt, escape.CSV(row.EndedBy), row.ID, escape.CSV(strings.Join(row.Sources, ", ")), row.Action}
 		if isExemption {
 			header, cells = append(slices.Clone(header), "kind"), append(cells, row.Kind)
 		}

@@ -6,6 +6,7 @@ package blocks
 import (
 	"time"
 
+	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 )
 
@@ -20,6 +21,26 @@ const (
 
 // Kinds lists all kinds.
 var Kinds = []Kind{Block, Exemption}
+
+// Action is what a block does to the checks that it matches.
+type Action string
+
+// The actions of a block.
+const (
+	Refuse    Action = ""          // refuses them; also the action of exemptions, which have none
+	Challenge Action = "challenge" // refuses those without a pass, which solving a challenge gives
+)
+
+// CheckAction returns an error if an entry of the kind cannot have the action.
+func CheckAction(kind Kind, a Action) error {
+	switch {
+	case a == Refuse || a == Challenge && kind == Block:
+		return nil
+	case a == Challenge:
+		return fault.Field("action", "is possible for blocks only")
+	}
+	return fault.Field("action", "must be challenge; leave it out for a block that refuses")
+}
 
 // Source is how an entry was made.
 type Source string
@@ -38,6 +59,7 @@ type Entry struct {
 	Pattern keys.Pattern
 	// Scope restricts a block to checks with this scope; "" for every check.
 	Scope  string
+	Action Action
 	Reason string
 	Author string
 	Source Source
@@ -59,6 +81,18 @@ type Entry struct {
 func (e *Entry) ActiveAt(t time.Time) bool {
 	return e.Ended.IsZero() && !e.ExpiredAt(t)
 }
+
+// place is the name of the set of e: its scope, behind a word for blocks that challenge. No scope
+// has a space.
+func (e *Entry) place() string {
+	if e.Action == Challenge {
+		return challenges + e.Scope
+	}
+	return e.Scope
+}
+
+// challenges begins the places of blocks that challenge.
+const challenges = "challenge "
 
 // ExpiredAt reports whether the expiry of e has passed at t.
 func (e *Entry) ExpiredAt(t time.Time) bool {

@@ -9,23 +9,36 @@ import (
 // Match is the result of matching one key with the active entries.
 type Match struct {
 	Exemption *Entry // the most specific one, nil if none
-	// Block is the block that stays active longest, nil if none. It is set even if an exemption
-	// has priority over it, so that the answer can mention it.
+	// Block is the block that stays active longest, nil if none; one that challenges only if no
+	// block refuses. It is set even if an exemption has priority over it, so that the answer can
+	// mention it.
 	Block *Entry
 }
 
 // Refuses reports whether the key is refused.
 func (m Match) Refuses() bool { return m.Block != nil && m.Exemption == nil }
 
+// Challenges reports whether the key is refused unless it has a pass.
+func (m Match) Challenges() bool { return m.Refuses() && m.Block.Action == Challenge }
+
 // With returns the match for two keys together: an exemption or a block of either key.
 func (m Match) With(other Match) Match {
 	if m.Exemption == nil {
 		m.Exemption = other.Exemption
 	}
-	if b := other.Block; b != nil && (m.Block == nil || b.Outlasts(m.Block)) {
+	if b := other.Block; b != nil && (m.Block == nil || b.overrides(m.Block)) {
 		m.Block = b
 	}
 	return m
+}
+
+// overrides reports whether e decides of two blocks: it refuses and other challenges, or it lasts
+// longer.
+func (e *Entry) overrides(other *Entry) bool {
+	if e.Action != other.Action {
+		return e.Action == Refuse
+	}
+	return e.Outlasts(other)
 }
 
 // roomForMatches is more than the usual number of active patterns for one key. More matches only
@@ -47,14 +60,26 @@ func (s *Set) Match(k keys.Key, now time.Time) (m Match) {
 }
 
 // MatchIn matches the key of a check with a scope, "" for none. Blocks with that scope apply too,
-// if there is no other block or if they last longer.
+// if there is no other block or if they last longer, and blocks that challenge if no block refuses.
 func (s *Set) MatchIn(k keys.Key, scope string, now time.Time) Match {
 	m := s.Match(k, now)
-	if scope == "" {
+	known := s.scopes.Load()
+	if known == nil {
 		return m
 	}
-	if scoped := s.inScope(scope); scoped != nil {
-		return m.With(Match{Block: scoped.Match(k, now).Block})
+	add := func(place string) {
+		if placed := (*known)[place]; placed != nil {
+			m = m.With(Match{Block: placed.Match(k, now).Block})
+		}
+	}
+	if scope != "" {
+		add(scope)
+	}
+	if m.Block == nil {
+		add(challenges)
+		if scope != "" {
+			add(challenges + scope)
+		}
 	}
 	return m
 }

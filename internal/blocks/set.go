@@ -11,9 +11,9 @@ import (
 )
 
 // Set is a node's copy of the active entries, matched in memory. It is safe for concurrent use.
-// Only MatchIn, the counts and the methods with Scope in their names find blocks with a scope:
-// code that enforces blocks without knowing scopes, such as firewalls and bouncers, never gets
-// them.
+// Only MatchIn, the counts and the methods with Scope in their names find blocks with a scope
+// and blocks that challenge: code that enforces blocks without knowing either, such as firewalls
+// and bouncers, never gets them.
 type Set struct {
 	index *keys.Index[slot]
 
@@ -29,8 +29,8 @@ type Set struct {
 	// ended has the entries that were ended or swept recently, so that an older state of such an
 	// entry that arrives late does not bring it back.
 	ended map[string]ending
-	// scopes has the blocks of each scope as a set of their own; nil if there are none. The map
-	// is replaced and never changed.
+	// scopes has the blocks of each scope, and those that challenge, as a set of their own, by
+	// Entry.place; nil if there are none. The map is replaced and never changed.
 	scopes atomic.Pointer[map[string]*Set]
 }
 
@@ -70,8 +70,8 @@ func NewSet() *Set {
 // removes it otherwise. e must not be changed afterwards. States may arrive out of order, up to a
 // minute late: the revision decides which one is newer.
 func (s *Set) Apply(e *Entry, now time.Time) {
-	if e.Scope != "" {
-		s.ofScope(e.Scope).apply(e, now)
+	if place := e.place(); place != "" {
+		s.ofScope(place).apply(e, now)
 		return
 	}
 	s.apply(e, now)
@@ -100,7 +100,7 @@ func (s *Set) inScope(scope string) *Set {
 	return nil
 }
 
-// Scopes returns the sets of the blocks with a scope, by scope. The map must not be changed.
+// Scopes returns the sets of the blocks with a scope or an action, by Entry.place. The map must not be changed.
 func (s *Set) Scopes() map[string]*Set {
 	if known := s.scopes.Load(); known != nil {
 		return *known

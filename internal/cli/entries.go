@@ -147,7 +147,9 @@ func (e *entryCommand) newAdd() *cobra.Command {
 	c.Flags().StringVar(&entry.OnConflict, "on-conflict", "", "where the pattern has "+e.article+" already: fail, keep, extend or replace (default fail)")
 	if e.showsImpact {
 		c.Flags().StringVar(&entry.Scope, "scope", "", "refuse only checks with this scope, for example login")
+		c.Flags().StringVar(&entry.Action, "action", "", "challenge: let clients pass that solve a challenge, instead of refusing them")
 		c.Example += "\nadmin " + e.noun + " add " + e.example + " --reason " + e.reason + " --for 24h --scope login"
+		c.Example += "\nadmin " + e.noun + " add " + e.example + " --reason " + e.reason + " --for 24h --action challenge"
 	}
 	yesFlag(c, &yes)
 	literalFlag(c, &entry.Literal)
@@ -374,6 +376,7 @@ var entryColumns = []output.Column[wire.Entry]{
 	{Name: "sources", Head: "Held by", Drop: 6, Cut: true, Cell: func(e wire.Entry) output.Cell { return output.Text(sourceNames(e.Sources)) }},
 	{Name: "id", Head: "Id", Drop: 1, Cell: func(e wire.Entry) output.Cell { return output.Text(e.ID) }},
 	{Name: "scope", Head: "Scope", Drop: 5, Cell: func(e wire.Entry) output.Cell { return output.Text(e.Scope) }},
+	{Name: "action", Head: "Action", Drop: 7, Cell: func(e wire.Entry) output.Cell { return output.Text(e.Action) }},
 }
 
 var entryDetail = append(detailColumns(),

@@ -45,7 +45,7 @@ With -o json each event is one line of JSON.`,
 		}),
 	}
 	c.Flags().StringSliceVar(&kind, "kind", nil, "only decision, block or change; may be repeated")
-	c.Flags().StringSliceVar(&decision, "decision", nil, "only allowed, limited, blocked or unavailable; may be repeated")
+	c.Flags().StringSliceVar(&decision, "decision", nil, "only allowed, limited, blocked, challenged or unavailable; may be repeated")
 	c.Flags().StringVar(&policy, "policy", "", "only of this policy")
 	c.Flags().StringVar(&pattern, "pattern", "", "only keys that this pattern covers")
 	c.Flags().IntVar(&count, "count", 0, "end after this many events, 0 for never")

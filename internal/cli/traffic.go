@@ -57,6 +57,7 @@ var trafficColumns = []output.Column[wire.TrafficPoint]{
 	{Name: "allowed", Head: "Allowed", Right: true, Cell: func(t wire.TrafficPoint) output.Cell { return output.Number(t.Allowed) }},
 	{Name: "limited", Head: "Limited", Right: true, Cell: func(t wire.TrafficPoint) output.Cell { return output.Number(t.Limited) }},
 	{Name: "blocked", Head: "Blocked", Right: true, Cell: func(t wire.TrafficPoint) output.Cell { return output.Number(t.Blocked) }},
+	{Name: "challenged", Head: "Challenged", Right: true, Cell: func(t wire.TrafficPoint) output.Cell { return output.Number(t.Challenged) }},
 	{Name: "unavailable", Head: "Unavailable", Right: true, Drop: 1, Cell: func(t wire.TrafficPoint) output.Cell { return output.Number(t.Unavailable) }},
 	{Name: "shadow_limited", Head: "Shadow", Right: true, Drop: 2, Cell: func(t wire.TrafficPoint) output.Cell { return output.Number(t.ShadowLimited) }},
 	{Name: "keys_estimate", Head: "Keys (est.)", Right: true, Cell: func(t wire.TrafficPoint) output.Cell { return output.Number(t.KeysEstimate) }},

@@ -39,9 +39,9 @@ type entries map[string]entry
 // put takes over the state of a block or an exemption.
 func (s entries) put(w *wire.Entry, revision int64) {
 	pattern, err := (keys.Parser{}).Pattern(w.Pattern)
-	if err != nil || !w.EndedAt.IsZero() || w.Scope != "" {
-		// The server sends no text that is not a pattern. The kernel knows no scopes: a block of
-		// one would refuse everything.
+	if err != nil || !w.EndedAt.IsZero() || w.Scope != "" || w.Action != "" {
+		// The server sends no text that is not a pattern. The kernel knows neither scopes nor
+		// challenges: such a block would refuse everything.
 		delete(s, w.ID)
 		return
 	}
@@ -74,13 +74,14 @@ func snapshot(text jsontext.Value) wire.Entry {
 		Kind      string    `json:"kind"`
 		Pattern   string    `json:"pattern"`
 		Scope     string    `json:"scope"`
+		Action    string    `json:"action"`
 		ExpiresAt wire.Time `json:"expires_at"`
 		EndedAt   wire.Time `json:"ended_at"`
 	}
 	if len(text) == 0 || json.Unmarshal(text, &known) != nil || known.Pattern == "" {
 		return wire.Entry{}
 	}
-	return wire.Entry{ID: known.ID, Kind: known.Kind, Pattern: known.Pattern, Scope: known.Scope, ExpiresAt: known.ExpiresAt, EndedAt: known.EndedAt}
+	return wire.Entry{ID: known.ID, Kind: known.Kind, Pattern: known.Pattern, Scope: known.Scope, Action: known.Action, ExpiresAt: known.ExpiresAt, EndedAt: known.EndedAt}
 }
 
 // The kinds of wire.Entry, which are also objects of wire.AuditEntry.

@@ -26,6 +26,7 @@ const (
 	Allowed     Outcome = "allowed"
 	Limited     Outcome = "limited"     // by a rule
 	Blocked     Outcome = "blocked"     // by a block
+	Challenged  Outcome = "challenged"  // by a rule or a block, until the client has a pass
 	Unavailable Outcome = "unavailable" // an outage under on_failure: deny
 )
 
@@ -46,6 +47,9 @@ type Check struct {
 	// ChargeAlways reports usage after the fact: if a rule refuses the check, as much of its cost
 	// as fits is charged. MaxWait must be 0. See timestamplog.Request.
 	ChargeAlways bool
+	// Pass is the key of the pass that the client has, zero for none: it is counted too, under its
+	// own policy, and what challenges lets the check through.
+	Pass keys.Key
 	// Request describes the request, nil for no description. Policies with conditions that it
 	// meets apply in addition to the key's own policy and to those with an outcome.
 	Request *conditions.Request

@@ -21,7 +21,7 @@ import (
 // everything else, so that the check that reaches a limit of points is refused itself. Peeks, and keys
 // that are blocked or exempt, are charged nothing.
 func (c *call) planEvidence(d *Decision, selector *rules.Selector, set *blocks.Set) {
-	if !selector.HasEvidence() || d.Check.Request == nil || d.Check.Peek || d.Exemption != nil || d.Outcome == Blocked {
+	if !selector.HasEvidence() || d.Check.Request == nil || d.Check.Peek || d.Exemption != nil || d.Outcome == Blocked || d.Outcome == Challenged {
 		return
 	}
 	who := profiles.Subject(d.Check.Key, memberOf(c.gate.view, d.Check.Key, selector))

@@ -170,8 +170,12 @@ func (g *Gate) prepare(d *Decision, selector *rules.Selector, set *blocks.Set) e
 	switch {
 	case match.Exemption != nil:
 		return nil
+	case match.Challenges() && !d.Check.Pass.IsZero():
+		d.Block = nil
 	case match.Block != nil:
-		d.Outcome = Blocked
+		if d.Outcome = Blocked; match.Challenges() {
+			d.Outcome = Challenged
+		}
 		d.RetryAt, d.Never = match.Block.Expires, match.Block.Expires.IsZero()
 		return nil
 	}
@@ -249,7 +253,7 @@ func limits(p *rules.Policy) bool {
 
 // finish gives a refusal its ID and records the decision.
 func (g *Gate) finish(d *Decision, signer *signer) {
-	if d.Outcome == Limited || d.Outcome == Blocked {
+	if d.Outcome == Limited || d.Outcome == Blocked || d.Outcome == Challenged {
 		d.ID = signer.ID(policyID(d.Policy), d.CountedKey().String(), d.At)
 	}
 	if d.Shadow != nil && d.Shadow.Outcome == Limited {

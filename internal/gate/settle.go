@@ -11,7 +11,7 @@ import (
 )
 
 // gravity orders the outcomes; a higher value is graver.
-var gravity = map[Outcome]int{Allowed: 0, Limited: 1, Unavailable: 2, Blocked: 3}
+var gravity = map[Outcome]int{Allowed: 0, Challenged: 1, Limited: 2, Unavailable: 3, Blocked: 4}
 
 func gravest(decisions []Decision) Outcome {
 	worst := Allowed

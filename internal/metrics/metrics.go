@@ -51,7 +51,7 @@ type counters struct {
 
 // decisionCounters count what one policy decides about checks.
 type decisionCounters struct {
-	allowed, limited, blocked, unavailable prometheus.Counter
+	allowed, limited, blocked, challenged, unavailable prometheus.Counter
 }
 
 func (c *decisionCounters) inc(o gate.Outcome) {
@@ -62,6 +62,8 @@ func (c *decisionCounters) inc(o gate.Outcome) {
 		c.limited.Inc()
 	case gate.Blocked:
 		c.blocked.Inc()
+	case gate.Challenged:
+		c.challenged.Inc()
 	case gate.Unavailable:
 		c.unavailable.Inc()
 	}
@@ -264,7 +266,7 @@ func (m *Metrics) makeDecisionCounters(policy, additional string) decisionCounte
 	count := func(o gate.Outcome) prometheus.Counter {
 		return m.checks.WithLabelValues(policy, string(o), additional)
 	}
-	return decisionCounters{allowed: count(gate.Allowed), limited: count(gate.Limited), blocked: count(gate.Blocked), unavailable: count(gate.Unavailable)}
+	return decisionCounters{allowed: count(gate.Allowed), limited: count(gate.Limited), blocked: count(gate.Blocked), challenged: count(gate.Challenged), unavailable: count(gate.Unavailable)}
 }
 
 func (m *Metrics) makeAdditional(policy string) *decisionCounters {

@@ -38,7 +38,7 @@ const (
 	failed   gate.Outcome = "failed"   // what broke here
 )
 
-var outcomes = [...]gate.Outcome{gate.Allowed, gate.Limited, gate.Blocked, gate.Unavailable, Answered, invalid, failed}
+var outcomes = [...]gate.Outcome{gate.Allowed, gate.Limited, gate.Blocked, gate.Challenged, gate.Unavailable, Answered, invalid, failed}
 
 // outcomeTimings are the histograms of one door by outcome.
 type outcomeTimings [len(outcomes)]*duration

@@ -88,7 +88,7 @@ const Other = "other"
 
 // Counts are exact numbers of checks. CostAllowed is the total cost of the allowed checks.
 type Counts struct {
-	Allowed, Limited, Blocked, Unavailable int64
+	Allowed, Limited, Blocked, Challenged, Unavailable int64
 	// The decisions of a shadow policy. ShadowLimited includes checks that it would have refused
 	// because of an outage.
 	ShadowAllowed, ShadowLimited int64
@@ -98,16 +98,17 @@ type Counts struct {
 }
 
 // Checks returns the number of checks that were answered.
-func (c Counts) Checks() int64 { return c.Allowed + c.Limited + c.Blocked + c.Unavailable }
+func (c Counts) Checks() int64 { return c.Allowed + c.Limited + c.Blocked + c.Challenged + c.Unavailable }
 
 // Refused returns the number of offences.
-func (c Counts) Refused() int64 { return c.Limited + c.Blocked }
+func (c Counts) Refused() int64 { return c.Limited + c.Blocked + c.Challenged }
 
 // Add adds o to c.
 func (c *Counts) Add(o Counts) {
 	c.Allowed += o.Allowed
 	c.Limited += o.Limited
 	c.Blocked += o.Blocked
+	c.Challenged += o.Challenged
 	c.Unavailable += o.Unavailable
 	c.ShadowAllowed += o.ShadowAllowed
 	c.ShadowLimited += o.ShadowLimited

@@ -276,6 +276,12 @@ func (s *shard) countDecision(in *policyMinute, hash uint64, key string, at int6
 	case gate.Blocked:
 		counts.Blocked++
 		k.kind, k.block = offences.Blocked, d.Block
+	case gate.Challenged: // an offence as its cause without the challenge would be
+		counts.Challenged++
+		if k.kind, k.block = offences.Blocked, d.Block; d.Block == nil {
+			k.kind = offences.Limited
+			k.rule, _ = d.DecidingRule()
+		}
 	}
 	s.countOffence(hash, k, d.CountedKey(), &d.Check, d.Policy, at, unixMilli(d.Boundary), unixMilli(d.RetryAt))
 }

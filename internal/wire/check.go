@@ -11,6 +11,7 @@ const (
 	Allowed     = "allowed"
 	Limited     = "limited"     // by a rule: 429
 	Blocked     = "blocked"     // by a block: 403
+	Challenged  = "challenged"  // until a challenge is solved: 429
 	Unavailable = "unavailable" // an outage under on_failure deny: 503
 )
 
@@ -73,7 +74,7 @@ type CheckRequest struct {
 type Decision struct {
 	// ID opens the record of a refusal; null if nothing was refused.
 	ID       NullString `json:"id"`
-	Decision string     `json:"decision" enum:"allowed,limited,blocked,unavailable"`
+	Decision string     `json:"decision" enum:"allowed,limited,blocked,challenged,unavailable"`
 	Allowed  bool       `json:"allowed"` // whether the request may be done
 	Key      string     `json:"key"`     // canonical
 	Policy   NullString `json:"policy"`
@@ -154,7 +155,7 @@ type DecidedExemption struct {
 // Shadow is what a shadow policy would have decided.
 type Shadow struct {
 	ID           NullString `json:"id"`
-	Decision     string     `json:"decision" enum:"allowed,limited,blocked,unavailable"`
+	Decision     string     `json:"decision" enum:"allowed,limited,blocked,challenged,unavailable"`
 	Allowed      bool       `json:"allowed"` // whether it would have allowed the request
 	Policy       string     `json:"policy"`
 	DerivedKey   string     `json:"derived_key,omitzero"` // as in a Decision

@@ -18,7 +18,10 @@ type Entry struct {
 	Kind    string `json:"kind" enum:"block,exemption"` // block or exemption
 	Pattern string `json:"pattern"`
 	// Scope limits a block to checks that say this scope; omitted if it refuses every check.
-	Scope  string `json:"scope,omitzero"`
+	Scope string `json:"scope,omitzero"`
+	// Action is challenge for a block that lets a client pass that has solved a challenge;
+	// omitted if it refuses.
+	Action string `json:"action,omitzero" enum:"challenge"`
 	Reason string `json:"reason"`
 	Author string `json:"author"`
 	Source string `json:"source" enum:"manual,automatic,imported"` // manual, automatic or imported
@@ -64,7 +67,10 @@ type AddEntry struct {
 	Literal bool `json:"literal,omitzero"`
 	// Scope limits a block to checks with this scope, such as login: everything else of the
 	// keys goes on, and firewalls and bouncers do not get it. Blocks only.
-	Scope  string `json:"scope,omitzero"`
+	Scope string `json:"scope,omitzero"`
+	// Action challenge makes a block that challenges: its clients pass once their browsers have
+	// solved a challenge, and firewalls and bouncers do not get it. Omitted, it refuses. Blocks only.
+	Action string `json:"action,omitzero" enum:"challenge"`
 	Reason string `json:"reason,omitzero"`
 	// Source is the name of the source that adds it, such as fail2ban/sshd, of 1 to 100 letters,
 	// digits and . _ / @ : -. A source has a share of its own in an entry: it joins an active entry

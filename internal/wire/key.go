@@ -5,7 +5,7 @@ type KeyExplanation struct {
 	Key string `json:"key"`
 	At  Time   `json:"at"`
 	// Decision is what a check of cost 1 would be answered now.
-	Decision string `json:"decision" enum:"allowed,limited,blocked,unavailable"`
+	Decision string `json:"decision" enum:"allowed,limited,blocked,challenged,unavailable"`
 	// NextAllowedAt is when the next request would be allowed if nobody else
 	// came, null if waiting never helps.
 	NextAllowedAt Time `json:"next_allowed_at"`

@@ -341,6 +341,7 @@ type TrafficPoint struct {
 	Allowed     int64 `json:"allowed"`
 	Limited     int64 `json:"limited"`
 	Blocked     int64 `json:"blocked"`
+	Challenged  int64 `json:"challenged"`  // the number of checks that were refused until a challenge is solved
 	Unavailable int64 `json:"unavailable"` // the number of checks that were refused under an outage
 	// ShadowLimited is what shadow policies would have refused, by their rules or under an outage.
 	ShadowLimited int64 `json:"shadow_limited"`

@@ -167,7 +167,7 @@ type Event struct {
 	At   Time   `json:"at"`
 
 	Key      string     `json:"key,omitzero"`
-	Decision string     `json:"decision,omitzero" enum:"allowed,limited,blocked,unavailable"`
+	Decision string     `json:"decision,omitzero" enum:"allowed,limited,blocked,challenged,unavailable"`
 	Policy   NullString `json:"policy,omitzero"`
 	Rule     string     `json:"rule,omitzero"`
 	Block    string     `json:"block,omitzero"`   // its id

@@ -12,7 +12,7 @@ type Refusal struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
-	Code   string `json:"code"` // limited, blocked or unavailable
+	Code   string `json:"code"` // limited, blocked, challenged or unavailable
 	// ID is what operators find the refusal by, "" if nothing is recorded.
 	ID string `json:"id,omitzero"`
 	// Violated is the rule that refuses, as RateLimit-Policy names it.
@@ -31,7 +31,7 @@ const (
 // RefusalOf returns the type of a refusal and its status, by the outcome of a decision.
 func RefusalOf(outcome string) (kind string, status int) {
 	switch outcome {
-	case Limited:
+	case Limited, Challenged:
 		return typeQuotaExceeded, http.StatusTooManyRequests
 	case Blocked:
 		return typeNone, http.StatusForbidden
@@ -47,6 +47,8 @@ func AppendRefusalDetail(b []byte, outcome string, seconds int64) []byte {
 		return append(b, "This client is blocked."...)
 	case outcome == Blocked:
 		return append(b, "This client is blocked for a time. Try again later."...)
+	case outcome == Challenged:
+		return append(b, "This client has to solve a challenge first."...)
 	case outcome != Limited:
 		return append(b, "The service cannot decide at the moment. Try again later."...)
 	case seconds == 0:

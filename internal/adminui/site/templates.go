@@ -112,7 +112,7 @@ type decisionView struct {
 }
 
 var decisionWords = map[string]string{
-	"allowed": "Allowed", "limited": "Limited", "blocked": "Blocked", "exempt": "Exempt", "shadow": "Shadow", "unavailable": "Unavailable",
+	"allowed": "Allowed", "limited": "Limited", "blocked": "Blocked", "challenged": "Challenged", "exempt": "Exempt", "shadow": "Shadow", "unavailable": "Unavailable",
 }
 
 func decisionOf(kind, more string) (decisionView, error) {

@@ -260,6 +260,7 @@ var denied = map[gate.Outcome]struct {
 	code   codes.Code
 }{
 	gate.Limited:     {typev3.StatusCode_TooManyRequests, codes.ResourceExhausted},
+	gate.Challenged:  {typev3.StatusCode_TooManyRequests, codes.ResourceExhausted},
 	gate.Blocked:     {typev3.StatusCode_Forbidden, codes.PermissionDenied},
 	gate.Unavailable: {typev3.StatusCode_ServiceUnavailable, codes.Unavailable},
 }

@@ -249,6 +249,7 @@ func (d *Door) mistake(err error) error {
 var statusOf = map[gate.Outcome]int{
 	gate.Allowed:     http.StatusOK,
 	gate.Limited:     http.StatusTooManyRequests,
+	gate.Challenged:  http.StatusTooManyRequests,
 	gate.Blocked:     http.StatusForbidden,
 	gate.Unavailable: http.StatusServiceUnavailable,
 }

@@ -35,7 +35,7 @@ var opForward = &openapi.Operation{
 	Answers: []openapi.Answer{
 		{Status: http.StatusOK, Doc: "Allowed. The body is empty.", Headers: answerHeaders},
 		{Status: http.StatusForbidden, Doc: "Blocked, or refused for any reason under refuse=403.", Headers: refusalHeaders},
-		{Status: http.StatusTooManyRequests, Doc: "Limited by a rule.", Headers: refusalHeaders},
+		{Status: http.StatusTooManyRequests, Doc: "Limited by a rule, or challenged.", Headers: refusalHeaders},
 		{Status: http.StatusServiceUnavailable, Doc: "An outage under on_failure deny.", Headers: refusalHeaders},
 	},
 }
@@ -44,7 +44,7 @@ var opForward = &openapi.Operation{
 var (
 	answerHeaders = []openapi.Header{
 		openapi.RateLimit, openapi.RateLimitPolicy,
-		{Name: string(decisionHeader), Doc: "What was decided.", Enum: []string{wire.Allowed, wire.Limited, wire.Blocked, wire.Unavailable}},
+		{Name: string(decisionHeader), Doc: "What was decided.", Enum: []string{wire.Allowed, wire.Limited, wire.Blocked, wire.Challenged, wire.Unavailable}},
 		{Name: string(statusHeader), Doc: "The status that the decision has without refuse=403.", Integer: true},
 		{Name: string(degradedHeader), Doc: "The outage under which it was decided; missing without one."},
 	}

@@ -11,7 +11,7 @@ import (
 
 const (
 	// changesForBouncers has a separate query for each condition, so that each uses its index.
-	changesForBouncers = `SELECT ` + EntryFields + ` FROM entries WHERE scope = '' AND id IN (
+	changesForBouncers = `SELECT ` + EntryFields + ` FROM entries WHERE scope = '' AND action = '' AND id IN (
     SELECT id FROM entries WHERE revision > $1
     UNION SELECT id FROM entries WHERE kind = 'block' AND expires_at > $2 AND expires_at <= $3
     UNION SELECT id FROM entries WHERE kind = 'exemption' AND expires_at > $2 AND expires_at <= $3

@@ -17,7 +17,7 @@ func newBulk(kind blocks.Kind) bulk {
 	is := "'" + string(kind) + "'"
 	// bulkRow returns a row of these columns.
 	types := []string{db.TextColumn, db.Same(is), db.TextColumn, db.BytesColumn, db.BytesColumn, db.TextColumn, db.TextColumn, db.TextColumn, db.IntColumn, db.IntColumn,
-		db.Parameter(2, db.IntColumn), db.IntColumn, db.Parameter(3, db.IntColumn), db.TextColumn, db.TextColumn, db.TextColumn, db.TextColumn}
+		db.Parameter(2, db.IntColumn), db.IntColumn, db.Parameter(3, db.IntColumn), db.TextColumn, db.TextColumn, db.TextColumn, db.TextColumn, db.TextColumn}
 	insert := intoEntries + db.BulkSelect(types)
 	return bulk{
 		// The plus sign keeps SQLite from reading all entries that have ever expired.
@@ -35,7 +35,7 @@ UPDATE entries SET ended_at = $2, ended_by = $3, place = id, revision = $4 WHERE
 func bulkRow(e *blocks.Entry, pattern string) []any {
 	low, high := db.NetworkBounds(e.Pattern)
 	from := storedHolder(e)
-	return []any{e.ID, pattern, low, high, e.Reason, e.Author, string(e.Source), e.PolicyID, e.Level, db.ExpiryToMS(e.Expires), e.Scope, e.Scope, from.Name, from.Ref}
+	return []any{e.ID, pattern, low, high, e.Reason, e.Author, string(e.Source), e.PolicyID, e.Level, db.ExpiryToMS(e.Expires), e.Scope, string(e.Action), e.Scope, from.Name, from.Ref}
 }
 
 // AddBlocks adds blocks with their audit records, and returns the added ones: a pattern with an

@@ -36,6 +36,8 @@ func (t Tx) Add(e blocks.Entry, on blocks.Conflict) (added blocks.Added, err err
 			err = t.note("add", "Added", "", nil, &e)
 		}
 		return added, err
+	case before.Action != e.Action && on != blocks.Replace && on != blocks.Keep:
+		return added, taken(before)
 	case e.From != nil || on == blocks.Extend:
 		return t.join(before, e, on)
 	case on == blocks.Keep:

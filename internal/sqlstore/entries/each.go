@@ -73,20 +73,20 @@ func (t Tx) selected(f blocks.Filter) iter.Seq2[keptEntry, error] {
 
 // keptEntry is an entry in a temporary file. The times are as in the database.
 type keptEntry struct {
-	ID, Kind, Pattern, Reason, Author, Source, Scope, EndedBy string
+	ID, Kind, Pattern, Reason, Author, Source, Scope, Action, EndedBy string
 	PolicyID, Level, Revision, Created, Expires, Ended        int64
 }
 
 func keep(e *blocks.Entry) keptEntry {
 	return keptEntry{
-		e.ID, string(e.Kind), e.Pattern.String(), e.Reason, e.Author, string(e.Source), e.Scope, e.EndedBy,
+		e.ID, string(e.Kind), e.Pattern.String(), e.Reason, e.Author, string(e.Source), e.Scope, string(e.Action), e.EndedBy,
 		e.PolicyID, int64(e.Level), e.Revision, db.ToMS(e.Created), db.ExpiryToMS(e.Expires), db.ToMS(e.Ended),
 	}
 }
 
 func (k *keptEntry) entry(s *EntryScanner) (*blocks.Entry, error) {
 	e := &blocks.Entry{ID: k.ID, Reason: k.Reason, Author: k.Author, PolicyID: k.PolicyID, Revision: k.Revision, EndedBy: k.EndedBy}
-	s.kind, s.pattern, s.source, s.scope = k.Kind, k.Pattern, k.Source, k.Scope
+	s.kind, s.pattern, s.source, s.scope, s.action = k.Kind, k.Pattern, k.Source, k.Scope, k.Action
 	s.level, s.created, s.expires, s.ended = k.Level, k.Created, k.Expires, k.Ended
 	return e, s.fill(e)
 }

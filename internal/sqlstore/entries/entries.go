@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	EntryFields = `id, kind, pattern, reason, author, source, policy_id, level, created_at, expires_at, revision, scope, ended_at, ended_by`
+	EntryFields = `id, kind, pattern, reason, author, source, policy_id, level, created_at, expires_at, revision, scope, action, ended_at, ended_by`
 
-	intoEntries = `INSERT INTO entries (id, kind, pattern, low, high, reason, author, source, policy_id, level, created_at, expires_at, revision, scope, place, source_name, source_ref) `
+	intoEntries = `INSERT INTO entries (id, kind, pattern, low, high, reason, author, source, policy_id, level, created_at, expires_at, revision, scope, action, place, source_name, source_ref) `
 
 	findEntry   = `SELECT ` + EntryFields + ` FROM entries WHERE id = $1`
 	findHolder  = `SELECT ` + EntryFields + ` FROM entries WHERE kind = $1 AND pattern = $2 AND place = $3`
-	insertEntry = intoEntries + `VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`
+	insertEntry = intoEntries + `VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`
 	// An expired row releases its pattern. Nodes need not be informed, so the revision stays.
 	giveUp = `UPDATE entries SET place = id WHERE kind = $1 AND pattern = $2 AND place = $4 AND expires_at <= $3`
 	// The conditions are repeated for an entry that another transaction has just changed.
@@ -40,7 +40,7 @@ type EntryScanner struct {
 	// The values that Scan reads before it converts them. They are fields because variables
 	// would be allocated for each row.
 	kind, source, pattern   string
-	scope                   string
+	scope, action           string
 	created, expires, ended int64
 	level                   int64
 }
@@ -52,7 +52,7 @@ func (s *EntryScanner) Scan(r db.Row) (*blocks.Entry, error) {
 
 func (s *EntryScanner) into(e *blocks.Entry, r db.Row) error {
 	err := r.Scan(&e.ID, &s.kind, &s.pattern, &e.Reason, &e.Author, &s.source, &e.PolicyID, &s.level,
-		&s.created, &s.expires, &e.Revision, &s.scope, &s.ended, &e.EndedBy)
+		&s.created, &s.expires, &e.Revision, &s.scope, &s.action, &s.ended, &e.EndedBy)
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (s *EntryScanner) fill(e *blocks.Entry) (err error) {
 	e.Created, e.Expires, e.Ended = db.FromMS(s.created), db.ExpiryFromMS(s.expires), db.FromMS(s.ended)
 	e.Level = int(s.level)
 	s.known = share(s.scope, s.known)
-	e.Scope = s.known
+	e.Scope, e.Action = s.known, actionOf(s.action)
 	s.reason, s.author = share(e.Reason, s.reason), share(e.Author, s.author)
 	e.Reason, e.Author, e.Source = s.reason, s.author, sourceOf(s.source)
 	return nil
@@ -85,6 +85,15 @@ func kindOf(text string) (blocks.Kind, error) {
 		}
 	}
 	return "", fmt.Errorf("%q is not a kind of entry", db.Clip(text))
+}
+
+// actionOf returns the action of a row. One that this version does not know is of a later one, and
+// refuses.
+func actionOf(text string) blocks.Action {
+	if text == string(blocks.Challenge) {
+		return blocks.Challenge
+	}
+	return blocks.Refuse
 }
 
 // sourceOf returns the constant of a source, so that rows do not keep copies.
@@ -157,6 +166,9 @@ func checkEntry(e *blocks.Entry, now time.Time) error {
 	if e.Scope != "" && conditions.CheckScope(e.Scope) != nil {
 		return fault.Field("scope", "%s", conditions.CheckScope(e.Scope))
 	}
+	if err := blocks.CheckAction(e.Kind, e.Action); err != nil {
+		return err
+	}
 	if e.ExpiredAt(now) {
 		return fault.Field("expires_at", "must be in the future")
 	}
@@ -170,7 +182,7 @@ func (t Tx) insert(e *blocks.Entry) error {
 	low, high := db.NetworkBounds(e.Pattern)
 	from := storedHolder(e)
 	_, err := t.Exec(insertEntry, e.ID, string(e.Kind), e.Pattern.String(), low, high, e.Reason, e.Author, string(e.Source), e.PolicyID, e.Level,
-		db.ToMS(e.Created), db.ExpiryToMS(e.Expires), e.Revision, e.Scope, e.Scope, from.Name, from.Ref)
+		db.ToMS(e.Created), db.ExpiryToMS(e.Expires), e.Revision, e.Scope, string(e.Action), e.Scope, from.Name, from.Ref)
 	return err
 }
 
@@ -188,6 +200,7 @@ type entrySnapshot struct {
 	Kind     string    `json:"kind"`
 	Pattern  string    `json:"pattern"`
 	Scope    string    `json:"scope,omitzero"` // omitted: every check
+	Action   string    `json:"action,omitzero"`
 	Reason   string    `json:"reason"`
 	Author   string    `json:"author"`
 	Source   string    `json:"source"`
@@ -203,7 +216,7 @@ type entrySnapshot struct {
 
 // snapshotOf returns the audit log's form of e without its sources.
 func snapshotOf(e *blocks.Entry) entrySnapshot {
-	return entrySnapshot{e.ID, string(e.Kind), e.Pattern.String(), e.Scope, e.Reason, e.Author, string(e.Source), e.PolicyID, e.Level,
+	return entrySnapshot{e.ID, string(e.Kind), e.Pattern.String(), e.Scope, string(e.Action), e.Reason, e.Author, string(e.Source), e.PolicyID, e.Level,
 		e.Created, e.Expires, e.Ended, e.EndedBy, nil}
 }
 
@@ -217,6 +230,9 @@ func (t Tx) note(action, past, reason string, before, after *blocks.Entry) error
 func (t Tx) noteShares(action, past, reason string, before, after *blocks.Entry, was, is []blocks.Share) error {
 	kind := string(after.Kind)
 	summary := fmt.Sprintf("%s the %s of %q", past, kind, after.Pattern)
+	if after.Action == blocks.Challenge {
+		summary = fmt.Sprintf("%s the challenge of %q", past, after.Pattern)
+	}
 	if after.Scope != "" {
 		summary += " in the scope " + after.Scope
 	}

@@ -240,6 +240,9 @@ func (r *importRun) join(left map[string]bool) error {
 	for _, before := range active {
 		e, was := rows[before.Scope+" "+before.Pattern.String()], shares[before.ID]
 		all, outcome := blocks.Join(was, e.ShareOf(), r.on)
+		if before.Action != e.Action { // the sources of an entry share its action
+			outcome = blocks.Unchanged
+		}
 		if outcome != blocks.Unchanged {
 			if _, err := t.hold(before, was, all); err != nil {
 				return err
@@ -261,6 +264,7 @@ func (r *importRun) join(left map[string]bool) error {
 type importRow struct {
 	Kind           blocks.Kind
 	Pattern, Scope string
+	Action         blocks.Action
 	Reason, Author string
 	Source         blocks.Source
 	From           *blocks.Holder
@@ -276,7 +280,7 @@ func (r *importRow) entry() (*blocks.Entry, error) {
 		return nil, err
 	}
 	return &blocks.Entry{
-		Kind: r.Kind, Pattern: p, Scope: r.Scope, Reason: r.Reason, Author: r.Author, Source: r.Source, From: r.From,
+		Kind: r.Kind, Pattern: p, Scope: r.Scope, Action: r.Action, Reason: r.Reason, Author: r.Author, Source: r.Source, From: r.From,
 		PolicyID: r.PolicyID, Level: r.Level, Expires: db.FromMS(r.ExpiresMS),
 	}, nil
 }
@@ -301,7 +305,7 @@ func importRows(all iter.Seq2[blocks.Entry, error], now time.Time) iter.Seq2[imp
 			if b.Source == "" {
 				b.Source = blocks.Imported
 			}
-			if !yield(importRow{b.Kind, b.Pattern.String(), b.Scope, b.Reason, b.Author, b.Source, b.From, b.PolicyID, b.Level, db.ToMS(b.Expires)}, nil) {
+			if !yield(importRow{b.Kind, b.Pattern.String(), b.Scope, b.Action, b.Reason, b.Author, b.Source, b.From, b.PolicyID, b.Level, db.ToMS(b.Expires)}, nil) {
 				return
 			}
 		}

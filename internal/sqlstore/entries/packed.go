@@ -22,8 +22,8 @@ import (
 // numbers, the lengths in bytes of all texts except the first and the last, and the texts. The
 // first text is the kind, which contains no space.
 const packedFields = `concat_ws(' ', policy_id, level, created_at, expires_at, revision,
-	octet_length(id), octet_length(pattern), octet_length(reason), octet_length(source), octet_length(scope),
-	kind, id, pattern, reason, source, scope, author)`
+	octet_length(id), octet_length(pattern), octet_length(reason), octet_length(source), octet_length(scope), octet_length(action),
+	kind, id, pattern, reason, source, scope, action, author)`
 
 // packedScanner reads rows of packedFields.
 type packedScanner struct {
@@ -43,12 +43,13 @@ func (s *packedScanner) Scan(r db.Row) (*blocks.Entry, error) {
 	s.rest, s.bad = s.row, false
 	e := &blocks.Entry{PolicyID: s.number()}
 	s.level, s.created, s.expires, e.Revision = s.number(), s.number(), s.number(), s.number()
-	id, pattern, reason, source, scope := s.number(), s.number(), s.number(), s.number(), s.number()
+	id, pattern, reason, source, scope, action := s.number(), s.number(), s.number(), s.number(), s.number(), s.number()
 	s.kind = s.word()
 	texts := s.rest
 	e.ID, s.pattern = s.text(id), s.text(pattern)
 	e.Reason = cloneUnless(s.reason, s.text(reason))
 	s.source, s.scope = s.text(source), cloneUnless(s.known, s.text(scope))
+	s.action = s.text(action)
 	e.Author = cloneUnless(s.author, s.rest)
 	if s.bad {
 		return nil, fmt.Errorf("%w: %q", errPacked, db.Clip(s.row))

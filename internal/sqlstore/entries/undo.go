@@ -120,7 +120,7 @@ func formerEntry(e *audit.Record) (*blocks.Entry, *entrySnapshot, error) {
 		return nil, nil, fmt.Errorf("audit entry %d: %w", e.ID, err)
 	}
 	return &blocks.Entry{
-		ID: was.ID, Kind: blocks.Kind(was.Kind), Pattern: pattern, Scope: was.Scope, Reason: was.Reason, Author: was.Author, Source: blocks.Source(was.Source),
+		ID: was.ID, Kind: blocks.Kind(was.Kind), Pattern: pattern, Scope: was.Scope, Action: actionOf(was.Action), Reason: was.Reason, Author: was.Author, Source: blocks.Source(was.Source),
 		PolicyID: was.PolicyID, Level: was.Level, Created: was.Created, Expires: was.Expires.UTC(), Ended: was.Ended, EndedBy: was.EndedBy,
 	}, was, nil
 }

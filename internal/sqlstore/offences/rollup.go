@@ -27,7 +27,7 @@ SELECT CAST($1 AS SMALLINT), CAST($2 AS BIGINT), policy_id, mac, kind, refused_b
 FROM offences WHERE span = $3 AND start >= $4 AND start < $5
 GROUP BY policy_id, mac, kind, refused_by, source, key, place` + mergeOffences
 	rollUpTraffic = addTraffic + `
-SELECT CAST($1 AS SMALLINT), CAST($2 AS BIGINT), policy_id, sum(allowed), sum(limited), sum(blocked), sum(unavailable), sum(shadow_allowed), sum(shadow_limited),
+SELECT CAST($1 AS SMALLINT), CAST($2 AS BIGINT), policy_id, sum(allowed), sum(limited), sum(blocked), sum(challenged), sum(unavailable), sum(shadow_allowed), sum(shadow_limited),
     sum(cost_allowed), sum(untracked)
 FROM traffic WHERE span = $3 AND start >= $4 AND start < $5 GROUP BY policy_id` + mergeTraffic
 	rollUpKeyTraffic = addKeyTraffic + `

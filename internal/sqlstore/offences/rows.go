@@ -40,12 +40,13 @@ ON CONFLICT (span, start, policy_id, mac, kind, refused_by, source) DO UPDATE SE
     last_at = CASE WHEN excluded.last_at >= offences.last_at THEN excluded.last_at ELSE offences.last_at END`
 
 	addTraffic = `
-INSERT INTO traffic (span, start, policy_id, allowed, limited, blocked, unavailable,
+INSERT INTO traffic (span, start, policy_id, allowed, limited, blocked, challenged, unavailable,
     shadow_allowed, shadow_limited, cost_allowed, untracked) `
 	mergeTraffic = `
 ON CONFLICT (span, start, policy_id) DO UPDATE SET
     allowed = traffic.allowed + excluded.allowed, limited = traffic.limited + excluded.limited,
-    blocked = traffic.blocked + excluded.blocked, unavailable = traffic.unavailable + excluded.unavailable,
+    blocked = traffic.blocked + excluded.blocked, challenged = traffic.challenged + excluded.challenged,
+    unavailable = traffic.unavailable + excluded.unavailable,
     shadow_allowed = traffic.shadow_allowed + excluded.shadow_allowed,
     shadow_limited = traffic.shadow_limited + excluded.shadow_limited,
     cost_allowed = traffic.cost_allowed + excluded.cost_allowed, untracked = traffic.untracked + excluded.untracked`
@@ -75,7 +76,7 @@ ON CONFLICT (span, start, policy_id, key) DO UPDATE SET
 var (
 	offenceColumns = []string{db.IntColumn, db.IntColumn, db.IntColumn, db.BytesColumn, db.IntColumn, db.TextColumn, db.TextColumn, db.TextColumn, db.BytesColumn, db.IntColumn, db.IntColumn,
 		db.IntColumn, db.IntColumn, db.IntColumn, db.TextColumn, db.IntColumn, db.IntColumn, db.IntColumn, db.TextColumn}
-	trafficColumns    = slices.Repeat([]string{db.IntColumn}, 11)
+	trafficColumns    = slices.Repeat([]string{db.IntColumn}, 12)
 	keyTrafficColumns = []string{db.IntColumn, db.IntColumn, db.IntColumn, db.TextColumn, db.BytesColumn, db.IntColumn, db.IntColumn, db.IntColumn, db.IntColumn}
 	distinctColumns   = []string{db.IntColumn, db.IntColumn, db.IntColumn, db.TextColumn, db.BytesColumn}
 	unitColumns       = []string{db.IntColumn, db.IntColumn, db.TextColumn, db.BytesColumn}
@@ -98,7 +99,7 @@ func offenceRow(span, start int64, o *offences.Offence) ([]any, error) {
 }
 
 func trafficRow(span, start int64, t *offences.Totals) []any {
-	return []any{span, start, t.Policy, t.Allowed, t.Limited, t.Blocked, t.Unavailable,
+	return []any{span, start, t.Policy, t.Allowed, t.Limited, t.Blocked, t.Challenged, t.Unavailable,
 		t.ShadowAllowed, t.ShadowLimited, t.CostAllowed, t.Untracked}
 }
 

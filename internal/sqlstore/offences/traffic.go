@@ -10,10 +10,10 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
-const trafficSums = `CAST(sum(allowed) AS BIGINT), CAST(sum(limited) AS BIGINT), CAST(sum(blocked) AS BIGINT), CAST(sum(unavailable) AS BIGINT),
+const trafficSums = `CAST(sum(allowed) AS BIGINT), CAST(sum(limited) AS BIGINT), CAST(sum(blocked) AS BIGINT), CAST(sum(challenged) AS BIGINT), CAST(sum(unavailable) AS BIGINT),
     CAST(sum(shadow_allowed) AS BIGINT), CAST(sum(shadow_limited) AS BIGINT), CAST(sum(cost_allowed) AS BIGINT), CAST(sum(untracked) AS BIGINT)`
 
-const trafficAmounts = `start, allowed, limited, blocked, unavailable, shadow_allowed, shadow_limited, cost_allowed, untracked`
+const trafficAmounts = `start, allowed, limited, blocked, challenged, unavailable, shadow_allowed, shadow_limited, cost_allowed, untracked`
 
 // Traffic implements admin.DetectionStore.
 func (s *Store) Traffic(ctx context.Context, policy int64, from, to time.Time, step time.Duration) (offences.TrafficSeries, error) {
@@ -46,7 +46,7 @@ func readTraffic(ctx context.Context, s *Store, policy int64, from, to time.Time
 			union(q, trafficAmounts, "traffic", segments, c.text, c.args...) + ") AS counted) AS placed GROUP BY point ORDER BY point"
 		series.Points, err = db.Each(t, func(r db.Row) (p offences.TrafficPoint, err error) {
 			var n int64
-			err = r.Scan(&n, &p.Allowed, &p.Limited, &p.Blocked, &p.Unavailable, &p.ShadowAllowed, &p.ShadowLimited, &p.CostAllowed, &p.Untracked)
+			err = r.Scan(&n, &p.Allowed, &p.Limited, &p.Blocked, &p.Challenged, &p.Unavailable, &p.ShadowAllowed, &p.ShadowLimited, &p.CostAllowed, &p.Untracked)
 			p.At = time.UnixMilli(low + n*width).UTC()
 			return p, err
 		}, text, q.Args...)

@@ -1,0 +1,257 @@
+package challenge
+
+import (
+	"bytes"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+// Prefix begins the paths of challenges, on every site that a gateway serves.
+const Prefix = "/.well-known/stint/"
+
+// The paths below Prefix.
+const (
+	Path         = Prefix + "challenge" // shows a challenge; its parameter to is the target that it leads to
+	pathPass     = Prefix + "pass"      // takes a solution and sets the pass
+	pathContinue = Prefix + "continue"  // leads to the target once the pass is there
+)
+
+// Cookie is the name of the cookie with the pass, and Kind the kind of keys of passes.
+const (
+	Cookie = "stint_pass"
+	Kind   = "pass"
+)
+
+// Header names the challenge in answers to requests that cannot show it.
+const Header = "X-Stint-Challenge"
+
+// Options make a Service.
+type Options struct {
+	// Secret returns the secret that all nodes share.
+	Secret func() []byte
+	Now    func() time.Time // nil means time.Now
+	// Difficulty is the number of zero bits that a hash must begin with; each doubles the work.
+	Difficulty int
+	// Wait is how long a client without JavaScript waits, in whole seconds.
+	Wait time.Duration
+	// Lasts is how long a pass holds.
+	Lasts time.Duration
+	// Bind makes passes hold only in the network in which they were earned.
+	Bind bool
+	// Contact is what pages name for questions: a mail address, a URL or a sentence; "" for none.
+	Contact string
+}
+
+// The usual options.
+const (
+	DefaultDifficulty = 17 // about a second on a phone of 2018
+	DefaultWait       = 10 * time.Second
+	DefaultLasts      = 12 * time.Hour
+)
+
+// Service makes and answers challenges. It is safe for concurrent use.
+type Service struct{ o Options }
+
+// New returns a service.
+func New(o Options) *Service {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Service{o}
+}
+
+// Visit is what a page has to know about a request.
+type Visit struct {
+	// Target is the path and query that the client asked for.
+	Target    string
+	Address   netip.Addr
+	Languages string   // Accept-Language
+	Cookies   [][]byte // the lines of Cookie
+	// IsInsecure says that the client came by HTTP to this machine's own name, where no cookie is Secure.
+	IsInsecure bool
+}
+
+// Answer is the answer to a visit.
+type Answer struct {
+	Status  int
+	Headers [][2]string
+	Body    []byte // HTML; nil for none
+}
+
+// IsOwn reports whether a target is one of the paths of challenges.
+func IsOwn(target string) bool { return strings.HasPrefix(target, Prefix) }
+
+// PassOf returns the key of the first valid pass among the cookies of a request.
+func (s *Service) PassOf(lines [][]byte, address netip.Addr) (keys.Key, bool) {
+	for _, line := range lines {
+		for bytes.Contains(line, []byte(Cookie)) {
+			var pair []byte
+			pair, line, _ = bytes.Cut(line, []byte{';'})
+			name, value, _ := bytes.Cut(bytes.TrimSpace(pair), []byte{'='})
+			if string(name) != Cookie {
+				continue
+			}
+			if key, ok := s.ReadPass(string(value), address); ok {
+				return key, true
+			}
+		}
+	}
+	return keys.Key{}, false
+}
+
+// ReadPass returns the key of a pass, false if it is not valid.
+func (s *Service) ReadPass(cookie string, address netip.Addr) (keys.Key, bool) {
+	return readPass(s.o.Secret(), cookie, address, s.o.Now())
+}
+
+// IsNavigation reports whether a request is that of a person who opens a page: only these are
+// challenged by a page. mode and dest are Sec-Fetch-Mode and Sec-Fetch-Dest.
+func IsNavigation(method, target, accept, mode, dest string) bool {
+	path, _, _ := strings.Cut(target, "?")
+	return method == http.MethodGet && strings.Contains(accept, "text/html") &&
+		(mode == "" || mode == "navigate") && (dest == "" || dest == "document") &&
+		len(target) > 0 && target[0] == '/' && len(cleanTarget(target)) <= MaxTarget &&
+		path != "/robots.txt" && path != "/favicon.ico" && (!strings.HasPrefix(path, "/.well-known/") || IsOwn(path))
+}
+
+// Show answers a navigation with a challenge. id is that of the refusal, "" for none.
+func (s *Service) Show(v *Visit, id string) *Answer {
+	c := s.issue(v, cleanTarget(v.Target))
+	return s.show(v, &c, c.wait, id)
+}
+
+func (s *Service) issue(v *Visit, target string) challenge {
+	c := challenge{issued: s.o.Now(), nonce: newNonce(), difficulty: s.o.Difficulty, wait: s.o.Wait, target: target}
+	if s.o.Bind {
+		c.network = networkOf(v.Address)
+	}
+	return c
+}
+
+func (s *Service) show(v *Visit, c *challenge, wait time.Duration, id string) *Answer {
+	token := c.token(s.o.Secret())
+	p := s.page(v, http.StatusTooManyRequests)
+	p.Challenge = &shownChallenge{
+		Token: token, Prefix: c.prefix(), Difficulty: c.difficulty, Seconds: int64((wait + time.Second - 1) / time.Second),
+		Pass: pathPass + "?c=" + token,
+	}
+	p.Title, p.Lead, p.ID = p.Texts.ChallengeTitle, p.Texts.ChallengeLead, id
+	return p.answer()
+}
+
+// Outcome is what came of a visit of the paths of challenges.
+type Outcome string
+
+// The outcomes of challenges, which policies may count.
+const (
+	Nothing Outcome = ""
+	Solved  Outcome = "challenge_solved"
+	Failed  Outcome = "challenge_failed"
+)
+
+// Visit answers a request for one of the paths of challenges.
+func (s *Service) Visit(v *Visit) (*Answer, Outcome) {
+	path, query, _ := strings.Cut(v.Target, "?")
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		values = url.Values{}
+	}
+	switch path {
+	case Path:
+		shown := *v
+		if shown.Target = values.Get("to"); len(cleanTarget(shown.Target)) > MaxTarget {
+			shown.Target = "/"
+		}
+		return s.Show(&shown, ""), Nothing
+	case pathPass:
+		return s.takeSolution(v, values)
+	case pathContinue:
+		return s.goOn(v, values.Get("c")), Nothing
+	}
+	p := s.page(v, http.StatusNotFound)
+	p.Title, p.Lead = p.Texts.ExpiredTitle, p.Texts.ExpiredLead
+	return p.answer(), Nothing
+}
+
+// expired answers a solution of a challenge that is not ours or no longer valid.
+func (s *Service) expired(v *Visit) *Answer {
+	p := s.page(v, http.StatusForbidden)
+	p.Title, p.Lead, p.Link = p.Texts.ExpiredTitle, p.Texts.ExpiredLead, "/"
+	return p.answer()
+}
+
+// takeSolution answers a solution by its parameters: c is the challenge, and n the counter; without
+// n the client has waited.
+func (s *Service) takeSolution(v *Visit, values url.Values) (*Answer, Outcome) {
+	now := s.o.Now()
+	c, ok := readChallenge(s.o.Secret(), values.Get("c"), now)
+	if !ok || c.network.IsValid() && c.network != networkOf(v.Address) {
+		return s.expired(v), Failed
+	}
+	if values.Has("n") {
+		if !c.isSolvedBy(values.Get("n")) {
+			return s.expired(v), Failed
+		}
+	} else if left := c.wait - now.Sub(c.issued); left > 0 {
+		if left > c.wait { // the clock of the node that issued it is ahead: wait by this one's
+			c = s.issue(v, c.target)
+			left = c.wait
+		}
+		return s.show(v, &c, left, ""), Nothing
+	}
+	cookie, expires := c.pass(s.o.Secret(), s.o.Lasts)
+	text := Cookie + "=" + cookie + "; Path=/; Max-Age=" + strconv.FormatInt(max(1, int64(expires.Sub(now)/time.Second)), 10) + "; HttpOnly; SameSite=Lax"
+	if !v.IsInsecure {
+		text += "; Secure"
+	}
+	return redirect(pathContinue+"?c="+values.Get("c"), [2]string{"Set-Cookie", text}), Solved
+}
+
+// goOn leads to the target of a challenge if the client has sent its pass back. Without this step a
+// browser that refuses cookies would be challenged again and again.
+func (s *Service) goOn(v *Visit, token string) *Answer {
+	c, ok := readChallenge(s.o.Secret(), token, s.o.Now())
+	if !ok {
+		return s.expired(v)
+	}
+	if _, ok := s.PassOf(v.Cookies, v.Address); ok {
+		return redirect(c.target)
+	}
+	p := s.page(v, http.StatusForbidden)
+	p.Title, p.Lead, p.Link = p.Texts.CookiesTitle, p.Texts.CookiesLead, c.target
+	return p.answer()
+}
+
+func redirect(to string, headers ...[2]string) *Answer {
+	return &Answer{Status: http.StatusSeeOther, Headers: append(headers, [2]string{"Location", to}, [2]string{"Vary", vary})}
+}
+
+// vary are the headers that answers depend on.
+const vary = "Accept, Accept-Language, Cookie, Sec-Fetch-Mode"
+
+// cleanTarget returns a target as a Location that stays on the site: a path that begins with one
+// slash, with a query. Bytes that headers or URLs cannot have are escaped.
+func cleanTarget(target string) string {
+	target, _, _ = strings.Cut(target, "#")
+	if target == "" || target[0] != '/' || IsOwn(target) {
+		return "/"
+	}
+	// Browsers read a backslash as a slash, and what follows two slashes as a host.
+	target = "/" + strings.TrimLeft(target, `/\`)
+	b := make([]byte, 0, len(target))
+	for i := range len(target) {
+		if c := target[i]; c > ' ' && c < 0x7f && !slices.Contains([]byte("\"<>\\^`{|}"), c) {
+			b = append(b, c)
+		} else {
+			b = append(b, '%', "0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15])
+		}
+	}
+	return string(b)
+}

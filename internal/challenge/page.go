@@ -1,0 +1,114 @@
+package challenge
+
+import (
+	"bytes"
+	"crypto/rand"
+	_ "embed"
+	"html/template"
+	"strconv"
+	"strings"
+	"time"
+)
+
+//go:embed page.html
+var pageText string
+
+var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
+	"fill": func(text string, n int64) string { return strings.Replace(text, "%s", strconv.FormatInt(n, 10), 1) },
+}).Parse(pageText))
+
+// page is what the template shows.
+type page struct {
+	*texts
+	Texts *texts
+	Nonce string
+	Title string
+	Lead  string
+	More  []string
+	ID    string
+	Link  string // to try again, "" for none
+	// ContactLink is where Contact leads, "" if it leads nowhere.
+	Contact, ContactLink string
+	Challenge            *shownChallenge
+	status               int
+}
+
+type shownChallenge struct {
+	Token, Prefix string
+	Difficulty    int
+	Seconds       int64
+	Pass          string // where a solution is sent
+}
+
+func (s *Service) page(v *Visit, status int) *page {
+	t := textsOf(v.Languages)
+	p := &page{texts: t, Texts: t, Nonce: rand.Text(), status: status, Contact: s.o.Contact}
+	switch {
+	case strings.HasPrefix(p.Contact, "https://"):
+		p.ContactLink = p.Contact
+	case strings.Contains(p.Contact, "@") && !strings.ContainsAny(p.Contact, " \t"):
+		p.ContactLink = "mailto:" + p.Contact
+	}
+	return p
+}
+
+func (p *page) answer() *Answer {
+	var b bytes.Buffer
+	if err := pageTemplate.Execute(&b, p); err != nil {
+		panic(err) // the template and its data are ours
+	}
+	return &Answer{Status: p.status, Body: b.Bytes(), Headers: [][2]string{
+		{"Content-Security-Policy", "default-src 'none'; script-src 'nonce-" + p.Nonce + "'; style-src 'nonce-" + p.Nonce + "'; worker-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+		{"Referrer-Policy", "no-referrer"},
+		{"Vary", vary},
+		{"X-Robots-Tag", "noindex"},
+	}}
+}
+
+// Refusal is what a refused browser is told.
+type Refusal struct {
+	Outcome string // limited, blocked, challenged or unavailable
+	Status  int
+	ID      string // "" for none
+	// At is when it was refused, and RetryAt when it may be asked again; zero for never.
+	At, RetryAt time.Time
+}
+
+// Refuse answers a navigation with the page of a refusal.
+func (s *Service) Refuse(v *Visit, r *Refusal) *Answer {
+	p := s.page(v, r.Status)
+	p.ID, p.Title, p.Lead = r.ID, p.UnavailableTitle, p.UnavailableLead
+	switch r.Outcome {
+	case "limited", "challenged":
+		p.Title, p.Lead = p.LimitedTitle, p.LimitedLead
+	case "blocked":
+		p.Title, p.Lead = p.BlockedTitle, p.BlockedLead
+	}
+	switch {
+	case r.Outcome == "challenged":
+		p.More = append(p.More, p.NotByPage)
+	case !r.RetryAt.IsZero():
+		at := strings.Replace(p.Until, "%s", r.RetryAt.UTC().Format("2006-01-02 15:04:05")+" UTC", 1)
+		p.More = append(p.More, strings.Replace(at, "%s", p.lengthOf(r.RetryAt.Sub(r.At)), 1))
+	case r.Outcome == "blocked":
+		p.More = append(p.More, p.Forever)
+	}
+	return p.answer()
+}
+
+// lengthOf says a length in words, rounded up.
+func (t *texts) lengthOf(d time.Duration) string {
+	count := func(unit time.Duration) string { return strconv.FormatInt(int64((d+unit-1)/unit), 10) }
+	switch {
+	case d <= time.Second:
+		return t.Second
+	case d <= 2*time.Minute:
+		return strings.Replace(t.Seconds, "%s", count(time.Second), 1)
+	case d <= 2*time.Hour:
+		return strings.Replace(t.Minutes, "%s", count(time.Minute), 1)
+	}
+	return strings.Replace(t.Hours, "%s", count(time.Hour), 1)
+}
+
+// ContentType is the type of pages.
+const ContentType = "text/html; charset=utf-8"

@@ -1,0 +1,5 @@
+-- What a block does to the checks that it matches: '' refuses them, 'challenge' those without a
+-- pass. Nodes of the release before refuse both.
+ALTER TABLE entries ADD COLUMN action TEXT COLLATE "C" NOT NULL DEFAULT '';
+-- How many checks were challenged.
+ALTER TABLE traffic ADD COLUMN challenged BIGINT NOT NULL DEFAULT 0;
