@@ -25,7 +25,7 @@ local token_header = (os.getenv("STINT_TOKEN_HEADER") or "X-Stint-Token"):lower(
 -- this script may, as X-Forwarded-For, nor sends more than HAProxy's client or Stint takes.
 -- What the URL names is sent whole or the request is refused: without it, or with a part of
 -- it, Stint would count something else. Lengths are in bytes.
-local max_path, max_host, max_agent, max_traceparent, max_value = 8000, 255, 2048, 128, 4096
+local max_path, max_host, max_agent, max_traceparent, max_value, max_accept, max_target = 8000, 255, 2048, 128, 4096, 256, 4096
 -- Of all that is sent; HAProxy's client has 15 KiB with its usual buffer.
 local max_bytes = 14000
 -- Of the lines of all that is sent: HAProxy's client ends HAProxy if there are more than
@@ -41,7 +41,7 @@ end
 local names_of = {}
 local function named(url)
     if names_of[url] == nil then
-        local names = { headers = {}, cookies = {} }
+        local names = { headers = {}, cookies = { stint_pass = true } }
         for parameter, value in url:gmatch("[?&]([^=&]+)=([^&]*)") do
             parameter = unescape(parameter)
             local kind, name = unescape(value):match("^([%a-]+):(.+)$")
@@ -173,6 +173,23 @@ local function record(url, is_answered)
     quiet_until[url] = core.now().sec + pause
 end
 
+-- The headers of pages and of what leads on from them.
+local shown = {
+    "content-type", "content-security-policy", "cache-control", "referrer-policy", "vary", "x-robots-tag", "x-content-type-options",
+    "location", "set-cookie", "retry-after", "ratelimit", "ratelimit-policy", "x-stint-challenge",
+}
+
+-- Answers the client with a page of Stint's, or what leads on from one.
+local function show(txn, answer)
+    local reply = txn:reply()
+    reply:set_status(answer.status, answer.reason)
+    for _, name in ipairs(shown) do
+        for _, line in ipairs(lines_of(answer.headers, name)) do reply:add_header(name, line) end
+    end
+    reply:set_body(answer.body or "")
+    txn:done(reply)
+end
+
 local function ask(txn, url, failure)
     -- A script that fails is ended, and HAProxy goes on with what its configuration says about
     -- this variable: no request that would cause that may pass.
@@ -183,12 +200,19 @@ local function ask(txn, url, failure)
     if headers ~= nil and path ~= nil then
         headers["x-forwarded-for"] = { txn.f:src() }
         headers["x-forwarded-method"] = { clean(txn.f:method(), 32) }
-        headers["x-forwarded-uri"] = { clean(path, max_path) }
+        -- Pages lead back to the target with its query, which is left out where both are long.
+        local target = path .. "?" .. (txn.f:query() or "")
+        if target == path .. "?" or #target > max_target then target = path end
+        headers["x-forwarded-uri"] = { clean(target, max_path) }
+        headers["x-forwarded-proto"] = { txn.f:ssl_fc() == 1 and "https" or "http" }
         if host ~= nil and host ~= "" then headers["x-forwarded-host"] = { clean(host, max_host) } end
         local token = lines_of(sent, token_header)
         if #token > 0 then headers[token_header] = token end
         -- What the URL does not name may be cut.
-        for name, most in pairs({ ["user-agent"] = max_agent, traceparent = max_traceparent }) do
+        for name, most in pairs({
+            ["user-agent"] = max_agent, traceparent = max_traceparent, accept = max_accept, ["accept-language"] = max_accept,
+            ["sec-fetch-mode"] = max_accept, ["sec-fetch-dest"] = max_accept,
+        }) do
             local lines = lines_of(sent, name)
             if #lines > 0 and headers[name] == nil then headers[name] = { clean(table.concat(lines, ", "), most) } end
         end
@@ -219,6 +243,7 @@ local function ask(txn, url, failure)
     txn:set_var("txn.stint_retry_after", first(answer.headers["retry-after"]) or "")
     txn:set_var("txn.stint_ratelimit", first(answer.headers["ratelimit"]) or "")
     txn:set_var("txn.stint_refusal_id", first(answer.headers["x-stint-refusal-id"]) or "")
+    if status == 303 or (first(answer.headers["content-type"]) or ""):find("^text/html") then show(txn, answer) end
 end
 
 core.register_action("stint", { "http-req" }, ask, 2)

@@ -21,6 +21,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin/identities"
 	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/challenge"
 	"github.com/stint-dev/stint/internal/crawlers"
 	"github.com/stint-dev/stint/internal/doors/forwardauth"
 	"github.com/stint-dev/stint/internal/events"
@@ -76,18 +77,19 @@ type App struct {
 	follower  *events.Follower
 	failed    identities.FailedLogins
 
-	writes   *writeHealth
-	backup   save             // the nightly backup; unused without --backup-dir
-	saves    saves            // set by build
-	openID   *openid.Provider // nil without OpenID
-	gate     *gate.Gate
-	crawlers *crawlers.Verifier // nil without operators
-	geo      *geoip.Follower
-	names    *geoip.Names // nil if names are not looked up
-	stopGeo  func()
-	status   *status
-	server   *httpserver.Server
-	forward  *forwardauth.Door
+	writes     *writeHealth
+	backup     save             // the nightly backup; unused without --backup-dir
+	saves      saves            // set by build
+	openID     *openid.Provider // nil without OpenID
+	gate       *gate.Gate
+	crawlers   *crawlers.Verifier // nil without operators
+	geo        *geoip.Follower
+	names      *geoip.Names // nil if names are not looked up
+	stopGeo    func()
+	status     *status
+	server     *httpserver.Server
+	forward    *forwardauth.Door
+	challenges *challenge.Service
 
 	checks, admin net.Listener
 	conns         connSets

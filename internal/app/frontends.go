@@ -15,6 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/buildinfo"
+	"github.com/stint-dev/stint/internal/challenge"
 	"github.com/stint-dev/stint/internal/doors/crowdsec"
 	"github.com/stint-dev/stint/internal/doors/forwardauth"
 	"github.com/stint-dev/stint/internal/gate"
@@ -34,7 +35,10 @@ func (a *App) newServer() (*httpserver.Server, error) {
 	}
 	options.Sessions, options.MissingPage = pages.Sessions(), pages.MissingPage
 	own := append(httpserver.PprofRoutes(), httpserver.MetricsRoute(a.metrics.Handler()))
-	a.forward = forwardauth.New(forwardauth.Options{Gate: a.gate, View: a.catalog, TokenHeader: a.settings.ForwardTokenHeader, Logger: a.log})
+	challenges := a.settings.Challenge
+	challenges.Secret = func() []byte { return a.catalog.Settings().Secret }
+	a.challenges = challenge.New(challenges)
+	a.forward = forwardauth.New(forwardauth.Options{Gate: a.gate, View: a.catalog, TokenHeader: a.settings.ForwardTokenHeader, Challenges: a.challenges, Logger: a.log})
 	deps := a.apiDeps(use)
 	deps.Doors = a.forward.Routes()
 	return httpserver.New(options, api.New(deps).Routes(), openapi.Served(deps.Doors), crowdsec.New(a.bouncers).Routes(), a.grpc.routes(), own, pages.Routes()), nil

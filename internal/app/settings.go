@@ -1,9 +1,11 @@
 package app
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/stint-dev/stint/internal/challenge"
 	"github.com/stint-dev/stint/internal/crawlers"
 	"github.com/stint-dev/stint/internal/doors/envoy"
 	"github.com/stint-dev/stint/internal/doors/forwardauth"
@@ -49,6 +51,7 @@ type Settings struct {
 	TrustedProxies      proxies.Trusted
 	ClientAddressHeader httpserver.AddressHeader
 	ForwardTokenHeader  httpserver.TokenHeader // header with the check token of a proxy at /v1/forward
+	Challenge           challenge.Options      // without Secret and Now
 
 	CheckDeadline      time.Duration
 	GRPCDeadline       time.Duration // of Envoy's Rate Limit Service
@@ -181,6 +184,11 @@ func (s *Settings) options() []option {
 		{name: "trusted-proxies", value: parsed(&s.TrustedProxies, proxies.Parse), help: "addresses and networks, with commas between, whose client address header is trusted"},
 		{name: "client-address-header", preset: "X-Forwarded-For", value: parsed(&s.ClientAddressHeader, httpserver.ParseAddressHeader), help: "the one header in which the trusted proxies write the client's address: X-Forwarded-For, Forwarded, or one that holds a single address such as X-Real-IP"},
 		{name: "forward-token-header", preset: forwardauth.DefaultTokenHeader, value: parsed(&s.ForwardTokenHeader, httpserver.ParseTokenHeader), help: "the header in which proxies that ask /v1/forward send their check token; never Authorization, which is their client's"},
+		{name: "challenge-difficulty", preset: strconv.Itoa(challenge.DefaultDifficulty), value: number(&s.Challenge.Difficulty, 1, challenge.MaxDifficulty), help: "how much work a challenge is: each number doubles it, and 17 is about a second on a phone of 2018"},
+		{name: "challenge-wait", preset: challenge.DefaultWait.String(), value: duration(&s.Challenge.Wait, time.Second, 10*time.Minute), help: "how long a challenged browser without JavaScript waits, in whole seconds"},
+		{name: "challenge-pass", preset: "12h", value: duration(&s.Challenge.Lasts, time.Hour, 30*24*time.Hour), help: "how long the pass of a solved challenge holds"},
+		{name: "challenge-bind", preset: "false", value: flag(&s.Challenge.Bind), help: "true makes a pass hold only in the IPv4 /24 or IPv6 /48 in which it was earned"},
+		{name: "contact", value: text(&s.Challenge.Contact), help: "whom refused and challenged visitors can ask, on the pages that they see: a mail address, an https URL or a sentence"},
 		{name: "check-deadline", preset: "100ms", value: duration(&s.CheckDeadline, time.Millisecond, 10*time.Second), help: "how long a check waits for Redis before the policy's on_failure answers"},
 		{name: "grpc-deadline", preset: envoy.DefaultDeadline.String(), value: duration(&s.GRPCDeadline, time.Millisecond, 10*time.Second), help: "how long Envoy's rate limit service waits for Redis before the policy's on_failure answers; shorter than Envoy's own timeout, 20ms unless configured"},
 		{name: "allow-redis-eviction", preset: "false", value: flag(&s.AllowRedisEviction), help: "true starts on a Redis whose maxmemory-policy lets it evict logs, and so lift limits silently"},

@@ -241,7 +241,7 @@ func (f *policyChange) add(c *cobra.Command) {
 	flags.BoolVar(&f.noAlso, "no-also", false, "no further keys")
 	flags.StringVar(&f.mode, "mode", "", "enforce, shadow (count only) or off")
 	flags.StringVar(&f.onFailure, "on-failure", "", "while the log is unreachable: local, allow or deny")
-	flags.StringVar(&f.onLimit, "on-limit", "", "what happens to a key that reaches a limit: limit refuses its requests until there is room; block also blocks it at once, for an hour at first or as --block-for says")
+	flags.StringVar(&f.onLimit, "on-limit", "", "what happens to a key that reaches a limit: limit refuses its requests until there is room; block also blocks it at once, for an hour at first or as --block-for says; challenge refuses them until its browser solves a challenge")
 	flags.StringVar(&f.algorithm, "algorithm", "", "how it counts, for example timestamp_log; options not given by --option get their defaults")
 	flags.StringSliceVar(&f.options, "option", nil, "an option of the algorithm, for example burst=50; may be repeated and replaces earlier ones")
 	flags.StringVar(&f.escalate, "escalate", "", "block a key automatically after this many offences within this time, for example 100/10m")

@@ -151,6 +151,19 @@ func (a *applying) appendDerived(all []additional, p *rules.Policy, request *con
 	return all
 }
 
+// appendPass appends the policy that the pass of a check selects, which counts the pass.
+func (a *applying) appendPass(all []additional, pass keys.Key, request *conditions.Request) []additional {
+	if pass.IsZero() {
+		return all
+	}
+	match := a.set.MatchIn(pass, request.Scope(), a.at)
+	policy, _ := a.selector.Select(rules.Subject{Key: pass})
+	if match.Exemption != nil || match.Block == nil && !limits(policy) {
+		return all
+	}
+	return append(all, additional{policy: policy, derived: &pass, block: match.Block})
+}
+
 // memberOf returns the plan and the limit of k, nil for none. It looks nothing up if no policy
 // selects by plan and no key has a limit of its own.
 func memberOf(view View, k keys.Key, selector *rules.Selector) *profiles.Member {
@@ -164,13 +177,16 @@ func memberOf(view View, k keys.Key, selector *rules.Selector) *profiles.Member 
 // applies and no further key counts. Traps and blocks of further keys are decided at once.
 func (d *Decision) addAdditional(by *applying) error {
 	var room [8]additional
-	for _, with := range by.appendAsked(room[:0], d.Check.Request) {
+	for _, with := range by.appendPass(by.appendAsked(room[:0], d.Check.Request), d.Check.Pass, d.Check.Request) {
+		if d.Check.isPassed(with.policy) {
+			continue
+		}
 		outcome, answer := Allowed, Answer{At: d.At, Rule: -1, Derived: with.derived}
 		switch p := with.policy; {
 		case with.block != nil:
 			outcome, answer.RetryAt, answer.Never = Blocked, with.block.Expires, with.block.Expires.IsZero()
 		case with.derived == nil && p.IsTrap():
-			outcome, answer.Never, answer.Rule = Limited, true, refusingRule(p)
+			outcome, answer.Never, answer.Rule = refusedBy(p), true, refusingRule(p)
 		}
 		var a Decision
 		a.begin(&d.Check, d.At)

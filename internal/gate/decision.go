@@ -177,6 +177,14 @@ type Answer struct {
 	Replayed bool
 }
 
+// refusedBy returns the outcome of a check that a rule of p refuses.
+func refusedBy(p *rules.Policy) Outcome {
+	if p.OnLimit == rules.ChallengeOnLimit {
+		return Challenged
+	}
+	return Limited
+}
+
 // Allowed reports whether the request may be done.
 func (d *Decision) Allowed() bool { return d.Outcome == Allowed }
 

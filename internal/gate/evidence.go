@@ -104,7 +104,7 @@ const EvidenceMeta = "evidence"
 // does not say so within the deadline of the call.
 func (c *call) sayEvidence(ctx context.Context, d *Decision) {
 	rule, found := d.DecidingRule()
-	if d.Outcome != Limited || !found || !d.Policy.HasEvidence() {
+	if d.Outcome != Limited && d.Outcome != Challenged || !found || !d.Policy.HasEvidence() {
 		return
 	}
 	id := timestamplog.LogIDOf(d.Policy, d.CountedKey().String())

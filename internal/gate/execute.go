@@ -202,7 +202,7 @@ func (c *call) askAcrossSlots(ctx context.Context, b *batch, refused, mayAskApar
 	case waits:
 		// The further keys charge nothing. They are asked first, each on its own and without waiting
 		// for it, and the requests about the check's own key then are reserved for one time.
-		further, own := b.split(func(_ *timestamplog.Request, a asked) bool { return a.policy.Derived != nil })
+		further, own := b.split(func(_ *timestamplog.Request, a asked) bool { return a.isFurther() })
 		further.refuseWaits()
 		c.ask(ctx, &further)
 		return c.askAsOne(ctx, &own, refused || !further.allows(), false)

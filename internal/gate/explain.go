@@ -38,7 +38,7 @@ type Explanation struct {
 	// no scope, and parts that limit the network of the key.
 	Outcome Outcome
 	// Limiting is the policy, of Enforcing and Conditional, that such a check names as its
-	// refusing policy: the one that makes it wait longest. nil unless Outcome is Limited.
+	// refusing policy: the one that makes it wait longest. nil unless Outcome is Limited or Challenged.
 	Limiting *PolicyExplanation
 	// Block is the one of Blocks that refuses such a check the longest, or would without an
 	// exemption; nil for none.
@@ -269,15 +269,24 @@ func (x *Explanation) conclude() {
 		if x.Limiting == nil || e.Answer.isLonger(&x.Limiting.Answer) {
 			x.Limiting = e
 		}
-		x.Outcome, x.Never = Limited, x.Never || e.Answer.Never
+		if outcome := refusedBy(e.Policy); gravity[outcome] > gravity[x.Outcome] {
+			x.Outcome = outcome
+		}
+		x.Never = x.Never || e.Answer.Never
 		x.NextAllowed = latest(x.NextAllowed, e.Answer.RetryAt)
 	}
 	for _, b := range x.Blocks {
 		if b.Scope != "" {
 			continue // applies only to checks that name the scope
 		}
+		if b.Action == blocks.Challenge {
+			if x.Outcome == Allowed {
+				x.Outcome, x.Block = Challenged, b
+			}
+			continue
+		}
 		x.Outcome, x.Limiting = Blocked, nil
-		if x.Block == nil || b.Outlasts(x.Block) {
+		if x.Block == nil || x.Block.Action == blocks.Challenge || b.Outlasts(x.Block) {
 			x.Block = b
 		}
 		if b.Expires.IsZero() {

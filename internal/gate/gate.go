@@ -164,6 +164,9 @@ func (g *Gate) prepare(d *Decision, selector *rules.Selector, set *blocks.Set) e
 	if err != nil {
 		return err
 	}
+	if d.Check.isPassed(own.enforcing) {
+		own.enforcing, own.limit = nil, nil
+	}
 	d.Policy, d.OwnLimit, d.ownLeft = own.enforcing, own.limit, own.limit.Left(d.At)
 	match := d.Check.matchIn(set, d.At)
 	d.Exemption, d.Block = match.Exemption, match.Block
@@ -188,10 +191,15 @@ func (g *Gate) prepare(d *Decision, selector *rules.Selector, set *blocks.Set) e
 	if limits(own.shadow) {
 		d.Shadow = &Shadow{Outcome: Allowed, Policy: own.shadow, Answer: Answer{At: d.At, Rule: -1}}
 	}
-	if !mayAskMore(selector, d.Check.Request) {
+	if !mayAskMore(selector, d.Check.Request) && d.Check.Pass.IsZero() {
 		return nil
 	}
 	return d.addAdditional(&applying{own, selector, set, g.crawlers, who, d.At})
+}
+
+// isPassed reports whether p would challenge the check if it refused it, but for its pass.
+func (c *Check) isPassed(p *rules.Policy) bool {
+	return p != nil && p.OnLimit == rules.ChallengeOnLimit && p.Mode == rules.Enforce && !c.Pass.IsZero()
 }
 
 func (g *Gate) notice(warning string) {
@@ -256,7 +264,7 @@ func (g *Gate) finish(d *Decision, signer *signer) {
 	if d.Outcome == Limited || d.Outcome == Blocked || d.Outcome == Challenged {
 		d.ID = signer.ID(policyID(d.Policy), d.CountedKey().String(), d.At)
 	}
-	if d.Shadow != nil && d.Shadow.Outcome == Limited {
+	if d.Shadow != nil && (d.Shadow.Outcome == Limited || d.Shadow.Outcome == Challenged) {
 		d.Shadow.ID = signer.ID(d.Shadow.Policy.ID, d.Shadow.countedKey(&d.Check).String(), d.Shadow.At)
 	}
 	if !d.Check.Peek {

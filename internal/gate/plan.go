@@ -225,13 +225,19 @@ func (a asked) answer() (*Outcome, *Answer) {
 	return &a.decision.Outcome, &a.decision.Answer
 }
 
-func (a asked) chargesFurther() bool { return a.policy.Derived != nil && !a.policy.IsReported() }
+// isFurther reports whether the request is about a further key, or a pass.
+func (a asked) isFurther() bool {
+	_, answer := a.answer()
+	return answer.Derived != nil
+}
+
+func (a asked) chargesFurther() bool { return a.isFurther() && !a.policy.IsReported() }
 
 // fill sets the outcome and the answer from the log's result.
 func (a asked) fill(r *timestamplog.Result) {
 	outcome, answer := a.answer()
 	if *outcome = Allowed; !r.Allowed {
-		*outcome = Limited
+		*outcome = refusedBy(a.policy)
 	}
 	answer.fill(r)
 	if !a.shadow {

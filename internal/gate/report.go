@@ -229,7 +229,7 @@ func (g *Gate) finishReport(a *Reported, i int, d *Decision, signer *signer) {
 		p.Result = Lost
 	case p.Replayed:
 		p.Result = Replayed
-	case outcome == Limited:
+	case outcome == Limited || outcome == Challenged:
 		p.Result = Full
 	default:
 		p.Result = Charged

@@ -105,7 +105,7 @@ const (
 // describeRequest adds the path, method and agent to the check's Meta, so that the record of the
 // refusal shows what was requested.
 func (d *Decision) describeRequest() {
-	if d.Outcome != Limited {
+	if d.Outcome != Limited && d.Outcome != Challenged {
 		return
 	}
 	meta := maps.Clone(d.Check.Meta)

@@ -294,7 +294,7 @@ func (s *shard) countAdditional(m *minute, policy int64, hash uint64, key string
 	if d.Policy != nil && d.Outcome != gate.Allowed {
 		s.countDecision(m.policy(policy), hash, key, at, d)
 	}
-	if d.Shadow != nil && (d.Reported == "" || d.Shadow.Outcome == gate.Limited) {
+	if d.Shadow != nil && (d.Reported == "" || d.Shadow.Outcome == gate.Limited || d.Shadow.Outcome == gate.Challenged) {
 		s.countShadow(hash, key, d)
 	}
 }

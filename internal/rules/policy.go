@@ -39,6 +39,8 @@ type OnLimit string
 const (
 	LimitOnLimit OnLimit = ""      // its requests are refused until there is room again; "limit" in a document
 	BlockOnLimit OnLimit = "block" // it is also blocked at once, for as long as the escalation says
+	// ChallengeOnLimit refuses its requests until there is room or the client has a pass.
+	ChallengeOnLimit OnLimit = "challenge"
 )
 
 // BlockAtOnce returns the escalation of a policy with BlockOnLimit that has none of its own.
@@ -213,8 +215,8 @@ func (p *Policy) Validate() error {
 
 func (p *Policy) validateOnLimit() error {
 	switch {
-	case p.OnLimit != LimitOnLimit && p.OnLimit != BlockOnLimit:
-		return &FieldError{"on_limit", "must be limit or block"}
+	case p.OnLimit != LimitOnLimit && p.OnLimit != BlockOnLimit && p.OnLimit != ChallengeOnLimit:
+		return &FieldError{"on_limit", "must be limit, block or challenge"}
 	case p.OnLimit == BlockOnLimit && p.Escalation == nil:
 		return &FieldError{"escalation", "is missing: on_limit block needs to know for how long"}
 	case p.OnLimit == BlockOnLimit && p.Escalation.Threshold != 1:

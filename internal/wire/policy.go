@@ -33,8 +33,9 @@ type PolicyRequest struct {
 	OnFailure string `json:"on_failure,omitzero" yaml:"on_failure,omitempty" always:"answer" enum:"local,allow,deny"`
 	// OnLimit is what happens to a key that reaches a limit: limit, which answers omit, refuses its requests until
 	// there is room again; block also blocks it at once, for as long as the escalation says, whose threshold is
-	// then 1, or for an hour, each time twice as long, at most a day, if there is no escalation.
-	OnLimit string `json:"on_limit,omitzero" yaml:"on_limit,omitempty" enum:"limit,block"`
+	// then 1, or for an hour, each time twice as long, at most a day, if there is no escalation; challenge
+	// refuses them until there is room or the client's browser has solved a challenge.
+	OnLimit string `json:"on_limit,omitzero" yaml:"on_limit,omitempty" enum:"limit,block,challenge"`
 	// Algorithm is how requests are counted, see listAlgorithms; timestamp_log if omitted, and point_log
 	// with evidence, which has no other.
 	Algorithm string `json:"algorithm,omitzero" yaml:"algorithm,omitempty" always:"answer"`

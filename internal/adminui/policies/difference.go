@@ -39,8 +39,11 @@ var failureWords = map[rules.OnFailure]string{
 }
 
 func onLimitWords(p *rules.Policy) string {
-	if p.OnLimit == rules.BlockOnLimit {
+	switch p.OnLimit {
+	case rules.BlockOnLimit:
 		return "refuse and block the key at once"
+	case rules.ChallengeOnLimit:
+		return "refuse until the browser has solved a challenge or there is room"
 	}
 	return "refuse until there is room"
 }

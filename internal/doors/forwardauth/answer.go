@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/stint-dev/stint/internal/challenge"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/ratelimit"
@@ -16,10 +17,12 @@ import (
 // The headers of a response in addition to Retry-After, RateLimit and RateLimit-Policy, for
 // proxies that forward only headers.
 var (
-	decisionHeader = []byte("X-Stint-Decision")   // allowed, limited, blocked or unavailable
+	decisionHeader = []byte("X-Stint-Decision")   // allowed, limited, blocked, challenged or unavailable
 	statusHeader   = []byte("X-Stint-Status")     // the actual status, whatever the query parameter refuse says
 	refusalHeader  = []byte("X-Stint-Refusal-Id") // argument of "stint-admin explain"
 	degradedHeader = []byte("X-Stint-Degraded")   // the outage during which the decision was made
+
+	challengeHeader = []byte(challenge.Header) // where a browser can solve the challenge that refuses
 )
 
 // answer sends a decision. The body of a refusal is for the refused client, so it names neither
@@ -43,9 +46,15 @@ func (d *Door) answer(c *httpserver.Call, q *Query, decision *gate.Decision) err
 	if !decision.ID.IsZero() {
 		c.SetHeader(refusalHeader, decision.ID.AppendTo(nil))
 	}
+	if decision.Outcome == gate.Challenged {
+		c.SetHeader(challengeHeader, []byte(challenge.Path))
+	}
 	shown := status
 	if q.Refuse403 {
 		shown = http.StatusForbidden
+	}
+	if page := d.page(plainRequest{c}, q, decision, shown); page != nil {
+		return send(c, page)
 	}
 	problem := problemOf(decision, shown, c.RequestID)
 	problem.TraceID = c.TraceID()
@@ -100,8 +109,21 @@ func (d *Door) answerFast(c *httpserver.FastCall, q *Query, decision *gate.Decis
 		c.Head = append(append(c.Head, refusalHeader...), ": "...)
 		c.Head = append(decision.ID.AppendTo(c.Head), "\r\n"...)
 	}
+	if decision.Outcome == gate.Challenged {
+		c.Head = appendHeader(c.Head, challengeHeader, challenge.Path)
+	}
 	if q.Refuse403 {
 		c.Status = http.StatusForbidden
+	}
+	if page := d.page(c, q, decision, c.Status); page != nil {
+		c.Status = page.Status
+		for _, h := range page.Headers {
+			c.Head = appendHeader(c.Head, []byte(h[0]), h[1])
+		}
+		if page.Body != nil {
+			c.Answer, c.ContentType = append(c.Answer, page.Body...), challenge.ContentType
+		}
+		return
 	}
 	c.ContentType = wire.ProblemType
 	c.Answer = appendProblem(c.Answer, decision, c.Status, c.RequestID)

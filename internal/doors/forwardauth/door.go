@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/api/openapi"
+	"github.com/stint-dev/stint/internal/challenge"
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
@@ -45,8 +46,11 @@ type Options struct {
 	// TokenHeader is the header with the check token if checks need one; "" means
 	// DefaultTokenHeader.
 	TokenHeader httpserver.TokenHeader
-	Logger      *slog.Logger     // nil discards
-	Now         func() time.Time // nil means time.Now
+	// Challenges makes and answers challenges, and writes the pages of refused browsers. nil refuses
+	// challenged clients, and answers no request with a page.
+	Challenges *challenge.Service
+	Logger     *slog.Logger     // nil discards
+	Now        func() time.Time // nil means time.Now
 }
 
 // Door is the front end for proxies. See New.
@@ -110,7 +114,13 @@ func (d *Door) Routes() []openapi.Route {
 	below := r
 	below.Path = Path + "/*"
 	r.Fast = d.handleFast
-	return []openapi.Route{{Route: r, Operation: opForward}, {Route: below}}
+	routes := []openapi.Route{{Route: r, Operation: opForward}, {Route: below}}
+	if d.o.Challenges != nil {
+		routes = append(routes, openapi.Route{Route: httpserver.Route{
+			Listener: httpserver.Checks, Method: http.MethodGet, Path: challenge.Prefix + "*", Access: identity.Public, Handler: d.handleChallenge, AnyHost: true,
+		}})
+	}
+	return routes
 }
 
 func (d *Door) handle(c *httpserver.Call) error {
@@ -132,9 +142,13 @@ func (d *Door) handle(c *httpserver.Call) error {
 	if err != nil {
 		return d.mistake(err)
 	}
+	if target, is := d.challengeTarget(k, r, &query); is {
+		return d.visit(c, r, &query, target)
+	}
 	if err := query.appendChecks(k, r, d.o.View.Parser(), d.o.View.Selector().ReadsRequests()); err != nil {
 		return err
 	}
+	d.findPass(k, r)
 	d.noticePathless(k)
 	for i := range k.checks {
 		k.checks[i].Meta = c.MetaWithTrace(k.checks[i].Meta)
@@ -164,9 +178,13 @@ func (d *Door) handleFast(c *httpserver.FastCall) bool {
 	if err != nil || len(query.By) > 1 || d.isOfClient(k, c, c.Query) {
 		return false
 	}
+	if _, is := d.challengeTarget(k, c, &query); is {
+		return false
+	}
 	if err := query.appendChecks(k, c, d.o.View.Parser(), d.o.View.Selector().ReadsRequests()); err != nil || len(k.checks) > 1 {
 		return false
 	}
+	d.findPass(k, c)
 	d.noticePathless(k)
 	d.o.Gate.DecideAt(context.Background(), c.Now, k.checks, k.decision[:], k.err[:])
 	if k.err[0] != nil {

@@ -4,13 +4,14 @@ import (
 	"net/http"
 
 	"github.com/stint-dev/stint/internal/api/openapi"
+	"github.com/stint-dev/stint/internal/challenge"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
 var opForward = &openapi.Operation{
 	ID: "forwardAuth", Tag: "checks", Summary: "Check a request that a proxy forwards.",
 	Doc: "Reverse proxies ask it: nginx auth_request, Traefik ForwardAuth, Caddy forward_auth, HAProxy and Envoy. " +
-		"Every method and every path below it is answered in the same way; the body is not read. " +
+		"Every method and every path below it is answered in the same way; the body is not read. A refused navigation, by its Accept, is answered with an HTML page. " +
 		"The query string is what the operator writes into the proxy's configuration. " +
 		"A trusted proxy describes its client's request in headers, which are ignored from anybody else.",
 	Query: []openapi.Param{
@@ -19,7 +20,8 @@ var opForward = &openapi.Operation{
 		{Name: paramBy, Doc: "A part of the request that becomes a key: ip, header:NAME, plain-header:NAME, cookie:NAME, host, path, path:HEADER or method. " +
 			"ip where it is left out. Several are checked as one: all are charged, or none. " +
 			"Each value of a header or cookie that the request repeats is a key.", Repeated: true},
-		{Name: paramRefuse, Doc: "403 answers every refusal with that status, for proxies that know no other.", Enum: []string{"403"}},
+		{Name: paramRefuse, Doc: "403 answers every refusal with that status, for proxies that know no other. " +
+			"401 does so too, but for refused navigations, whose page the proxy then asks for at " + challenge.Path + ".", Enum: []string{"401", "403"}},
 		{Name: paramSource, Doc: "The caller, shown with an offence."},
 		{Name: paramScope, Doc: "What part of the application the request is for, as login: policies with a scope refuse only checks of theirs."},
 		{Name: paramID, Doc: "header:NAME, the header with an id of the request, which is then charged once however often the proxy asks about it."},
@@ -34,7 +36,8 @@ var opForward = &openapi.Operation{
 	},
 	Answers: []openapi.Answer{
 		{Status: http.StatusOK, Doc: "Allowed. The body is empty.", Headers: answerHeaders},
-		{Status: http.StatusForbidden, Doc: "Blocked, or refused for any reason under refuse=403.", Headers: refusalHeaders},
+		{Status: http.StatusUnauthorized, Doc: "A navigation is refused under refuse=401: the gateway shows the page that Stint has for it.", Headers: refusalHeaders},
+		{Status: http.StatusForbidden, Doc: "Blocked, or refused for any reason under refuse=403 or refuse=401.", Headers: refusalHeaders},
 		{Status: http.StatusTooManyRequests, Doc: "Limited by a rule, or challenged.", Headers: refusalHeaders},
 		{Status: http.StatusServiceUnavailable, Doc: "An outage under on_failure deny.", Headers: refusalHeaders},
 	},
@@ -45,11 +48,12 @@ var (
 	answerHeaders = []openapi.Header{
 		openapi.RateLimit, openapi.RateLimitPolicy,
 		{Name: string(decisionHeader), Doc: "What was decided.", Enum: []string{wire.Allowed, wire.Limited, wire.Blocked, wire.Challenged, wire.Unavailable}},
-		{Name: string(statusHeader), Doc: "The status that the decision has without refuse=403.", Integer: true},
+		{Name: string(statusHeader), Doc: "The status that the decision has without refuse.", Integer: true},
 		{Name: string(degradedHeader), Doc: "The outage under which it was decided; missing without one."},
 	}
 	refusalHeaders = append([]openapi.Header{
 		openapi.RetryAfter,
+		{Name: challenge.Header, Doc: "The path of the page where a browser can solve the challenge that refuses; missing otherwise."},
 		{Name: string(refusalHeader), Doc: "The id of the refusal, which opens its record at /v1/offences/{id}."},
 	}, answerHeaders...)
 )

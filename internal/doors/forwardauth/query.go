@@ -25,6 +25,9 @@ type Query struct {
 	By []By
 	// Refuse403 answers every refusal with 403, for proxies that support no other status.
 	Refuse403 bool
+	// Pages401 beside Refuse403 answers refused navigations with 401: the proxy shows the page that
+	// Stint has for them.
+	Pages401 bool
 	// Source is shown to people as the source of the check.
 	Source string
 	// Scope is the part of the application that the request is for, "" for none.
@@ -122,10 +125,11 @@ func (q *Query) set(name, value string) error {
 	case paramBy:
 		return q.addBy(value)
 	case paramRefuse:
-		if value != "403" {
-			return fault.Field(name, "must be 403, which answers every refusal with that status; leave it out for 429, 403 and 503")
+		if value != "403" && value != "401" {
+			return fault.Field(name, "must be 403, which answers every refusal with that status, or 401, which does so but for refused browsers, "+
+				"which a page is shown; leave it out for 429, 403 and 503")
 		}
-		q.Refuse403 = true
+		q.Refuse403, q.Pages401 = true, value == "401"
 	case paramSource:
 		q.Source = value
 		return fault.CheckLine(name, value, wire.MaxSource)

@@ -1,0 +1,252 @@
+package doors
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"github.com/stint-dev/stint/internal/challenge"
+	"github.com/stint-dev/stint/test/servers"
+	"github.com/stint-dev/stint/test/testnode"
+)
+
+// chromium starts the browser that all tests share.
+var chromium = sync.OnceValues(func() (context.Context, error) {
+	profile, err := os.MkdirTemp("", "stint-chromium-")
+	if err != nil {
+		return nil, err
+	}
+	options := chromedp.DefaultExecAllocatorOptions[:]
+	if path, err := exec.LookPath("chromium-headless-shell"); err == nil {
+		options = append(options, chromedp.ExecPath(path))
+	}
+	options = append(options, chromedp.UserDataDir(profile), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WSURLReadTimeout(maxWait))
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, cancel := chromedp.NewContext(allocator)
+	servers.AtExit(func() {
+		_ = chromedp.Cancel(ctx)
+		cancel()
+		stop()
+		os.RemoveAll(profile)
+	})
+	return ctx, chromedp.Do(ctx)
+})
+
+// tab is a tab of a browser.
+type tab struct {
+	t   *testing.T
+	ctx context.Context
+}
+
+// visitor returns a tab that shares no cookie with others.
+func visitor(t *testing.T) *tab {
+	t.Helper()
+	shared, err := chromium()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newTab(t, shared, chromedp.WithNewBrowserContext())
+}
+
+// another returns a tab of the same visitor.
+func (b *tab) another() *tab { return newTab(b.t, b.ctx) }
+
+func newTab(t *testing.T, parent context.Context, options ...chromedp.ContextOption) *tab {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(parent, options...)
+	t.Cleanup(func() {
+		_ = chromedp.Cancel(ctx)
+		cancel()
+	})
+	if err := chromedp.Do(ctx); err != nil { // it lives as long as the context of the first step
+		t.Fatal(err)
+	}
+	return &tab{t, ctx}
+}
+
+func (b *tab) open(url string) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, maxWait)
+	defer cancel()
+	if err := chromedp.Do(ctx, chromedp.Navigate(url)); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// text returns where the tab is, and what it shows.
+func (b *tab) text() string {
+	ctx, cancel := context.WithTimeout(b.ctx, maxWait)
+	defer cancel()
+	got, err := chromedp.Run(ctx, chromedp.Evaluate[string]("location.href + ' ' + document.body.innerText"))
+	if err != nil {
+		return err.Error() // between two pages
+	}
+	return got
+}
+
+// shows waits until the tab shows a text.
+func (b *tab) shows(what, text string) {
+	b.t.Helper()
+	last := ""
+	defer func() {
+		if b.t.Failed() {
+			b.t.Logf("%s shows: %s", what, last)
+		}
+	}()
+	servers.Await(b.t, what+" shows "+text, func() bool {
+		last = b.text()
+		return strings.Contains(last, text)
+	})
+}
+
+const browserAccepts = "Accept: text/html,application/xhtml+xml;q=0.9,*/*;q=0.8"
+
+func TestChallengesThroughGateways(t *testing.T) {
+	tested := gateways
+	if *built != "" {
+		tested = underTest()
+	}
+	for _, g := range tested {
+		t.Run(g.name, func(t *testing.T) {
+			s := &site{T: t, node: testnode.Start(t, "--trusted-proxies", "127.0.0.1", "--challenge-difficulty", "12", "--challenge-wait", "1s", "--contact", "help@example.org"), app: new(application)}
+			s.behind(g, 0)
+			s.put("site", `{"match":["ip:*"],"rules":["2/1d"],"on_limit":"challenge"}`)
+			s.put("passes", `{"match":["pass:*"],"rules":["4/1d"]}`)
+			for range 2 {
+				s.expect("within the limit", s.get("/"), http.StatusOK)
+			}
+
+			// Only navigations are shown the page.
+			for what, headers := range map[string][]string{
+				"a program": {"Accept: */*"}, "a fetch": {browserAccepts, "Sec-Fetch-Mode: cors"}, "an image": {"Accept: image/avif,image/*", "Sec-Fetch-Mode: no-cors", "Sec-Fetch-Dest: image"},
+			} {
+				s.expect(what, s.get("/a", headers...), http.StatusTooManyRequests)
+			}
+			s.expect("a form", s.send(http.MethodPost, "/a", "b=c", browserAccepts), http.StatusTooManyRequests)
+			s.expect("robots.txt", s.get("/robots.txt", browserAccepts), http.StatusTooManyRequests)
+			page := s.get("/a?b", browserAccepts)
+			if page.status != http.StatusTooManyRequests || !strings.Contains(page.body, "One moment") || !strings.Contains(page.header.Get("Cache-Control"), "no-store") ||
+				!strings.Contains(page.header.Get("Vary"), "Cookie") || len(page.header.Values("Content-Security-Policy")) != 1 {
+				t.Errorf("got %d, %v:\n%s", page.status, page.header, page.body)
+			}
+			s.app.forget()
+
+			const target = "/search?q=a%20b&page=2&to=//evil.example"
+			person := visitor(t)
+			person.open(s.url + target)
+			person.shows("the browser", "the application")
+			if got := s.app.last(); got != "GET "+target+" 0" {
+				t.Errorf("the application was asked %s, want GET %s", got, target)
+			}
+			if count := s.app.count(); count > 2 { // and /favicon.ico
+				t.Errorf("the application was asked %d times", count)
+			}
+
+			// Two tabs that are challenged at the same time lead where each was going.
+			first := visitor(t)
+			second := first.another()
+			first.open("about:blank")
+			second.open(s.url + "/second?tab=2")
+			first.open(s.url + "/first?tab=1")
+			first.shows("the first tab", "/first?tab=1 the application")
+			second.shows("the second tab", "/second?tab=2 the application")
+
+			without := visitor(t)
+			without.open("about:blank")
+			if err := chromedp.Do(without.ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+				_, err := cdp.Call(ctx, target, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+				return err
+			})); err != nil {
+				t.Fatal(err)
+			}
+			without.open(s.url + "/plain?a=b")
+			without.shows("the browser without JavaScript", "/plain?a=b the application")
+
+			// Without cookies there is a page that says so, and no loop.
+			service := challengeLink.FindStringSubmatch(page.body)
+			if service == nil {
+				t.Fatalf("no link in:\n%s", page.body)
+			}
+			link := strings.ReplaceAll(service[1], "&amp;", "&")
+			var passed reply
+			s.until("the wait has ended", func() bool {
+				passed = s.get(link, browserAccepts)
+				return passed.status == http.StatusSeeOther
+			})
+			pass, _, _ := strings.Cut(passed.header.Get("Set-Cookie"), ";")
+			next := s.get(passed.header.Get("Location"), browserAccepts)
+			if next.status != http.StatusForbidden || !strings.Contains(next.body, "Cookies are needed") {
+				t.Errorf("without the cookie: got %d:\n%s", next.status, next.body)
+			}
+			next = s.get(passed.header.Get("Location"), browserAccepts, "Cookie: "+pass)
+			if next.status != http.StatusSeeOther || next.header.Get("Location") != "/a?b" {
+				t.Errorf("with the cookie: got %d to %q", next.status, next.header.Get("Location"))
+			}
+
+			// A pass that many share is limited exactly.
+			var group sync.WaitGroup
+			allowed := make(chan bool, 50)
+			for range 50 {
+				group.Go(func() { allowed <- s.get("/shared", "Cookie: a=b; "+pass).status == http.StatusOK })
+			}
+			group.Wait()
+			close(allowed)
+			passes := 0
+			for is := range allowed {
+				if is {
+					passes++
+				}
+			}
+			if passes != 4 {
+				t.Errorf("50 clients with one pass were allowed %d requests, want 4", passes)
+			}
+			limited := s.get("/shared", browserAccepts, "Cookie: "+pass)
+			if limited.status != http.StatusTooManyRequests || !strings.Contains(limited.body, "Too many requests") || !strings.Contains(limited.body, "mailto:help@example.org") {
+				t.Errorf("beyond the limit of the pass: got %d:\n%s", limited.status, limited.body)
+			}
+			s.expect("a forged pass", s.get("/", "Cookie: "+challenge.Cookie+"=AXAAAA"), http.StatusTooManyRequests)
+
+			// A block holds against passes.
+			s.node.Do(t, http.MethodPost, "/v1/blocks", `{"pattern":"ip:127.0.0.1","expires_in":"1h"}`, http.StatusCreated)
+			person.open(s.url + "/after")
+			person.shows("a blocked browser", "Access is blocked")
+		})
+	}
+}
+
+// A block with the action challenge lets clients with a pass go on, under the limits that they have.
+func TestABlockThatChallenges(t *testing.T) {
+	s := start(t, gateways[1], 0, "--challenge-difficulty", "8")
+	s.put("site", `{"match":["ip:*"],"rules":["1000/1d"]}`)
+	s.node.Do(t, http.MethodPost, "/v1/blocks", `{"pattern":"ip:127.0.0.1","action":"challenge","expires_in":"1h"}`, http.StatusCreated)
+	s.expect("a program", s.get("/"), http.StatusTooManyRequests)
+	person := visitor(t)
+	person.open(s.url + "/a?b=c")
+	person.shows("the browser", "the application")
+	s.node.Do(t, http.MethodPost, "/v1/blocks", `{"pattern":"ip:127.0.0.0/16","expires_in":"1h","confirm":"ip:127.0.0.0/16"}`, http.StatusCreated)
+	person.open(s.url + "/a?b=c")
+	person.shows("a blocked browser", "Access is blocked")
+}
+
+func TestChallengesWhileStintIsStopped(t *testing.T) {
+	for _, g := range gateways {
+		t.Run(g.name, func(t *testing.T) {
+			s := start(t, g, 1, "--challenge-difficulty", "8")
+			s.put("site", `{"match":["ip:*"],"rules":["0/1d"],"on_limit":"challenge"}`)
+			s.node.Kill()
+			s.expect("a browser", s.get("/", browserAccepts), g.down)
+		})
+	}
+}
+
+
+var challengeLink = regexp.MustCompile(`<a id="pass" href="([^"]+)"`)
