@@ -278,7 +278,7 @@ func (s *site) send(method, target, body string, headers ...string) reply {
 var dialed atomic.Int64
 
 // keepAlive sends the requests of the tests over as few connections as it can.
-var keepAlive = &http.Client{Transport: &http.Transport{
+var keepAlive = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, Transport: &http.Transport{
 	MaxIdleConnsPerHost: 64,
 	DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 		dialed.Add(1)
