@@ -41,8 +41,8 @@ type Options struct {
 	Difficulty int
 	// Wait is how long a client without JavaScript waits, in whole seconds.
 	Wait time.Duration
-	// Lasts is how long a pass holds.
-	Lasts time.Duration
+	// PassFor is how long a pass holds.
+	PassFor time.Duration
 	// Bind makes passes hold only in the network in which they were earned.
 	Bind bool
 	// Contact is what pages name for questions: a mail address, a URL or a sentence; "" for none.
@@ -53,7 +53,7 @@ type Options struct {
 const (
 	DefaultDifficulty = 17 // about a second on a phone of 2018
 	DefaultWait       = 10 * time.Second
-	DefaultLasts      = 12 * time.Hour
+	DefaultPass      = 12 * time.Hour
 )
 
 // Service makes and answers challenges. It is safe for concurrent use.
@@ -206,7 +206,7 @@ func (s *Service) takeSolution(v *Visit, values url.Values) (*Answer, Outcome) {
 		}
 		return s.show(v, &c, left, ""), Nothing
 	}
-	cookie, expires := c.pass(s.o.Secret(), s.o.Lasts)
+	cookie, expires := c.pass(s.o.Secret(), s.o.PassFor)
 	text := Cookie + "=" + cookie + "; Path=/; Max-Age=" + strconv.FormatInt(max(1, int64(expires.Sub(now)/time.Second)), 10) + "; HttpOnly; SameSite=Lax"
 	if !v.IsInsecure {
 		text += "; Secure"

@@ -20,7 +20,7 @@ var start = time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
 
 func service(secret string, change func(*Options)) (*Service, *clock) {
 	c := &clock{start}
-	o := Options{Secret: func() []byte { return []byte(secret) }, Now: c.Now, Difficulty: 8, Wait: 10 * time.Second, Lasts: time.Hour}
+	o := Options{Secret: func() []byte { return []byte(secret) }, Now: c.Now, Difficulty: 8, Wait: 10 * time.Second, PassFor: time.Hour}
 	if change != nil {
 		change(&o)
 	}

@@ -65,7 +65,7 @@ func (p *page) answer() *Answer {
 	}}
 }
 
-// Refusal is what a refused browser is told.
+// Refusal is what the page of a refused browser says.
 type Refusal struct {
 	Outcome string // limited, blocked, challenged or unavailable
 	Status  int
