@@ -38,7 +38,7 @@ install_frameworks() {
 }
 
 # CrowdSec, its bouncers and Prometheus are unpacked, not installed: their packages start
-# services.
+# services. So is WordPress, whose package brings a web server.
 cache="${XDG_CACHE_HOME:-$HOME/.cache}"
 
 # unpack FOLDER PACKAGE... unpacks Debian packages into a folder, once.
@@ -61,6 +61,7 @@ unpack() {
 
 unpack_all() {
 	unpack "${STINT_CROWDSEC:-$cache/stint-crowdsec}" crowdsec crowdsec-firewall-bouncer crowdsec-custom-bouncer
+	unpack "${STINT_WORDPRESS:-$cache/stint-wordpress}" wordpress
 	have prometheus && have promtool || unpack "${STINT_PROMETHEUS:-$cache/stint-prometheus}" prometheus
 }
 
@@ -101,6 +102,19 @@ have iptables || [ -x /usr/sbin/iptables ] || missing+=(iptables)
 have nft || [ -x /usr/sbin/nft ] || missing+=(nftables)
 have node || missing+=(nodejs)
 have npm || missing+=(npm)
+
+have php || missing+=(php-cli)
+php_modules=$(php -m 2>/dev/null || true)
+for module in mysqli psr xml; do
+	grep -qx "$module" <<<"$php_modules" && continue
+	case $module in
+	mysqli) missing+=(php-mysql) ;;
+	*) missing+=("php-$module") ;;
+	esac
+done
+php -r 'require "Nyholm/Psr7/autoload.php";' >/dev/null 2>&1 || missing+=(php-nyholm-psr7)
+have mariadbd || [ -x /usr/sbin/mariadbd ] || missing+=(mariadb-server-core)
+have my_print_defaults || missing+=(mariadb-client-core) # which mariadb-install-db calls
 
 if [ ${#missing[@]} -eq 0 ]; then
 	check_node

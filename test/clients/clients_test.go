@@ -53,3 +53,15 @@ func TestPython(t *testing.T) {
 func TestPythonTypes(t *testing.T) {
 	run(t, "python", "mypy", "--cache-dir", t.TempDir())
 }
+
+func TestPHP(t *testing.T) {
+	run(t, "php", "php", "tests/client.php")
+}
+
+func TestPHPMiddleware(t *testing.T) {
+	run(t, "php", "php", "tests/middleware.php")
+}
+
+func TestPHPWordPress(t *testing.T) {
+	run(t, "php", "php", "tests/wordpress.php")
+}
