@@ -30,8 +30,8 @@ type Site struct {
 
 	mu       sync.Mutex
 	asked    map[string]asked // by target without its query, at most maxAsked
-	canaries []canary // the newest last
-	missing  []int    // statuses that canaries were answered with alike
+	canaries []canary         // the newest last
+	missing  []int            // statuses that canaries were answered with alike
 	clients  map[string]*siteClient
 	programs map[string]map[string]bool // by name, what showed it: different files, or for PHP clients
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/proxies"
 )
 
 // Impact is the predicted effect of an entry, based on the last day.
@@ -197,6 +198,9 @@ func (e *Entries) blocksCaller(address netip.Addr, p keys.Pattern) bool {
 func (e *Entries) warnings(c Caller, kind blocks.Kind, p keys.Pattern) (all []string) {
 	if p.Widened() {
 		all = append(all, "The bare IPv6 address was read as its network, "+p.String()+"; write /128 for the single address.")
+	}
+	if network, isNetwork := p.Network(); isNetwork && kind == blocks.Block && proxies.OverlapsCDN(network) != "" {
+		all = append(all, "Edges of "+proxies.OverlapsCDN(network)+" are in it, with thousands of visitors behind each. Block what the visitors themselves are known by.")
 	}
 	all = append(all, originWarnings(kind, p)...)
 	set, now := e.View.Blocks(), e.Now()

@@ -11,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/proxies"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -95,7 +96,7 @@ func (p *Proposals) Propose(ctx context.Context) ([]offences.Proposal, error) {
 	for i, network := range slices.Concat(crowded, derived) {
 		pattern := keys.NetworkPattern(network)
 		isDerived := i >= len(crowded)
-		if p.isSettled(pattern, now) || isDerived && slices.Contains(crowded, network) {
+		if proxies.CDN(network.Addr()) != "" || p.isSettled(pattern, now) || isDerived && slices.Contains(crowded, network) {
 			continue
 		}
 		evidence, activity, err := p.evidence(ctx, pattern, network, from, now, w)

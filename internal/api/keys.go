@@ -12,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/proxies"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -141,6 +142,9 @@ func fromExplanation(x *admin.KeyExplanation, policyName func(id int64) string) 
 			out.Warnings = append(out.Warnings, "The block "+b.ID+" of "+b.Pattern.String()+
 				" would refuse this key, but the exemption "+x.Exemptions[0].ID+" of "+x.Exemptions[0].Pattern.String()+" takes precedence.")
 		}
+	}
+	if x.CDN != "" {
+		out.Warnings = append(out.Warnings, proxies.AboutEdge(x.CDN))
 	}
 	if x.EscalationErr != nil {
 		out.Warnings = append(out.Warnings, "The escalation of the key is unknown: the database is unreachable.")

@@ -37,5 +37,6 @@ func RunFiles(ctx context.Context, paths []string, f FileOptions, o Options) (re
 	}
 	report.Input = &Input{Counts: files.Counts(), OutOfOrder: sorted.OutOfOrder(), LeftOut: sorted.LeftOut()}
 	report.Input.Warnings = append(report.Input.Warnings, sorted.Warnings()...)
+	report.Input.Warnings = append(report.Input.Warnings, report.shared...)
 	return report, nil
 }

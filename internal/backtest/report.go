@@ -42,6 +42,9 @@ type Report struct {
 	Score *Score `json:"score,omitzero"`
 	// Comparison is nil unless a second plan was given.
 	Comparison *Comparison `json:"comparison,omitzero"`
+	// shared says of which requests the log has the address of a proxy, one sentence each; it is among
+	// the warnings of Input.
+	shared []string
 	// Site is what the answers show of the site, zero for nothing.
 	Site accesslog.SiteReport `json:"site,omitzero"`
 	// Input is nil unless the requests came out of log files.
@@ -172,6 +175,7 @@ func (r *run) report() *Report {
 		TooCostly: t.tooCostly, Unlimited: t.unlimited, Blocked: t.blocked,
 		Keys: int64(len(r.keys)), Rules: t.ruleCounts(), Reports: t.reportCounts(), Escalations: t.escalationCounts(), Timeline: r.timeline.result(),
 	}
+	report.shared = r.sharedWarnings()
 	if site := r.options.Outcomes.Site(); site != nil {
 		report.Site = site.Report()
 	}

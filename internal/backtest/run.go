@@ -5,10 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
+
+	"github.com/dustin/go-humanize"
 
 	"github.com/stint-dev/stint/internal/accesslog"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/proxies"
 )
 
 // Source yields recorded requests in the order of their times, io.EOF after
@@ -96,6 +101,7 @@ type run struct {
 // history is what happened to one key.
 type history struct {
 	key           string
+	behind        string       // the proxy or network that the address belongs to, "" for that of a client
 	triedPolicy   *triedPolicy // by which Plan limits the key, when policyKnown
 	againstPolicy *triedPolicy
 	policyKnown   bool
@@ -200,7 +206,7 @@ func (s *Scorer) countTried(t *trial, key string, at int64, isRefused bool) {
 func (r *run) historyOf(k keys.Key) *history {
 	h, known := r.keys[k.String()]
 	if !known {
-		h = &history{key: k.String()}
+		h = &history{key: k.String(), behind: sharedBy(k)}
 		if r.against != nil {
 			h.difference = new(difference)
 		}
@@ -215,6 +221,44 @@ func (r *run) historyOf(k keys.Key) *history {
 		}
 	}
 	return h
+}
+
+// privateAddresses is what sharedBy returns for the addresses of internal networks.
+const privateAddresses = "private addresses"
+
+// sharedBy returns whose address a key is if not that of a client, "" for that of a client.
+func sharedBy(k keys.Key) string {
+	network, isAddress := k.Network()
+	switch {
+	case !isAddress:
+		return ""
+	case proxies.CDN(network.Addr()) != "":
+		return "edges of " + proxies.CDN(network.Addr())
+	case keys.IsInternal(network.Addr()):
+		return privateAddresses
+	}
+	return ""
+}
+
+// sharedWarnings says of which requests the log has the address of a proxy in the place of the client's.
+func (r *run) sharedWarnings() (warnings []string) {
+	by := map[string]int64{}
+	for _, h := range r.keys {
+		if h.behind != "" {
+			by[h.behind] += h.requests
+		}
+	}
+	for _, who := range slices.Sorted(maps.Keys(by)) {
+		if who == privateAddresses && 2*by[who] <= r.records || 100*by[who] < r.records {
+			continue
+		}
+		warning := fmt.Sprintf("%s of %s requests come from %s, which stand for many people: name your proxies with --trusted-proxies where the log has X-Forwarded-For, or log the visitor's address and name its field with --key-column", humanize.Comma(by[who]), humanize.Comma(r.records), who)
+		if who != privateAddresses {
+			warning += "; until then the network's edges get no points of evidence and no automatic blocks"
+		}
+		warnings = append(warnings, warning+".")
+	}
+	return warnings
 }
 
 func (h *history) refuse(at int64, by *RuleCount) {

@@ -25,6 +25,9 @@ type Traits struct {
 	Agents   []Trait `json:"agents"`
 	Paths    []Trait `json:"paths"` // with the method, without the query
 	Statuses []Trait `json:"statuses"`
+	// IsShared says that the key is probably an address of many people: requests with many agents, most
+	// of which were served.
+	IsShared bool `json:"is_shared,omitzero"`
 }
 
 const (
@@ -33,6 +36,8 @@ const (
 	shownTraits = 3
 	// maxTrait is the longest value, in bytes.
 	maxTrait = 120
+	// A shared address has at least sharedAgents, each with sharedRequests.
+	sharedAgents, sharedRequests = 8, 3
 )
 
 // request is what a request asked for.
@@ -101,7 +106,23 @@ func (o *observed) traits() Traits {
 		Agents:   o.agents.top(func(agent string) string { return agent }),
 		Paths:    o.requests.top(func(r request) string { return strings.TrimSpace(r.method + " " + r.path) }),
 		Statuses: o.statuses.top(strconv.Itoa),
+		IsShared: o.isShared(),
 	}
+}
+
+func (o *observed) isShared() bool {
+	agents, served, all := 0, int64(0), int64(0)
+	for _, each := range o.agents {
+		if each.n >= sharedRequests {
+			agents++
+		}
+	}
+	for _, each := range o.statuses {
+		if all += each.n; each.value < 400 {
+			served += each.n
+		}
+	}
+	return agents >= sharedAgents && 2*served > all
 }
 
 // Lines says for people what was asked for, in lines that are safe to print.
@@ -114,6 +135,9 @@ func (t Traits) Lines() []string {
 		if len(kind.all) > 0 {
 			lines = append(lines, kind.name+": "+traitsText(kind.all))
 		}
+	}
+	if t.IsShared {
+		lines = append(lines, "probably an address that many people share: limit their accounts or sessions instead, or give it an exemption")
 	}
 	return lines
 }

@@ -199,3 +199,27 @@ func BenchmarkEvidence(b *testing.B) {
 		})
 	}
 }
+
+// Thousands of people are behind the edge of a content delivery network: it gets no points, and the
+// explanation says what it is. What it asks is limited as before.
+func TestEdgesOfContentDeliveryNetworksGetNoPoints(t *testing.T) {
+	onEveryLog(t, func(t *testing.T, n *node) {
+		const edge = "ip:172.71.10.20"
+		for range 5 {
+			if d := n.check(t, edge, forPath("/trap/x", "")); d.Outcome != Allowed {
+				t.Fatalf("an edge that asks for a trap is %s", d.Outcome)
+			}
+			n.report(t, edge, "login_failed", of("a"))
+		}
+		x, err := n.Explain(t.Context(), key(t, edge), "")
+		if err != nil || x.CDN != "Cloudflare" || x.Outcome != Allowed {
+			t.Fatalf("%v: %+v", err, x)
+		}
+		for range 20 {
+			n.check(t, edge)
+		}
+		if d := n.check(t, edge); d.Outcome != Limited || d.Policy.Name != "default" {
+			t.Fatalf("an edge beyond the limit of its own policy is %s by %v", d.Outcome, d.Policy)
+		}
+	}, policy(t, 1, "default", "*", "25/1d"), policy(t, 2, "suspicion", "ip:*", "", suspicion(t, weighed...)))
+}

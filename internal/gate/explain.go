@@ -51,6 +51,8 @@ type Explanation struct {
 	// be allowed now, zero with Never if waiting does not help.
 	NextAllowed time.Time
 	Never       bool
+	// CDN is the content delivery network of which the key is an edge, "" for none; see proxies.AboutEdge.
+	CDN string
 	// Crawler is the operator of the verified crawler that the key belongs to, "" for none.
 	// Policies with the outcome conditions.NotFound do not apply to it and are left out.
 	Crawler string
@@ -112,7 +114,7 @@ func (g *Gate) Explain(ctx context.Context, k keys.Key, policy string) (*Explana
 		return nil, err
 	}
 	x := &Explanation{
-		Key: k, At: now, Plan: who.Plan, OwnLimit: own.limit, Crawler: g.crawlers.OperatorOf(k), Outcome: Allowed, NextAllowed: now,
+		Key: k, At: now, Plan: who.Plan, OwnLimit: own.limit, Crawler: g.crawlers.OperatorOf(k), CDN: who.CDN(), Outcome: Allowed, NextAllowed: now,
 		Exemptions: set.Selecting(blocks.Exemption, k, now), Blocks: append(set.Selecting(blocks.Block, k, now), set.SelectingScoped(k, now)...),
 	}
 	byMatch, shadowByMatch := selector.Matched(who)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/accesslog"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/proxies"
 )
 
 const (
@@ -19,14 +20,21 @@ const (
 
 // sample counts from where the requests of a log come. The zero value is ready.
 type sample struct {
-	lines, bad, private int
-	byClient            map[string]int
+	lines, bad, private, edges int
+	cdn                        string // of the last edge
+	byClient                   map[string]int
 }
 
 func (s *sample) add(r *accesslog.Record) {
 	s.lines++
-	if network, ok := r.Key.Network(); ok && keys.IsInternal(network.Addr()) {
-		s.private++
+	if network, ok := r.Key.Network(); ok {
+		switch name := proxies.CDN(network.Addr()); {
+		case name != "":
+			s.edges++
+			s.cdn = name
+		case keys.IsInternal(network.Addr()):
+			s.private++
+		}
 	}
 	if s.byClient == nil {
 		s.byClient = map[string]int{}
@@ -38,7 +46,7 @@ func (s *sample) add(r *accesslog.Record) {
 // a saved position only, and otherwise logs it.
 type ProxyError struct {
 	Path   string
-	Client string // or "private addresses"
+	Client string // or "private addresses", or "edges of Cloudflare"
 	Lines  int    // of it
 	Of     int    // lines
 	Field  string // that the client's address was read from, "" where it has several names
@@ -64,8 +72,10 @@ func (s *sample) check(path string, format accesslog.Format) error {
 			what, count = client, n
 		}
 	}
-	if 2*count <= s.lines {
+	if 2*count <= s.lines && s.private >= s.edges {
 		what, count = "private addresses", s.private
+	} else if 2*count <= s.lines || 2*s.edges > s.lines {
+		what, count = "edges of "+s.cdn, s.edges
 	}
 	if s.lines < minSample || 2*count <= s.lines {
 		return nil

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-dev/stint/internal/proxies"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -59,9 +60,18 @@ func (l *EscalationPolicy) Counts(k Kind) bool {
 }
 
 // NeverBlocks reports whether no escalation may block a key. That is so for a network that is
-// counted as a further key of its addresses, because some of its users did nothing.
+// counted as a further key of its addresses, because some of its users did nothing, and for the edges
+// of content delivery networks.
 func (l *EscalationPolicy) NeverBlocks(key string) bool {
-	return l.CountsNetworks && strings.HasPrefix(key, rules.Network+":")
+	if l.CountsNetworks && strings.HasPrefix(key, rules.Network+":") {
+		return true
+	}
+	k, err := ParseKey(key)
+	if err != nil {
+		return false
+	}
+	network, isAddress := k.Network()
+	return isAddress && proxies.CDN(network.Addr()) != ""
 }
 
 // BlockAfter returns the duration of the block after step earlier blocks.

@@ -372,7 +372,7 @@ func (x *evidenceIndex) compile() {
 // AppendEvidence appends what a check of who is charged for, enforcing and shadow. r may be nil for an
 // unknown request, which is charged for nothing.
 func (s *Selector) AppendEvidence(all []Charge, who Subject, r *conditions.Request) []Charge {
-	if r == nil {
+	if r == nil || who.CDN() != "" {
 		return all
 	}
 	add := func(c Charge) {

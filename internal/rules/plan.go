@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/proxies"
 )
 
 // planKind begins the patterns that select keys by their plan: plan:gold, and plan:* for every
@@ -17,6 +18,15 @@ const planKind = "plan:"
 type Subject struct {
 	Key  keys.Key
 	Plan string // "" for none
+}
+
+// CDN returns the content delivery network of which the key is an edge, "" for none. What the requests
+// of thousands of people show is no evidence against any of them.
+func (s Subject) CDN() string {
+	if network, isAddress := s.Key.Network(); isAddress {
+		return proxies.CDN(network.Addr())
+	}
+	return ""
 }
 
 // CheckPlan returns an error unless name is 1 to 64 of a-z, 0-9, dot, underscore and dash,

@@ -240,6 +240,9 @@ func (s *Selector) AppendConditional(policies []*Policy, who Subject, r *conditi
 // AppendReported appends the policies with an outcome, enforcing and shadow, that have a pattern
 // that selects who. They apply to every check of who, in addition to the others.
 func (s *Selector) AppendReported(policies []*Policy, who Subject) []*Policy {
+	if len(s.reported) == 0 || who.CDN() != "" {
+		return policies
+	}
 	for _, p := range s.reported {
 		if p.Matches(who) {
 			policies = append(policies, p)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/proxies"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/web"
 )
@@ -49,8 +50,8 @@ func (p *pages) named(name string) (*template.Template, error) {
 
 func (s *Site) funcs() template.FuncMap {
 	return template.FuncMap{
-		"asset": assetPath,
-		"key":   format.Key, "wholekey": format.WholeKey, "text": format.Pieces, "visible": format.VisibleText,
+		"asset":     assetPath,
+		"aboutEdge": proxies.AboutEdge, "key": format.Key, "wholekey": format.WholeKey, "text": format.Pieces, "visible": format.VisibleText,
 		"num": func(n any) (string, error) {
 			whole, err := toInt64(n)
 			return format.Number(whole), err
