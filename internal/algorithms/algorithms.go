@@ -73,7 +73,7 @@ const (
 // Rule is one rule as counters use it.
 type Rule struct {
 	Limit  int64 // largest total cost; 0 refuses everything
-	Window int64 // milliseconds
+	Window int64 // milliseconds; 0 for a limit on how many holds are open at once
 	Options
 }
 

@@ -15,7 +15,8 @@ var amountLog = Algorithm{
 	Name:  AmountLog,
 	Title: "log of amounts",
 	Summary: "The time and the cost of each request, for limits and costs up to 10^15: tokens, bytes, rows. " +
-		"Never more than N in any window; exact for some 1,000 times a key, and beyond that a wait may be too long by 1/256 of its window.",
+		"Never more than N in any window; exact for some 1,000 times a key, and beyond that a wait may be too long by 1/256 of its window. " +
+		"An amount can be held until it is known what was used.",
 	Exact:   true,
 	Amounts: true,
 	Lua:     amountLogLua,
@@ -25,9 +26,9 @@ var amountLog = Algorithm{
 // is still below 2^53.
 const MaxAmount = 1_000_000_000_000_000
 
-// maxTotal bounds the total of the amounts of one key, so that Lua represents it exactly. Only
-// costs that are charged beyond a limit can reach it.
-const maxTotal = 1<<53 - 1
+// maxTotal bounds the total of the charges of one key, so that Lua represents it and what is held
+// exactly. Only costs that are charged beyond a limit can reach it.
+const maxTotal = 1 << 52
 
 // amounts counts for the log of amounts. Numbers holds runs, the oldest first, each of
 // three numbers: the time of the earliest request in the run, the time at which the run counts,
@@ -59,23 +60,39 @@ func newAmounts(rules []Rule, tagged bool) *amounts {
 	return a
 }
 
-// advance drops the runs that have left every window. Runs that are ahead of now show that the
-// clock stepped back: then all are shifted back until none is.
+// advance drops the runs that have left every window, and ends the holds that have expired. Runs and
+// holds that were made ahead of now show that the clock stepped back: then all are shifted back until
+// none is.
 func (a *amounts) advance(s *State, now int64) (shifted bool) {
-	runs := s.Numbers[:len(s.Numbers)-len(s.Numbers)%runNumbers]
-	if last := len(runs) - runNumbers; last >= 0 && runs[last+1] > now {
-		by := runs[last+1] - now
+	holds, runs := split(s.Numbers)
+	runs = runs[:len(runs)-len(runs)%runNumbers]
+	newest := now
+	if last := len(runs) - runNumbers; last >= 0 {
+		newest = max(newest, runs[last+1])
+	}
+	for i := 0; i < len(holds); i += holdNumbers {
+		newest = max(newest, holds[i+1])
+	}
+	if by := newest - now; by > 0 {
 		for i := 0; i < len(runs); i += runNumbers {
 			runs[i+1] -= by
 			if !a.tagged {
 				runs[i] -= by
 			}
 		}
+		for i := 0; i < len(holds); i += holdNumbers {
+			holds[i+1] -= by
+			holds[i+3] -= by
+		}
 		shifted = true
 	}
 	gone := 0
 	for gone < len(runs) && runs[gone+1]+a.longest <= now {
 		gone += runNumbers
+	}
+	if len(holds) > 0 {
+		s.Numbers = join(a.end(holds, runs[gone:], now))
+		return shifted
 	}
 	s.Numbers = runs[:copy(runs, runs[gone:])]
 	return shifted
@@ -109,17 +126,45 @@ func (a *amounts) ask(s *State, q Query) Result {
 		v.Allowed = true
 		return v
 	}
+	holds, runs := split(s.Numbers)
+	if q.Hold > 0 && findHold(holds, q.Tag) >= 0 {
+		v.Allowed = true
+		return v
+	}
 	for i, r := range a.rules {
-		if q.Cost > r.Limit {
+		its := a.waitOf(r, holds, runs, q)
+		if its == Never {
 			v.AllowedAt, v.RetryAt, v.Rule = Never, Never, i
 			return v
 		}
-		if at := q.Now + wait(r, s.Numbers, q.Now, q.Cost); at > v.AllowedAt {
+		if at := q.Now + its; at > v.AllowedAt {
 			v.AllowedAt, v.RetryAt, v.Rule = at, at, i
+		}
+	}
+	if q.Hold > 0 && len(a.rules) > 0 {
+		if at := q.Now + slotWait(holds, MaxHolds, q.Now); at > v.AllowedAt {
+			v.AllowedAt, v.RetryAt, v.Rule, v.TooManyHolds = at, at, len(a.rules)-1, true
 		}
 	}
 	v.Allowed = v.Rule < 0
 	return v
+}
+
+// waitOf returns how long r refuses q, Never if it always does.
+func (a *amounts) waitOf(r Rule, holds, runs []int64, q Query) int64 {
+	switch {
+	case r.Window == 0 && q.Hold == 0:
+		return 0
+	case r.Window == 0 && r.Limit == 0:
+		return Never
+	case r.Window == 0:
+		return slotWait(holds, r.Limit, q.Now)
+	case q.Cost > r.Limit:
+		return Never
+	case len(holds) > 0:
+		return heldWait(r, holds, runs, q.Now, q.Cost)
+	}
+	return wait(r, runs, q.Now, q.Cost)
 }
 
 func (a *amounts) add(s *State, q Query) {
@@ -128,15 +173,18 @@ func (a *amounts) add(s *State, q Query) {
 		a.addTagged(s, q)
 		return
 	}
-	total, _ := used(s.Numbers, a.longest, q.Now)
-	cost := min(q.Cost, maxTotal-total)
-	if last := len(s.Numbers) - runNumbers; last >= 0 && s.Numbers[last+1] == q.Now {
-		s.Numbers[last+2] += cost
+	if q.Hold > 0 {
+		a.addHold(s, q)
 		return
 	}
-	if s.Numbers = append(s.Numbers, q.Now, q.Now, cost); len(s.Numbers) > a.most*runNumbers {
-		s.Numbers = a.merge(s.Numbers, q.Now)
+	holds, runs := split(s.Numbers)
+	total, _ := used(runs, a.longest, q.Now)
+	cost := min(q.Cost, max(0, maxTotal-total))
+	if len(holds) > 0 {
+		s.Numbers = join(holds, a.insert(runs, q.Now, cost, q.Now))
+		return
 	}
+	s.Numbers = a.insert(runs, q.Now, cost, q.Now)
 }
 
 // merge merges neighbours from the newest to the oldest.
@@ -145,7 +193,7 @@ func (a *amounts) merge(runs []int64, now int64) []int64 {
 	grain := a.grain(runs[to+1], now)
 	for i := to - runNumbers; i >= 0; i -= runNumbers {
 		if runs[to+1]-runs[i] <= grain {
-			runs[to], runs[to+2] = runs[i], runs[to+2]+runs[i+2]
+			runs[to], runs[to+2] = min(runs[to], runs[i]), runs[to+2]+runs[i+2]
 			continue
 		}
 		to -= runNumbers
@@ -168,33 +216,61 @@ func (a *amounts) grain(at, now int64) int64 {
 
 func (a *amounts) room(s *State, now int64) int64 {
 	a.advance(s, now)
+	holds, runs := split(s.Numbers)
+	_, held := openHolds(holds)
 	room := Never
 	for _, r := range a.rules {
-		total, _ := used(s.Numbers, r.Window, now)
-		room = min(room, max(0, r.Limit-total))
+		if r.Window > 0 {
+			total, _ := used(runs, r.Window, now)
+			room = min(room, max(0, r.Limit-total-held))
+		}
 	}
 	return room
 }
 
 func (a *amounts) remaining(detail []RuleRemaining, s *State, now, cost int64) []RuleRemaining {
 	a.advance(s, now)
+	holds, runs := split(s.Numbers)
+	open, held := openHolds(holds)
 	for _, r := range a.rules {
-		total, oldest := used(s.Numbers, r.Window, now)
-		has := RuleRemaining{Amount: max(0, r.Limit-total), Wait: Never}
-		if oldest < len(s.Numbers) && r.Limit > 0 {
-			has.Reset = s.Numbers[len(s.Numbers)-2] + r.Window - now
+		if r.Window == 0 {
+			detail = append(detail, RuleRemaining{Amount: max(0, r.Limit-open), Wait: a.waitOf(r, holds, runs, Query{Now: now, Hold: 1}), Reset: max(0, lastEnd(r, holds)-now)})
+			continue
 		}
-		if cost <= r.Limit {
-			has.Wait = wait(r, s.Numbers, now, cost)
+		total, oldest := used(runs, r.Window, now)
+		has := RuleRemaining{Amount: max(0, r.Limit-total-held), Wait: a.waitOf(r, holds, runs, Query{Now: now, Cost: cost})}
+		if r.Limit > 0 {
+			if oldest < len(runs) {
+				has.Reset = runs[len(runs)-2] + r.Window - now
+			}
+			has.Reset = max(has.Reset, lastEnd(r, holds)-now)
 		}
 		detail = append(detail, has)
 	}
 	return detail
 }
 
-func (a *amounts) ttl(s *State, now int64) int64 {
-	if a.advance(s, now); len(s.Numbers) == 0 {
-		return 0
+// lastEnd returns when the last open hold stops counting in r if none is settled, 0 if there is none.
+func lastEnd(r Rule, holds []int64) (last int64) {
+	for i := 0; i < len(holds); i += holdNumbers {
+		if holds[i+2] > 0 {
+			last = max(last, holdLeaves(r, holds[i:]))
+		}
 	}
-	return s.Numbers[len(s.Numbers)-2] + a.longest - now
+	return last
+}
+
+func (a *amounts) ttl(s *State, now int64) (ttl int64) {
+	a.advance(s, now)
+	holds, runs := split(s.Numbers)
+	if len(runs) > 0 {
+		ttl = runs[len(runs)-2] + a.longest - now
+	}
+	for i := 0; i < len(holds); i += holdNumbers {
+		ttl = max(ttl, holds[i+3]+late(holds[i:])-now)
+		if holds[i+2] > 0 {
+			ttl = max(ttl, holds[i+1]+a.longest-now)
+		}
+	}
+	return ttl
 }

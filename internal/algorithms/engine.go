@@ -85,7 +85,12 @@ type Query struct {
 	MaxWait int64  // how many milliseconds the caller would wait for a reservation
 	Peek    bool   // answer without counting
 	ID      string // the ID by which a reservation can be cancelled; "" if it never is
-	Tag     Tag    // what a request under the log of points is charged for; ignored by the others
+	// Tag is what a request under the log of points is charged for, and the HoldTag of a request with
+	// Hold; ignored by the others.
+	Tag Tag
+	// Hold makes a request under the log of amounts hold its cost for so many milliseconds instead of
+	// charging it; 0 charges it. Only requests that hold need a place under a rule with the window 0.
+	Hold int64
 }
 
 // Result is the answer to a Query.
@@ -103,6 +108,8 @@ type Result struct {
 	// Changed reports whether the state must be stored, even if the request was refused:
 	// the request was counted, or the state was shifted back.
 	Changed bool
+	// TooManyHolds reports that the request waits longest because the key has MaxHolds open holds.
+	TooManyHolds bool
 }
 
 // RuleRemaining is the state of one rule after the decision, at the time of the newest

@@ -9,7 +9,7 @@
 --   size + 3   the time of the newest reservation before it, 0 for none
 --   size + 4.. the numbers as they were before it
 --
--- A rule is a table. Its creator sets limit, window in milliseconds, burst (0 means limit),
+-- A rule is a table. Its creator sets limit, window in milliseconds (0 for a limit on open holds), burst (0 means limit),
 -- first (whether the window begins with the first request) and queue (whether a leaky bucket
 -- is a queue). engine.stack adds the other fields.
 --
@@ -18,7 +18,7 @@
 -- add(rule, s, at, now, cost), remaining(rule, s, at, now), ttl(rule, s, at, now) and, if
 -- needed, max_delay(rule) and prepare(rule). An algorithm whose rules share one state, of any
 -- size and without reservations, has the functions of the engine instead: ask, add, room,
--- remaining and ttl, and prepare(stack).
+-- remaining and ttl, and prepare(stack); the log of amounts also has settle.
 --
 -- While Redis loads the text, it has no libraries such as math. So only functions of this text
 -- are called then.
@@ -137,8 +137,8 @@ end
 --                allowed
 --   changed      whether a time was too far in the future and was set back, which must be
 --                stored even if the request is refused
-function engine.ask(stack, s, now, cost, max_wait, tag)
-  if stack.shared then return stack.shared.ask(stack, s, now, cost, max_wait, tag) end
+function engine.ask(stack, s, now, cost, max_wait, tag, hold)
+  if stack.shared then return stack.shared.ask(stack, s, now, cost, max_wait, tag, hold) end
   local rules, wait = stack.rules, stack.counter.wait
   local base, moved = advance(stack, s, now)
   local reservation, by = base, 0
@@ -153,12 +153,13 @@ function engine.ask(stack, s, now, cost, max_wait, tag)
   return reservation, reservation - longest_wait, by > 0 and by or #rules, moved
 end
 
--- tag is what a request is charged for under the log of points, 0 for nothing in particular.
+-- tag is what a request is charged for under the log of points, 0 for nothing in particular, and
+-- the tag of the hold of one that holds its cost for hold milliseconds under the log of amounts.
 --
 -- add counts a request that ask has just allowed, at the reservation that ask returned or
 -- later; or, at now, any cost up to room.
-function engine.add(stack, s, now, reservation, cost, id, tag)
-  if stack.shared then return stack.shared.add(stack, s, now, reservation, cost, id, tag) end
+function engine.add(stack, s, now, reservation, cost, id, tag, hold)
+  if stack.shared then return stack.shared.add(stack, s, now, reservation, cost, id, tag, hold) end
   local size, rules, counter = stack.size, stack.rules, stack.counter
   if reservation > now then
     s[size + 3] = s[size + 1] or 0
@@ -226,6 +227,12 @@ function engine.ttl(stack, s, now)
     if its > 0 then longest = larger(longest, base - now + its) end
   end
   return longest
+end
+
+-- settle ends or renews a hold under the log of amounts; see amount_log.lua.
+function engine.settle(stack, s, now, tag, cost, extend)
+  if not stack.shared or not stack.shared.settle then return 0, 0, 0, 0, 0 end
+  return stack.shared.settle(stack, s, now, tag, cost, extend)
 end
 
 -- cancel cancels the newest reservation of s, a state with size numbers, if it is the one of id

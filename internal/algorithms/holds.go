@@ -1,0 +1,298 @@
+package algorithms
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Bounds of holds in the log of amounts.
+const (
+	// MaxHolds is how many holds one key may have: the open ones, and expired ones that are still known.
+	MaxHolds = 1024
+	// MaxHold is the longest time of a hold, in milliseconds.
+	MaxHold = 86_400_000
+
+	holdNumbers      = 4
+	minLate, maxLate = 60_000, 3_600_000
+)
+
+// A state of the log of amounts with holds begins with their number, negated. Each hold follows as four
+// numbers: its tag; the time at which it was taken; its amount, negated once it has expired; and the time
+// at which it expires. The runs follow. A state without holds has only runs, whose first number is never
+// negative.
+//
+// An open hold counts in every window, until it is settled or expires, and its amount counts at the
+// time at which it was taken, however it ends. So what is charged and what is held never exceed a limit
+// together, and what is given back leaves nothing behind. An expired hold is remembered for as long as
+// it was open, at least a minute and at most an hour, so that a late settlement charges what was used,
+// and charges it once.
+
+// HoldTag returns the tag of the hold whose ID has a hash. releases says that nothing of it stays charged
+// if it expires.
+func HoldTag(hash uint64, releases bool) Tag {
+	tag := Tag(hash%uint64(forgiveness-1)) + 1
+	if releases {
+		tag |= forgiveness
+	}
+	return tag
+}
+
+// releases reports whether nothing of a hold stays charged when it expires.
+func (t Tag) releases() bool { return t&forgiveness != 0 }
+
+// Hold is a hold in the log of amounts.
+type Hold struct {
+	Taken, Expires int64 // Unix milliseconds
+	Amount         int64
+}
+
+// Holds returns the open holds of a state of the log of amounts at now, the oldest first.
+func Holds(numbers []int64, now int64) (open []Hold) {
+	holds, _ := split(numbers)
+	for ; len(holds) > 0; holds = holds[holdNumbers:] {
+		if holds[2] > 0 && holds[3] > now {
+			open = append(open, Hold{Taken: holds[1], Amount: holds[2], Expires: holds[3]})
+		}
+	}
+	return open
+}
+
+// split returns the holds and the runs of a state.
+func split(numbers []int64) (holds, runs []int64) {
+	if len(numbers) == 0 || numbers[0] >= 0 {
+		return nil, numbers
+	}
+	end := min(len(numbers), 1-int(numbers[0])*holdNumbers)
+	end -= (end - 1) % holdNumbers
+	return numbers[1:end:end], numbers[end:]
+}
+
+// join returns the state with holds and runs.
+func join(holds, runs []int64) []int64 {
+	if len(holds) == 0 {
+		return slices.Clone(runs)
+	}
+	all := make([]int64, 0, 1+len(holds)+len(runs))
+	all = append(all, -int64(len(holds)/holdNumbers))
+	return append(append(all, holds...), runs...)
+}
+
+// late returns for how long an expired hold is remembered.
+func late(h []int64) int64 { return min(max(h[3]-h[1], minLate), maxLate) }
+
+// end ends the holds that have expired at now, and forgets those that expired long ago. A hold that keeps
+// its amount leaves it in a run.
+func (a *amounts) end(holds, runs []int64, now int64) (kept, all []int64) {
+	kept, all = make([]int64, 0, len(holds)), slices.Clone(runs)
+	for ; len(holds) > 0; holds = holds[holdNumbers:] {
+		h := [holdNumbers]int64(holds)
+		if h[3] <= now && h[2] > 0 {
+			if !Tag(h[0]).releases() { //nolint:gosec // 52 bits
+				all = a.insert(all, h[1], h[2], now)
+			}
+			h[2] = -h[2]
+		}
+		if h[3] > now || h[3]+late(h[:]) > now {
+			kept = append(kept, h[:]...)
+		}
+	}
+	return kept, all
+}
+
+// insert adds an amount at a time up to now, unless no window contains it any more.
+func (a *amounts) insert(runs []int64, at, amount, now int64) []int64 {
+	if amount <= 0 || at+a.longest <= now {
+		return runs
+	}
+	i := len(runs)
+	for i > 0 && runs[i-runNumbers+1] > at {
+		i -= runNumbers
+	}
+	if i > 0 && runs[i-runNumbers+1] == at {
+		runs[i-1] += amount
+		return runs
+	}
+	if runs = slices.Insert(runs, i, at, at, amount); len(runs) > a.most*runNumbers {
+		runs = a.merge(runs, now)
+	}
+	return runs
+}
+
+// openHolds returns how many holds are open and what they total.
+func openHolds(holds []int64) (open, held int64) {
+	for ; len(holds) > 0; holds = holds[holdNumbers:] {
+		if holds[2] > 0 {
+			open, held = open+1, held+holds[2]
+		}
+	}
+	return open, held
+}
+
+// findHold returns the index of the hold with a tag, -1 if there is none.
+func findHold(holds []int64, tag Tag) int {
+	for i := 0; i < len(holds); i += holdNumbers {
+		if Tag(holds[i]) == tag { //nolint:gosec // 52 bits
+			return i
+		}
+	}
+	return -1
+}
+
+// leaves says when an amount stops counting.
+type leaves struct{ at, amount int64 }
+
+// heldWait is wait for a key with holds: it considers that they expire.
+func heldWait(r Rule, holds, runs []int64, now, cost int64) int64 {
+	total, oldest := used(runs, r.Window, now)
+	_, held := openHolds(holds)
+	if total += held; total+cost <= r.Limit {
+		return 0
+	}
+	var all []leaves
+	for i := oldest; i < len(runs); i += runNumbers {
+		all = append(all, leaves{runs[i+1] + r.Window, runs[i+2]})
+	}
+	for i := 0; i < len(holds); i += holdNumbers {
+		if holds[i+2] > 0 {
+			all = append(all, leaves{holdLeaves(r, holds[i:]), holds[i+2]})
+		}
+	}
+	slices.SortFunc(all, func(a, b leaves) int { return cmp.Compare(a.at, b.at) })
+	free := now
+	for i := 0; total+cost > r.Limit; i++ {
+		total -= all[i].amount
+		free = all[i].at
+	}
+	return free - now
+}
+
+// holdLeaves returns when an open hold stops counting in r's window if it is never settled.
+func holdLeaves(r Rule, h []int64) int64 {
+	if Tag(h[0]).releases() { //nolint:gosec // 52 bits
+		return h[3]
+	}
+	return max(h[3], h[1]+r.Window)
+}
+
+// slotWait returns how long fewer than most holds are not open.
+func slotWait(holds []int64, most, now int64) int64 {
+	var ends []int64
+	for i := 0; i < len(holds); i += holdNumbers {
+		if holds[i+2] > 0 {
+			ends = append(ends, holds[i+3])
+		}
+	}
+	if int64(len(ends)) < most {
+		return 0
+	}
+	slices.Sort(ends)
+	return ends[int64(len(ends))-most] - now
+}
+
+// addHold takes a hold. If there are as many as a key may have, the expired one that ended first is
+// forgotten.
+func (a *amounts) addHold(s *State, q Query) {
+	holds, runs := split(s.Numbers)
+	if findHold(holds, q.Tag) >= 0 {
+		return
+	}
+	if len(holds) >= MaxHolds*holdNumbers {
+		first := -1
+		for i := 0; i < len(holds); i += holdNumbers {
+			if holds[i+2] < 0 && (first < 0 || holds[i+3] < holds[first+3]) {
+				first = i
+			}
+		}
+		if first < 0 {
+			return
+		}
+		holds = slices.Delete(slices.Clone(holds), first, first+holdNumbers)
+	}
+	s.Numbers = join(append(holds, int64(q.Tag), q.Now, q.Cost, q.Now+q.Hold), runs) //nolint:gosec // 52 bits
+}
+
+// HoldState is what became of a hold.
+type HoldState int
+
+// The states of a hold.
+const (
+	HoldUnknown HoldState = iota // it was never taken, or is forgotten
+	HoldOpen
+	HoldSettled
+	HoldExpired // before it was settled
+)
+
+// Settlement ends a hold, or renews it if Extend is set.
+type Settlement struct {
+	Tag    Tag
+	Now    int64
+	Cost   int64 // what was used; 0 leaves nothing charged, AsHeld is what was held
+	Extend int64 // milliseconds from now
+}
+
+// AsHeld is the Cost of a settlement that charges what was held.
+const AsHeld = -1
+
+// Settled is the answer to a Settlement.
+type Settled struct {
+	State   HoldState
+	Held    int64 // what was held
+	Cost    int64 // what was used
+	Over    int64 // how much of Cost is beyond a limit
+	Expires int64 // when the hold expires or expired; 0 if that is not known
+	Changed bool  // whether the state must be stored
+}
+
+// Settle ends or renews a hold under the log of amounts. Up to what was held is charged at the time at which
+// the hold was taken, the rest at now, even if it exceeds a limit. If the hold has expired, only what is
+// not charged yet is charged.
+func (k *Stack) Settle(s *State, c Settlement) Settled {
+	if k.amounts == nil {
+		return Settled{}
+	}
+	return k.amounts.settle(s, c)
+}
+
+func (a *amounts) settle(s *State, c Settlement) (r Settled) {
+	r.Changed = a.advance(s, c.Now)
+	holds, runs := split(s.Numbers)
+	i := findHold(holds, c.Tag)
+	if i < 0 {
+		return r
+	}
+	h := holds[i : i+holdNumbers]
+	taken, isOpen := h[1], h[2] > 0
+	r.State, r.Held, r.Expires = HoldExpired, max(h[2], -h[2]), h[3]
+	if c.Extend > 0 {
+		if isOpen {
+			h[3] = max(h[3], c.Now+c.Extend)
+			r.State, r.Expires, r.Changed = HoldOpen, h[3], true
+		}
+		return r
+	}
+	if r.Cost = c.Cost; c.Cost == AsHeld {
+		r.Cost = r.Held
+	}
+	own, more := int64(0), r.Cost
+	switch {
+	case isOpen:
+		r.State, own = HoldSettled, min(r.Cost, r.Held)
+		more -= own
+	case !c.Tag.releases():
+		more = max(0, r.Cost-r.Held)
+	}
+	holds = slices.Delete(slices.Clone(holds), i, i+holdNumbers)
+	total, _ := used(runs, a.longest, c.Now)
+	runs = a.insert(slices.Clone(runs), taken, own, c.Now)
+	runs = a.insert(runs, c.Now, min(more, max(0, maxTotal-total)), c.Now)
+	s.Numbers, r.Changed = join(holds, runs), true
+	if more > 0 {
+		_, held := openHolds(holds)
+		for _, rule := range a.rules {
+			if total, _ := used(runs, rule.Window, c.Now); rule.Window > 0 {
+				r.Over = max(r.Over, min(more, total+held-rule.Limit))
+			}
+		}
+	}
+	return r
+}
