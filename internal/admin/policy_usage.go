@@ -139,6 +139,10 @@ func (d *Detection) PolicyUsage(ctx context.Context, name string, from, to time.
 			u.Note = "Rules that count different values are left out: the traffic sample has no values."
 			continue
 		}
+		if rule.IsConcurrent() {
+			u.Note = "Rules of what is concurrent are left out: the traffic sample has no holds."
+			continue
+		}
 		u.Rules = append(u.Rules, usageOf(rule, byKey))
 	}
 	return u, nil

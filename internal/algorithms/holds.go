@@ -57,9 +57,12 @@ func Holds(numbers []int64, now int64) (open []Hold) {
 	return open
 }
 
+// HasHolds reports whether a state has holds, open or expired.
+func HasHolds(numbers []int64) bool { return len(numbers) > 0 && numbers[0] < 0 }
+
 // split returns the holds and the runs of a state.
 func split(numbers []int64) (holds, runs []int64) {
-	if len(numbers) == 0 || numbers[0] >= 0 {
+	if !HasHolds(numbers) {
 		return nil, numbers
 	}
 	end := min(len(numbers), 1-int(numbers[0])*holdNumbers)

@@ -25,6 +25,10 @@ type Limit struct {
 	applied atomic.Pointer[appliedLimit]
 }
 
+// defaultHold is for how long a check takes its place under a limit of what is concurrent if neither it
+// nor the key's policy says so.
+const defaultHold = 30 * time.Second
+
 type appliedLimit struct{ base, made *rules.Policy }
 
 // ActiveAt reports whether the limit holds at an instant. A nil limit never does.
@@ -89,8 +93,11 @@ func (l *Limit) Apply(base *rules.Policy) *rules.Policy {
 	}
 	made := *from
 	made.Rules, made.Mode = l.Rules, rules.Enforce
-	if l.Rules.LargestLimit() > rules.MaxLimit {
+	if rules.AlgorithmFor(l.Rules, nil) == algorithms.AmountLog {
 		made.Algorithm, made.Options = algorithms.AmountLog, algorithms.Options{}
+	}
+	if l.Rules.Concurrent() > 0 && made.Hold == 0 {
+		made.Hold = defaultHold
 	}
 	made.Retention = from.Retention.Cover(from.Rules).Cover(l.Rules)
 	sum := fnv.New64a()

@@ -129,14 +129,17 @@ func RetryAfterSeconds(a *gate.Answer) int64 {
 }
 
 // isQuota reports whether a rule can stand in the headers: of whole seconds, and of
-// requests, since what remains of different values is no number of requests.
+// requests, since what remains of different values is no number of requests. A limit of what is
+// concurrent has no window.
 // Violated returns the rule that refuses in a decision, if clients know it by RateLimit-Policy.
 func Violated(d *gate.Decision) (rules.Rule, bool) {
 	rule, found := d.DecidingRule()
 	return rule, found && d.Outcome == gate.Limited && isQuota(rule)
 }
 
-func isQuota(r rules.Rule) bool { return r.Window%time.Second == 0 && r.Distinct == "" }
+func isQuota(r rules.Rule) bool {
+	return r.Window%time.Second == 0 && r.Distinct == "" && !r.IsConcurrent()
+}
 
 // texts are what the headers of a policy's answers have in common.
 type texts struct {

@@ -30,7 +30,7 @@ func TestLimitsBeyondThoseOfRequestsNeedTheLogOfAmounts(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{"1M/d": algorithms.AmountLog, "100000/d": algorithms.TimestampLog} {
-		if got := rules.AlgorithmFor(amounts(t, "", text).Rules); got != want {
+		if got := rules.AlgorithmFor(amounts(t, "", text).Rules, nil); got != want {
 			t.Errorf("%s without an algorithm is counted by %s, want %s", text, got, want)
 		}
 	}

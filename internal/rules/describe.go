@@ -10,6 +10,12 @@ import (
 // that is used up at full speed. It leaves out the rules in Warnings, because they have no
 // effect.
 func (s Stack) Describe() string {
+	if text := s.describeConcurrent(); text != "" {
+		if rest := s.Windows(); len(rest) > 0 {
+			return rest.Describe() + " " + text
+		}
+		return text
+	}
 	binding, _ := s.split()
 	switch {
 	case len(binding) == 0:
@@ -19,7 +25,8 @@ func (s Stack) Describe() string {
 	}
 	clauses := make([]string, len(binding))
 	for i, r := range binding {
-		clauses[i] = fmt.Sprintf("%s in any %s", grouped(int64(r.Limit)), windowInWords(r.Window))
+		limit := strings.TrimSpace(grouped(int64(r.Limit)) + " " + r.Unit)
+		clauses[i] = fmt.Sprintf("%s in any %s", limit, windowInWords(r.Window))
 	}
 	if s.CountsPoints() {
 		clauses[0] = fmt.Sprintf("%s points in any %s", grouped(int64(binding[0].Limit)), windowInWords(binding[0].Window))

@@ -57,6 +57,14 @@ func (p *Policy) fields() []FieldChange {
 		one("options."+algorithms.OptionBurst, burst), one("options."+algorithms.OptionCountRefused, refused),
 		one("options."+algorithms.OptionWindowStart, o.WindowStart), one("options."+algorithms.OptionVariant, o.Variant),
 	}
+	cost, hold := "", ""
+	if p.Cost != 0 {
+		cost = strconv.Itoa(p.Cost)
+	}
+	if p.Hold != 0 {
+		hold = FormatDuration(p.Hold)
+	}
+	fields = append(fields, one("unit", p.Rules.Unit()), one("cost", cost), one("hold", hold), one("on_expiry", string(p.OnExpiry)))
 	var threshold, window, duration, factor, longest, decay string
 	if e := p.Escalation; e != nil {
 		threshold, window, duration = strconv.Itoa(e.Threshold), FormatDuration(e.Window), FormatDuration(e.Duration)

@@ -51,7 +51,12 @@ func ReadDocument(d *wire.PolicyRequest, pattern func(string) (keys.Pattern, err
 	if p.Rules, err = ParseStack(d.Rules); err != nil {
 		return nil, &TextError{"rules", err}
 	}
-	p.Algorithm = orElse(d.Algorithm, AlgorithmFor(p.Rules))
+	if err := CheckUnit(d.Unit); err != nil {
+		return nil, &TextError{"unit", err}
+	}
+	if p.Rules, err = p.Rules.withUnit(d.Unit); err != nil {
+		return nil, &TextError{"rules", err}
+	}
 	if p.When, err = conditions.Parse(d.When.Lists()); err != nil {
 		return nil, err
 	}
@@ -63,8 +68,13 @@ func ReadDocument(d *wire.PolicyRequest, pattern func(string) (keys.Pattern, err
 		if err != nil {
 			return nil, &TextError{fmt.Sprintf("also[%d]", i), err}
 		}
+		if derived.Rules, err = derived.Rules.withUnit(p.Rules.Unit()); err != nil {
+			return nil, &TextError{fmt.Sprintf("also[%d]", i), err}
+		}
 		p.Also = append(p.Also, derived)
 	}
+	p.Algorithm = orElse(d.Algorithm, AlgorithmFor(p.Rules, p.Also))
+	p.Cost, p.Hold, p.OnExpiry = d.Cost, d.Hold.Std(), OnExpiry(d.OnExpiry)
 	if e := d.Escalation; e != nil {
 		p.Escalation = &Escalation{
 			Threshold: e.Threshold, Window: e.Window.Std(), Duration: e.Duration.Std(),
@@ -106,6 +116,7 @@ func (p *Policy) Document() wire.PolicyRequest {
 		Name: p.Name, Match: make([]string, len(p.Match)), When: WhenDocument(p.When), Outcome: p.Outcome, Scope: p.Scope,
 		Rules: p.Rules.Strings(), Evidence: p.Evidence.Strings(), Also: p.Also.Strings(), Mode: string(p.Mode), OnFailure: string(p.OnFailure), OnLimit: string(p.OnLimit),
 		Algorithm: p.Algorithm, Options: wire.PolicyOptions(p.Options.Canonical()),
+		Unit: p.Rules.Unit(), Cost: p.Cost, Hold: wire.Duration(p.Hold), OnExpiry: string(p.OnExpiry),
 	}
 	for i, m := range p.Match {
 		d.Match[i] = m.String()

@@ -13,7 +13,7 @@ import (
 // wholeDocument has every field of a policy. Such a policy would not be valid.
 func wholeDocument() wire.PolicyRequest {
 	return wire.PolicyRequest{
-		Name: "login", Match: []string{"ip:*"}, Outcome: "login_failed", Scope: "login", Rules: []string{"5/1m", "50/1d"}, Also: []string{"account 10/1h"}, Evidence: []string{"20 path /login"},
+		Name: "login", Match: []string{"ip:*"}, Outcome: "login_failed", Scope: "login", Rules: []string{"5 tokens/1m", "50 tokens/1d"}, Unit: "tokens", Cost: 2, Hold: wire.Duration(time.Minute), OnExpiry: "keep", Also: []string{"account 10 tokens/1h"}, Evidence: []string{"20 path /login"},
 		When: wire.PolicyWhen{Path: []string{"/login"}, Method: []string{"post"}, Agent: []string{"curl*"}, Host: []string{"example.com"}},
 		Mode: "shadow", OnFailure: "deny", OnLimit: "block", Algorithm: "token_bucket",
 		Options: wire.PolicyOptions{Burst: 9, CountRefused: true, WindowStart: "first_request", Variant: "queue"},

@@ -69,7 +69,7 @@ func TestAPolicyWithEvidenceCountsPoints(t *testing.T) {
 		if err != nil || err2 != nil {
 			t.Fatal(err, err2)
 		}
-		return &rules.Policy{Name: "suspicion", Match: patterns(t, "ip:*"), Evidence: items, Rules: stack, Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: rules.AlgorithmFor(stack)}
+		return &rules.Policy{Name: "suspicion", Match: patterns(t, "ip:*"), Evidence: items, Rules: stack, Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: rules.AlgorithmFor(stack, nil)}
 	}
 	if err := valid().Validate(); err != nil {
 		t.Fatal(err)

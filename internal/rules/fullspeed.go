@@ -15,6 +15,7 @@ import (
 // limit is 0 or beyond MaxLimit. Otherwise it is endless, but stops before a time.Duration
 // overflows.
 func (s Stack) FullSpeed() iter.Seq[time.Duration] {
+	s = s.Windows()
 	return func(yield func(time.Duration) bool) {
 		if s.refusesAll() || s.LargestLimit() > MaxLimit {
 			return

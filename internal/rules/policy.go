@@ -101,8 +101,14 @@ type Policy struct {
 	// OnLimit is what happens to a key that reaches a limit.
 	OnLimit OnLimit
 	// Algorithm is the name of an algorithm in package algorithms, and Options are its settings.
-	Algorithm  string
-	Options    algorithms.Options
+	Algorithm string
+	Options   algorithms.Options
+	// Cost is the amount of a check that says none, 0 for 1.
+	Cost int
+	// Hold is for how long a check holds its cost if it does not say so itself, 0 if it then charges it.
+	Hold time.Duration
+	// OnExpiry is what a hold that was never settled leaves, "" for the default; see Expiry.
+	OnExpiry   OnExpiry
 	Escalation *Escalation // nil: never blocks automatically
 	// Generation is part of the name of the log. It changes if MovesGeneration says so.
 	Generation int64
@@ -190,6 +196,9 @@ func (p *Policy) Validate() error {
 		return err
 	}
 	if err := p.validateAlgorithm(); err != nil {
+		return err
+	}
+	if err := p.validateHolds(); err != nil {
 		return err
 	}
 	if err := p.validateEvidence(); err != nil {

@@ -26,12 +26,13 @@ func (p *Policy) validateAlgorithm() error {
 	return nil
 }
 
-// AlgorithmFor returns the algorithm of a policy that names none.
-func AlgorithmFor(s Stack) string {
-	if s.CountsPoints() {
+// AlgorithmFor returns the algorithm of a policy with these rules and further keys that names none.
+func AlgorithmFor(s Stack, also Also) string {
+	needsAmounts := func(r Rule) bool { return r.Limit > MaxLimit || r.Unit != "" || r.IsConcurrent() }
+	switch {
+	case s.CountsPoints():
 		return algorithms.PointLog
-	}
-	if s.LargestLimit() > MaxLimit {
+	case (&Policy{Rules: s, Also: also}).counts(needsAmounts):
 		return algorithms.AmountLog
 	}
 	return algorithms.TimestampLog

@@ -49,6 +49,8 @@ func (p *Policy) binding() Stack {
 // goesBefore reports whether q refuses everything that r refuses, and for at least as long.
 func (p *Policy) goesBefore(q, r Rule) bool {
 	switch {
+	case q.IsConcurrent() || r.IsConcurrent():
+		return q.IsConcurrent() && r.IsConcurrent() && q.Limit <= r.Limit
 	case q.Limit == 0:
 		return true
 	case r.Limit == 0:

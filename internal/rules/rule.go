@@ -31,7 +31,9 @@ const (
 // A Limit of 0 refuses everything.
 type Rule struct {
 	Limit  int
-	Window time.Duration // whole milliseconds
+	Window time.Duration // whole milliseconds; 0 for a limit of what is concurrent
+	// Unit is what the limit counts, "" for requests: "tokens".
+	Unit string
 	// Distinct is the name of the value of requests whose different values the rule counts, each
 	// once in a window; "" for a rule that counts requests.
 	Distinct string
@@ -40,13 +42,18 @@ type Rule struct {
 }
 
 // ParseRule parses a rule such as "1/s", "20/min", "20/1m", "200/hour", "5/10s", "0/s", "15/d
-// distinct path" or "20 points/1h". The error is an *Error and says what would be right.
+// distinct path", "20 points/1h", "1M tokens/1d" or "16 concurrent". The error is an *Error and says what
+// would be right.
 func ParseRule(text string) (Rule, error) {
+	if r, is, err := parseConcurrent(text); is {
+		return r, err
+	}
 	limitText, windowText, found := strings.Cut(text, "/")
 	if !found {
 		return Rule{}, refuse(text, "has no slash; write count/window, for example 20/1m")
 	}
 	limitText, points := cutPoints(limitText)
+	limitText, unit := cutUnit(limitText)
 	limit, err := parseLimit(text, limitText)
 	if err != nil {
 		return Rule{}, err
@@ -59,7 +66,7 @@ func ParseRule(text string) (Rule, error) {
 	if err != nil {
 		return Rule{}, err
 	}
-	r := Rule{Limit: limit, Window: window, Distinct: distinct, Points: points}
+	r := Rule{Limit: limit, Window: window, Distinct: distinct, Points: points, Unit: unit}
 	if problem := r.countedProblem(); problem != "" {
 		return Rule{}, refuse(text, "%s", problem)
 	}
@@ -97,6 +104,8 @@ func cutPoints(count string) (rest string, isPoints bool) {
 // nothing.
 func (r Rule) countedProblem() string {
 	switch {
+	case r.Unit != "" && (r.Distinct != "" || r.Points):
+		return "has a unit, and counts different values or points"
 	case r.Points && r.Distinct != "":
 		return "counts points and different values; say distinct in the evidence"
 	case r.Points && (r.Limit < 1 || r.Limit > MaxPoints):
@@ -131,7 +140,8 @@ func SplitRules(text string) []string {
 		}
 	}
 	for i, word := range words {
-		if i > 0 && (word == distinctWord || words[i-1] == distinctWord || strings.HasPrefix(word, "point")) {
+		isOpen := i > 0 && !strings.ContainsAny(rules[len(rules)-1], "/ ") // a count so far
+		if i > 0 && (word == distinctWord || words[i-1] == distinctWord || isOpen) {
 			rules[len(rules)-1] += " " + word
 			continue
 		}
@@ -218,13 +228,18 @@ func badUnit(text, window, name string) error {
 
 // String returns the canonical form: the count, a slash, and the window in the largest unit that
 // divides it, for example "20/1m"; for a distinct rule followed by the value, for example "15/1d
-// distinct path".
+// distinct path"; "1M tokens/1d" with a unit; "16 concurrent".
 func (r Rule) String() string { return string(r.append(nil)) }
 
 func (r Rule) append(b []byte) []byte {
 	b = appendLimit(b, r.Limit)
-	if r.Points {
+	switch {
+	case r.IsConcurrent():
+		return append(b, " "+concurrentWord...)
+	case r.Points:
 		b = append(b, " "+wordPoints...)
+	case r.Unit != "":
+		b = append(append(b, ' '), r.Unit...)
 	}
 	b = append(b, '/')
 	b = AppendWindow(b, r.Window)
@@ -270,6 +285,9 @@ func (r Rule) Validate() error {
 	switch {
 	case r.Limit < 0 || r.Limit > algorithms.MaxAmount:
 		return refuse(r.String(), "has a count outside 0 to 1000T")
+	case r.IsConcurrent() && (r.Limit < 1 || r.Limit > MaxConcurrent || r.Distinct != "" || r.Points || r.Unit != ""):
+		return refuse(r.String(), "has a count outside 1 to %d, which are allowed for what is concurrent", MaxConcurrent)
+	case r.IsConcurrent():
 	case r.Window < MinWindow || r.Window > MaxWindow:
 		return refuse(r.String(), "has a window outside 1ms to 31d")
 	case r.Window%time.Millisecond != 0:
@@ -281,7 +299,7 @@ func (r Rule) Validate() error {
 }
 
 // Pace returns the time between two requests that use up r exactly, on average; 0 for a limit of
-// 0, which has none.
+// 0, which has none, and for one of what is concurrent.
 func (r Rule) Pace() time.Duration {
 	if r.Limit == 0 {
 		return 0

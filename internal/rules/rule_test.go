@@ -93,7 +93,9 @@ func TestRuleIsValidOnlyWithinItsBounds(t *testing.T) {
 		"the smallest limit and window": {rules.Rule{Limit: 0, Window: rules.MinWindow}, true},
 		"a negative limit":              {rules.Rule{Limit: -1, Window: time.Second}, false},
 		"a limit too large":             {rules.Rule{Limit: algorithms.MaxAmount + 1, Window: time.Second}, false},
-		"no window":                     {rules.Rule{Limit: 1}, false},
+		"what is concurrent":            {rules.Rule{Limit: rules.MaxConcurrent}, true},
+		"nothing concurrent":            {rules.Rule{}, false},
+		"too much concurrent":           {rules.Rule{Limit: rules.MaxConcurrent + 1}, false},
 		"a window too long":             {rules.Rule{Limit: 1, Window: rules.MaxWindow + 1}, false},
 		"part of a millisecond":         {rules.Rule{Limit: 1, Window: time.Millisecond + 1}, false},
 	} {

@@ -12,7 +12,7 @@ import (
 const MaxRules = 16
 
 // Stack is a list of rules that must all hold, sorted by window and then by limit, both
-// ascending. The empty stack allows everything.
+// ascending, so that those of what is concurrent come first. The empty stack allows everything.
 type Stack []Rule
 
 // ParseStack parses the rules of a stack, in any order. The error is an *Error.
@@ -25,7 +25,18 @@ func ParseStack(texts []string) (Stack, error) {
 		}
 		stack = append(stack, rule)
 	}
-	return NewStack(stack...)
+	return NewStack(stack.fillUnit()...)
+}
+
+// fillUnit sets the unit that one rule names in those that name none.
+func (s Stack) fillUnit() Stack {
+	at := slices.IndexFunc(s, func(r Rule) bool { return r.Unit != "" })
+	for i := range s {
+		if at >= 0 && s[i].Unit == "" && !s[i].IsConcurrent() && !s[i].Points && s[i].Distinct == "" {
+			s[i].Unit = s[at].Unit
+		}
+	}
+	return s
 }
 
 // NewStack sorts and validates rules, which must all count the same: requests, or the different
@@ -39,6 +50,9 @@ func NewStack(rules ...Rule) (Stack, error) {
 		if r.Distinct != stack[0].Distinct || r.Points != stack[0].Points {
 			return nil, refuse(r.String(), "counts something else than %s; the rules of one policy all count requests, all the different values of one name, or all points", stack[0])
 		}
+		if other := stack.otherUnit(r); other != nil {
+			return nil, refuse(r.String(), "counts something else than %s; the rules of one policy have one unit", *other)
+		}
 	}
 	slices.SortFunc(stack, func(a, b Rule) int {
 		return cmp.Or(cmp.Compare(a.Window, b.Window), cmp.Compare(a.Limit, b.Limit))
@@ -48,6 +62,16 @@ func NewStack(rules ...Rule) (Stack, error) {
 		return nil, refuse(stack.String(), "is one of %d; a stack holds at most %d", len(stack), MaxRules)
 	}
 	return stack, nil
+}
+
+// otherUnit returns a rule that counts amounts of another unit than r, nil for none.
+func (s Stack) otherUnit(r Rule) *Rule {
+	for i := range s {
+		if !s[i].IsConcurrent() && !r.IsConcurrent() && s[i].Unit != r.Unit {
+			return &s[i]
+		}
+	}
+	return nil
 }
 
 // Strings returns the canonical form of each rule.
@@ -96,12 +120,12 @@ func (s Stack) LongestWindow() time.Duration {
 }
 
 // LargestCost returns the largest cost that the stack can ever allow: its smallest limit that is
-// not zero, or math.MaxInt if there is none. Distinct rules have no influence, because a request
-// has one value whatever its cost.
+// not zero, or math.MaxInt if there is none. Distinct rules and those of what is concurrent have no
+// influence, because a request has one value and one place whatever its cost.
 func (s Stack) LargestCost() int {
 	most := math.MaxInt
 	for _, r := range s {
-		if r.Limit > 0 && r.Distinct == "" {
+		if r.Limit > 0 && r.Distinct == "" && !r.IsConcurrent() {
 			most = min(most, r.Limit)
 		}
 	}

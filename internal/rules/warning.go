@@ -24,8 +24,10 @@ func (s Stack) Warnings() []Warning {
 }
 
 // split separates the rules that can refuse a request from those that never do. If either of two
-// rules makes the other ineffective, the one with the shorter window is kept.
+// rules makes the other ineffective, the one with the shorter window is kept. Neither has the rules of
+// what is concurrent.
 func (s Stack) split() (binding, idle Stack) {
+	s = s.Windows()
 	binding = slices.Clone(s)
 	for i := len(s) - 1; i >= 0; i-- {
 		r := s[i]
@@ -55,7 +57,7 @@ func (s Stack) warn(r Rule) Warning {
 	}
 	advice := "Remove it."
 	if most > 1 {
-		advice = fmt.Sprintf("Remove it, or set %s or less.", Rule{Limit: int(most - 1), Window: r.Window})
+		advice = fmt.Sprintf("Remove it, or set %s or less.", Rule{Limit: int(most - 1), Window: r.Window, Unit: r.Unit})
 	}
 	return Warning{r, fmt.Sprintf("%s can never refuse anyone: %s at most %s in any %s. %s",
 		r, subject, grouped(most), windowInWords(r.Window), advice)}

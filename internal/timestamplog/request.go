@@ -32,9 +32,12 @@ type Request struct {
 	Uncharged bool
 	// Value is the hash of the value to count, if Rules count different values; Rules.Distinct
 	// names that value. 0 means a new value that nobody has sent, which only an Uncharged
-	// request or a peek may ask about. Under the log of points it is an algorithms.Tag. Value
-	// means nothing under other rules.
+	// request or a peek may ask about. Under the log of points it is an algorithms.Tag, and with
+	// Hold the algorithms.HoldTag by which the hold is settled. Value means nothing otherwise.
 	Value uint64
+	// Hold makes an allowed request under the log of amounts hold its cost for so many milliseconds,
+	// up to algorithms.MaxHold, instead of charging it; see Log.Settle. ChargeAlways must not be set.
+	Hold int64
 	// Peek asks the log, never a cache, what it would answer if the request were made, and
 	// writes nothing. One peek makes peeks of all requests of a DecideAll.
 	Peek bool
@@ -71,5 +74,28 @@ func (q *Request) IsDistinct() bool { return len(q.Rules) > 0 && q.Rules[0].Dist
 
 // TakesValue reports whether Value means something.
 func (q *Request) TakesValue() bool {
-	return q.IsDistinct() || q.Algorithm != nil && q.Algorithm.Name == algorithms.PointLog
+	return q.IsDistinct() || q.Hold > 0 || q.Algorithm != nil && q.Algorithm.Name == algorithms.PointLog
+}
+
+// Settlement ends a hold, or renews it if Extend is set.
+type Settlement struct {
+	// Request names the log, and the rules under which the hold is settled. Its Value is that of the
+	// request that holds.
+	Request
+	Used   int64 // algorithms.AsHeld for what was held
+	Extend int64 // milliseconds from now, up to algorithms.MaxHold
+}
+
+// Settled is the answer to a Settlement.
+type Settled struct {
+	Now   int64
+	State algorithms.HoldState
+	Held  int64
+	Used  int64
+	// Over is how much of Used is beyond a limit.
+	Over    int64
+	Expires int64
+	// Repeated reports that the hold was settled before, and that nothing was charged now. The other
+	// fields are those of the answer then.
+	Repeated bool
 }

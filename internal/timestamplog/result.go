@@ -26,6 +26,9 @@ type Result struct {
 	// allowed request, for a rule that always refuses, if only reservations ahead make the
 	// caller wait, and under a counter.
 	Boundary int64
+	// TooManyHolds reports that a request with Hold waits longest because its log has as many open
+	// holds as one may have, algorithms.MaxHolds.
+	TooManyHolds bool
 	// States has one element per rule, in order, if Request.Detail was set; none for an empty
 	// stack.
 	States []RuleState

@@ -88,6 +88,21 @@
 // are charged once for a value, fill the limit and are forgiven by item", and a brute-force model
 // in package algorithms.
 //
+// # Holds
+//
+// Under algorithms.AmountLog a request with Hold holds its cost for a time. An open hold counts in every
+// window, and takes one place under each rule that limits what is concurrent. It ends once: it is
+// settled with what was used, or it expires. Up to what was held then counts from the time at which the
+// hold was taken, as if only that had been charged; what was used beyond it is charged at the time of the
+// settlement, even if it exceeds a limit. What an expired hold leaves charged says its tag: all or
+// nothing. So what is charged and what is held never exceed a limit together when a request is allowed.
+// RetryAt is exact if nobody settles, since holds expire in the log. A log has at most
+// algorithms.MaxHolds holds. A settlement that is sent again within IDLifetime gets the same answer. One
+// that comes after the hold has expired charges what is not charged yet, once, as long as the
+// log remembers the hold. Tests: "holds are settled once, at their own time, and expire by the log's
+// clock", "an open hold takes a place until it is settled or expires", "holds of several logs are taken
+// together", and a brute-force model in package algorithms.
+//
 // # Clock correction
 //
 // A clock that steps back leaves entries in the future. They would stay longer than promised
@@ -212,6 +227,14 @@ type Log interface {
 	// returns only the charges that are younger than window, in milliseconds, and none for another kind
 	// of log. It writes nothing.
 	Charges(ctx context.Context, id LogID, window int64) (charges []algorithms.Charge, now int64, err error)
+
+	// Settle ends or renews a hold, once, and reports what became of it. It changes nothing for a hold
+	// that the log does not know. An error means that it may have been done; repeating it is safe.
+	Settle(ctx context.Context, s Settlement) (Settled, error)
+
+	// Holds returns the open holds of a log, the oldest first, and the log's present time. It writes
+	// nothing.
+	Holds(ctx context.Context, id LogID) (open []algorithms.Hold, now int64, err error)
 
 	// Reset deletes a log with its known IDs and reports whether it existed.
 	Reset(ctx context.Context, id LogID) (existed bool, err error)

@@ -39,6 +39,17 @@ type PolicyRequest struct {
 	// Algorithm is how requests are counted, see listAlgorithms; timestamp_log if omitted, and point_log
 	// with evidence, which has no other.
 	Algorithm string `json:"algorithm,omitzero" yaml:"algorithm,omitempty" always:"answer"`
+	// Unit is what the rules count if that is not requests, for example tokens: they then read "1M tokens/1d",
+	// and each may omit it. Such a policy counts amounts, up to 1000T, and its checks can hold them.
+	Unit string `json:"unit,omitzero" yaml:"unit,omitempty"`
+	// Cost is the amount of a check that says none; 1 if omitted.
+	Cost int `json:"cost,omitzero" yaml:"cost,omitempty"`
+	// Hold is for how long a check holds its cost if it says nothing itself, 1s to 1d; it then charges it if
+	// omitted. A rule such as "16 concurrent", which limits how many holds are open at once, needs it.
+	Hold Duration `json:"hold,omitzero" yaml:"hold,omitempty"`
+	// OnExpiry is what a hold that was never settled leaves: all that it held, or nothing. If omitted, keep,
+	// and release where the rules only limit what is concurrent.
+	OnExpiry string `json:"on_expiry,omitzero" yaml:"on_expiry,omitempty" enum:"keep,release"`
 	// Options are those of the algorithm; omitted if all have their defaults.
 	Options PolicyOptions `json:"options,omitzero" yaml:"options,omitempty,flow"`
 	// Escalation is null or omitted for none.

@@ -107,15 +107,33 @@ var wordsOfWindow = map[time.Duration]string{time.Second: "s", time.Minute: "min
 
 // Rule formats a rule for the pages: 20/min, 800/day, 5/10 s.
 func Rule(r rules.Rule) string {
-	text := Number(int64(r.Limit))
-	if r.Points {
+	text := Amount(r.Limit)
+	switch {
+	case r.IsConcurrent():
+		return text + " concurrent"
+	case r.Points:
 		text += " points"
+	case r.Unit != "":
+		text += " " + r.Unit
 	}
 	text += "/" + Window(r.Window)
 	if r.Distinct != "" {
 		text += " distinct " + r.Distinct
 	}
 	return text
+}
+
+// Amount formats a limit: one of whole millions is written with a letter, 25M.
+func Amount(n int) string {
+	for _, u := range []struct {
+		letter string
+		size   int
+	}{{"T", 1_000_000_000_000}, {"G", 1_000_000_000}, {"M", 1_000_000}} {
+		if n >= u.size && n%u.size == 0 {
+			return Number(int64(n/u.size)) + u.letter
+		}
+	}
+	return Number(int64(n))
 }
 
 // Rules formats all rules of a stack.
@@ -178,6 +196,8 @@ func RoundUp(d time.Duration) time.Duration { return (d + time.Second - 1).Trunc
 func Pace(r rules.Rule) string {
 	every := r.Pace()
 	switch {
+	case r.IsConcurrent():
+		return "open at once"
 	case r.Points:
 		return "refuses from then on"
 	case r.Limit == 0:

@@ -28,7 +28,7 @@ var units = []struct {
 func limitOf(r rules.Rule) *ratelimitv3.RateLimitResponse_RateLimit {
 	limit := &ratelimitv3.RateLimitResponse_RateLimit{Name: r.String(), RequestsPerUnit: uint32(r.Limit)} //nolint:gosec // at most rules.MaxLimit
 	for _, u := range units {
-		if r.Window%u.length == 0 {
+		if r.Window%u.length == 0 && !r.IsConcurrent() {
 			limit.Unit = u.unit
 			if n := r.Window / u.length; n > 1 {
 				limit.UnitMultiplier = wrapperspb.UInt32(uint32(n)) //nolint:gosec // at most rules.MaxWindow in seconds

@@ -105,6 +105,10 @@ func (s *shard) judgeCounter(c *counting, hash uint64, now int64, q *timestamplo
 // refuse fills in a refusal.
 func (c *counting) refuse(result algorithms.Result, r *timestamplog.Result) {
 	refuse(r, result.RetryAt, result.Rule, 0)
+	r.TooManyHolds = result.TooManyHolds
+	if algorithms.HasHolds(c.state.Numbers) { // a settlement may end the refusal earlier
+		return
+	}
 	r.RefusalValidUntil = result.RetryAt
 	// If a limit was lowered, the state may expire before RetryAt.
 	if c.log != nil && result.RetryAt != timestamplog.Never {
@@ -125,7 +129,7 @@ func (s *shard) chargeRefusedCounter(c *counting, hash uint64, now int64, q *tim
 }
 
 func queryOf(now int64, q *timestamplog.Request) algorithms.Query {
-	return algorithms.Query{Now: now, Cost: int64(q.Cost), MaxWait: q.MaxWait, Peek: q.Peek, ID: q.ID, Tag: algorithms.Tag(q.Value)}
+	return algorithms.Query{Now: now, Cost: int64(q.Cost), MaxWait: q.MaxWait, Peek: q.Peek, ID: q.ID, Tag: algorithms.Tag(q.Value), Hold: q.Hold}
 }
 
 // addCounted counts q for a reservation. If there is no room for a new counter, the ID is not

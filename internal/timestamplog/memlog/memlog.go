@@ -7,6 +7,7 @@ package memlog
 import (
 	"context"
 	"hash/maphash"
+	"slices"
 	"time"
 
 	"github.com/stint-dev/stint/internal/algorithms"
@@ -107,16 +108,21 @@ func (l *Log) shard(hash uint64) *shard { return &l.shards[hash&(shardCount-1)] 
 
 // Charges returns the charges in the log of id, newest first. It never fails.
 func (l *Log) Charges(_ context.Context, id timestamplog.LogID, window int64) ([]algorithms.Charge, int64, error) {
+	numbers, now := l.numbersOf(id)
+	return algorithms.Charges(numbers, window, now), now, nil
+}
+
+// numbersOf returns a copy of the numbers of a counter, none if there is none, and the present time.
+func (l *Log) numbersOf(id timestamplog.LogID) (numbers []int64, now int64) {
 	hash := hashOf(l.seed, id)
 	s := l.shard(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := l.now().UnixMilli()
-	k := s.logs.find(counterHash(hash), id)
-	if k == nil || k.expired(now) {
-		return nil, now, nil
+	now = l.now().UnixMilli()
+	if k := s.logs.find(counterHash(hash), id); k != nil && !k.expired(now) {
+		numbers = slices.Clone(s.counters[k].Numbers)
 	}
-	return algorithms.Charges(s.counters[k].Numbers, window, now), now, nil
+	return numbers, now
 }
 
 // Timestamps returns the times in the log of id, newest first. It never fails.

@@ -15,6 +15,8 @@ type shard struct {
 	logs  index // logs with at least one entry, counters and distinct logs
 	wheel wheel
 	ids   ids
+	// settled has the holds that were settled within IDLifetime.
+	settled settledHolds
 	// counters has the states of the logs that are counters.
 	counters map[*keyLog]*algorithms.State
 	// values has the values of the logs that are distinct logs.
@@ -32,6 +34,7 @@ func (s *shard) clear() {
 	s.logs.clear()
 	s.wheel = wheel{}
 	s.ids = ids{}
+	s.settled = settledHolds{}
 	s.bytes = 0
 	s.counters = make(map[*keyLog]*algorithms.State)
 	s.values = make(map[*keyLog][]valueTime)

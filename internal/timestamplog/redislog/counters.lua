@@ -32,27 +32,29 @@ local function wait_of(from_engine)
   return from_engine
 end
 
--- tag_of returns what a request is charged for under the log of points.
+-- tag_of returns what a request is charged for under the log of points, and the tag of a hold.
 local function tag_of(v) return v.value and tonumber(v.value, 16) or 0 end
 
 function counting.judge(v, max_wait)
-  local reservation, retry, by, moved = engine.ask(v.stack.counting, v.state, now, v.cost, max_wait, tag_of(v))
+  local reservation, retry, by, moved, full = engine.ask(v.stack.counting, v.state, now, v.cost, max_wait, tag_of(v), v.hold)
   v.wait = reservation < 0 and FOREVER or reservation - now
   v.retry = retry <= 0 and wait_of(retry) or retry - now
-  v.by, v.own = v.stack.rules[by], 0
+  v.by, v.own, v.full = v.stack.rules[by], 0, full
   if moved and not v.peek then store(v) end
 end
 
 function counting.charge(v, at)
-  engine.add(v.stack.counting, v.state, now, at, v.cost, v.id or '', tag_of(v))
+  engine.add(v.stack.counting, v.state, now, at, v.cost, v.id or '', tag_of(v), v.hold)
   store(v)
 end
 
 function counting.room(v) return engine.room(v.stack.counting, v.state, now) end
 
--- A stack with higher limits may have left a state that expires before the wait ends.
+-- A stack with higher limits may have left a state that expires before the wait ends, and the
+-- settlement of a hold may end it earlier.
 function counting.ttl(v)
   if v.retry == FOREVER then return FOREVER end
+  if v.state[1] and v.state[1] < 0 then return 0 end
   local drops = call('PEXPIRETIME', v.name)
   return drops >= 0 and drops - now or FOREVER
 end
@@ -74,6 +76,36 @@ function counting.cancel(v, at, _, id)
 end
 
 engines[#engines + 1] = counting
+
+-- stint_settle ends or renews a hold under the log of amounts.
+-- KEYS 1  the log
+-- KEYS 2  the answer about a hold that was settled, which is kept for the lifetime of an id
+-- ARGV 1  as in stint_decide
+-- ARGV 2  the stack, as read_stack parses it
+-- ARGV 3  the tag of the hold, in hexadecimal digits
+-- ARGV 4  what was used, -1 for what was held
+-- ARGV 5  for how many milliseconds from now to renew it, 0 to end it
+-- return  the present time, and the results of engine.settle as numbers with spaces between,
+--         followed by " again" if this is an earlier answer; without them if the key holds
+--         something else
+local function settle(keys, args)
+  set_now(args[1])
+  local v, extend = { name = keys[1], stack = read_stack(args[2]) }, tonumber(args[5])
+  counting.look(v)
+  if v.foreign then return { number(now) } end
+  local state, held, used, over, expires = engine.settle(v.stack.counting, v.state, now, tonumber(args[3], 16), tonumber(args[4]), extend)
+  if state == 0 then
+    local known = call('GET', keys[2])
+    if known then return { number(now), known .. ' again' } end
+  else
+    store(v)
+  end
+  local answer = concat({ number(state), number(held), number(used), number(over), number(expires) }, ' ')
+  if state > 0 and extend == 0 then call('SET', keys[2], answer, 'PXAT', number(now + ID_LIFETIME)) end
+  return { number(now), answer }
+end
+
+redis.register_function('stint_settle_' .. suffix, settle)
 
 -- use_algorithm parses "algorithm,burst,first,queue,refused", the last three 1 or 0; see
 -- algorithms.Options. The algorithm is "distinct" for distinct rules.

@@ -83,6 +83,20 @@ func (e *expiring) Charges(ctx context.Context, id timestamplog.LogID, window in
 	return e.Log.Charges(ctx, id, window)
 }
 
+func (e *expiring) Holds(ctx context.Context, id timestamplog.LogID) ([]algorithms.Hold, int64, error) {
+	if err := e.expire(ctx, id); err != nil {
+		return nil, 0, err
+	}
+	return e.Log.Holds(ctx, id)
+}
+
+func (e *expiring) Settle(ctx context.Context, m timestamplog.Settlement) (timestamplog.Settled, error) {
+	if err := e.expire(ctx, m.LogID); err != nil {
+		return timestamplog.Settled{}, err
+	}
+	return e.Log.Settle(ctx, m)
+}
+
 func (e *expiring) Reset(ctx context.Context, id timestamplog.LogID) (bool, error) {
 	if err := e.expire(ctx, id); err != nil {
 		return false, err

@@ -48,6 +48,12 @@ func logName(prefix string, shard int, id timestamplog.LogID) string {
 // in place of the i.
 func idsName(log string) string { return strings.Replace(log, "}:", "}:i", 1) }
 
+// settledName returns the name of the key that holds the answer about a hold that was settled:
+// prefix:{shard}:hpolicy.generation:key:tag.
+func settledName(log string, tag uint64) string {
+	return fmt.Sprintf("%s:%016x", strings.Replace(log, "}:", "}:h", 1), tag)
+}
+
 // The names of the function library and its functions end in the hash of its text, so that two
 // versions that run at the same time each call their own.
 const (
@@ -59,5 +65,6 @@ const (
 	timesFunction        = "stint_times_"
 	numbersFunction      = "stint_numbers_"
 	resetFunction        = "stint_reset_"
+	settleFunction       = "stint_settle_"
 	tryFunction          = "stint_try_"
 )

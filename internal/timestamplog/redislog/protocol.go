@@ -58,6 +58,9 @@ func reservationsArguments(now string, items []*item, together bool) (keys int, 
 		if it.value != 0 {
 			packed = fmt.Appendf(packed, "%016x", it.value)
 		}
+		if it.hold > 0 {
+			packed = binary.BigEndian.AppendUint32(packed, uint32(it.hold)) //nolint:gosec // at most algorithms.MaxHold
+		}
 	}
 	mode := ""
 	if together {
@@ -106,6 +109,9 @@ func flags(it *item) byte {
 	if it.value != 0 {
 		f |= 16
 	}
+	if it.hold > 0 {
+		f |= 32
+	}
 	return f
 }
 
@@ -120,6 +126,10 @@ const (
 	saysDenied      = 6
 	saysElsewhere   = 7
 )
+
+// saysTooManyHolds is set in the index of the rule that refuses if the log has as many open holds as one
+// may have.
+const saysTooManyHolds = 0x80
 
 // saysWritten precedes states. A log that is sent instead of states begins with logMagic.
 const saysWritten = 0
@@ -277,7 +287,8 @@ func setResets(states []timestamplog.RuleState, stack rules.Stack, now, newest i
 // refusal reads a refusal. In a refusal with saysWaits, the rule's own wait for the boundary
 // follows the wait; otherwise both are the same.
 func (r *reader) refusal(result *timestamplog.Result, stack rules.Stack, waits bool) {
-	result.Rule = int(r.next(1)[0])
+	by := r.next(1)[0]
+	result.Rule, result.TooManyHolds = int(by&^saysTooManyHolds), by&saysTooManyHolds != 0
 	wait := r.waitOf(waits)
 	own := wait
 	if waits {

@@ -256,6 +256,7 @@ func (l *Log) fill(it *item, q *timestamplog.Request) int {
 	if it.value = 0; q.TakesValue() {
 		it.value = q.Value
 	}
+	it.hold = q.Hold
 	it.maxWait, it.id, it.always, it.uncharged = q.MaxWait, q.ID, q.ChargeAlways, q.Uncharged && !q.Peek
 	if it.peek {
 		it.id = "" // a peek neither looks up an ID nor stores one
@@ -347,6 +348,12 @@ func (l *Log) Timestamps(ctx context.Context, id timestamplog.LogID, limit int) 
 func (l *Log) Charges(ctx context.Context, id timestamplog.LogID, window int64) ([]algorithms.Charge, int64, error) {
 	numbers, now, err := l.read(ctx, functions.numbers, id)
 	return algorithms.Charges(numbers, window, now), now, err
+}
+
+// Holds implements timestamplog.Log.
+func (l *Log) Holds(ctx context.Context, id timestamplog.LogID) ([]algorithms.Hold, int64, error) {
+	numbers, now, err := l.read(ctx, functions.numbers, id)
+	return algorithms.Holds(numbers, now), now, err
 }
 
 // read calls a function that returns the present time and other numbers of a log.

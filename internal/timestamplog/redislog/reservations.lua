@@ -3,8 +3,8 @@
 -- stepped back; and all algorithms other than the timestamp log.
 --
 -- A view is one request and what its log means for it:
---   name, stack, cost, peek, detail, always, uncharged, id, ids, value, max_wait
---            the request; id and value are nil for none
+--   name, stack, cost, peek, detail, always, uncharged, id, ids, value, max_wait, hold
+--            the request; id, value and hold are nil for none
 --   engine   the table of functions that read and write its log
 --   foreign  whether the key holds something else
 --   shift    by how much the log must be shifted because the clock stepped back
@@ -16,6 +16,7 @@
 --   retry    0 if it is allowed, otherwise how long until it will be, or FOREVER
 --   by       the rule with the longest wait, nil if only reservations make it wait
 --   own      the wait that this rule alone demands, 0 under a counter
+--   full     whether the log has as many open holds as one may have
 --
 -- An engine has
 --   look(v)             sets foreign, shift and lift; only reads
@@ -193,7 +194,7 @@ local function charge_refused(v)
   return charged
 end
 
-local RESERVED_FOR, WAITS = '\4', '\5'
+local RESERVED_FOR, WAITS, TOO_MANY_HOLDS = '\4', '\5', 128
 
 -- reply returns the answer to a view. at is its reservation if it is allowed. stays is whether
 -- a refusal is valid until the request may be tried again.
@@ -204,8 +205,9 @@ local function reply(v, at, stays)
     answer = REPEATED .. pack('>I8I4', v.known, v.known_cost)
   elseif v.retry > 0 then
     local by = v.by or v.stack.rules[#v.stack.rules]
+    local index = v.full and by.index + TOO_MANY_HOLDS or by.index
     ttl = stays and not v.peek and max(0, v.engine.ttl(v)) or 0
-    answer = WAITS .. pack('>BI8I8I8', by.index, v.retry, v.own, min(v.retry, ttl))
+    answer = WAITS .. pack('>BI8I8I8', index, v.retry, v.own, min(v.retry, ttl))
   elseif at > now then
     answer = RESERVED_FOR .. pack('>I8', at)
   end
@@ -228,12 +230,12 @@ local function decide_alone(v, max_wait)
   return reply(v, at, not counts_refused)
 end
 
-local VALUE = 16  -- a flag that only stint_reserve has, as ALWAYS
+local VALUE, HOLD = 16, 32  -- flags that only stint_reserve has, as ALWAYS
 
-local function view_of(name, stack, cost, flags, id, ids, value, max_wait)
+local function view_of(name, stack, cost, flags, id, ids, value, max_wait, hold)
   return {
     name = name, stack = stack, cost = cost, peek = flags % 2 == PEEK and flags < UNCHARGED, detail = flags % ALWAYS >= DETAIL,
-    always = flags % UNCHARGED >= ALWAYS, uncharged = flags >= UNCHARGED, id = id, ids = ids, value = value, max_wait = max_wait, engine = stack.engine or timestamps,
+    always = flags % UNCHARGED >= ALWAYS, uncharged = flags >= UNCHARGED, id = id, ids = ids, value = value, max_wait = max_wait, hold = hold, engine = stack.engine or timestamps,
   }
 end
 
@@ -279,21 +281,24 @@ local next_byte, next_key
 -- next_request parses the next request.
 local function next_request(keys, args)
   local which, cost, flags, max_wait, id, at = unpack_at('>I1I8I1I4I1c0', args[3], next_byte)
-  local name, ids, value = keys[next_key], nil, nil
+  local name, ids, value, hold = keys[next_key], nil, nil, nil
+  local holds = flags >= HOLD
+  if holds then flags = flags - HOLD end
   if flags >= VALUE then flags, value, at = flags - VALUE, sub(args[3], at, at + 15), at + 16 end
+  if holds then hold, at = unpack_at('>I4', args[3], at) end
   next_key, next_byte = next_key + 1, at
   if id ~= '' then ids, next_key = keys[next_key], next_key + 1 else id = nil end
-  return name, read_stack(args[3 + which]), cost, flags, id, ids, value, max_wait
+  return name, read_stack(args[3 + which]), cost, flags, id, ids, value, max_wait, hold
 end
 
 local function reserve_rest(keys, args, answers)
   while next_byte <= #args[3] do
     asked = asked + 1
-    local name, stack, cost, flags, id, ids, value, max_wait = next_request(keys, args)
+    local name, stack, cost, flags, id, ids, value, max_wait, hold = next_request(keys, args)
     if max_wait == 0 and flags % UNCHARGED < ALWAYS and not value then
       answers[2 * asked], answers[2 * asked + 1] = decide(name, stack, cost, flags, id, ids)
     else
-      answers[2 * asked], answers[2 * asked + 1] = '', decide_alone(view_of(name, stack, cost, flags, id, ids, value), max_wait)
+      answers[2 * asked], answers[2 * asked + 1] = '', decide_alone(view_of(name, stack, cost, flags, id, ids, value, max_wait, hold), max_wait)
     end
   end
 end
@@ -304,13 +309,14 @@ end
 -- ARGV 2  'together' if all are to be allowed or none; otherwise each is decided by itself
 -- ARGV 3  for each request 15 bytes, its id and its value: the number of its stack, counted
 --         from 1; its cost in 8 bytes; its flags, as in stint_decide plus 4 to charge it even
---         if it is refused and 16 if it has a value; its max_wait in 4 bytes; the length of
---         its id, 0 for none; the id; and the hash of its value in 16 hexadecimal digits
+--         if it is refused, 16 if it has a value and 32 if it holds its cost; its max_wait in
+--         4 bytes; the length of its id, 0 for none; the id; the hash of its value in 16
+--         hexadecimal digits; and for how long it holds in 4 bytes
 -- ARGV 4+ the stacks, as read_stack parses them
 -- return  as stint_decide, and in addition these answers:
 --         3  allowed and charged before: the reservation in 8 bytes and its cost in 4
 --         4  allowed later: the reservation in 8 bytes
---         5  refused: the index of the rule in 1 byte; the wait in 8; in 8 the wait that this
+--         5  refused: the index of the rule in 1 byte, plus 128 if there are too many holds; the wait in 8; in 8 the wait that this
 --            rule alone demands, 0 if it is that of reservations or of a counter; and in 8
 --            for how long the refusal stays valid, 0 if that is not known. A wait of 2^53 in
 --            8 bytes never ends.

@@ -205,6 +205,13 @@ func (l *Log) Cancel(ctx context.Context, reservation timestamplog.Reservation) 
 	return freed, err
 }
 
+// Settle ends or renews a hold, and removes the entry of its log.
+func (l *Log) Settle(ctx context.Context, m timestamplog.Settlement) (timestamplog.Settled, error) {
+	settled, err := l.Log.Settle(ctx, m)
+	l.Forget(m.LogID)
+	return settled, err
+}
+
 // Forget removes the entry of id, so that the next request asks the log.
 func (l *Log) Forget(id timestamplog.LogID) {
 	hash, s := l.shard(id)

@@ -1,0 +1,86 @@
+package memlog
+
+import (
+	"context"
+	"strings"
+
+	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// settledHolds has the answers to the settlements of a shard within IDLifetime. The zero value is empty.
+type settledHolds struct {
+	answers map[holdID]timestamplog.Settled
+	order   []holdID // the oldest first
+}
+
+type holdID struct {
+	timestamplog.LogID
+	tag uint64
+}
+
+// settledBytes is about what one answer takes, without its key.
+const settledBytes = 256
+
+// add remembers an answer and drops those that are too old. It returns by how many bytes the memory grows.
+func (h *settledHolds) add(id holdID, answer timestamplog.Settled) (bytes int) {
+	if h.answers == nil {
+		h.answers = map[holdID]timestamplog.Settled{}
+	}
+	id.Key = strings.Clone(id.Key)
+	h.answers[id] = answer
+	h.order = append(h.order, id)
+	for h.answers[h.order[0]].Now+timestamplog.IDLifetime <= answer.Now {
+		bytes -= settledBytes + len(h.order[0].Key)
+		delete(h.answers, h.order[0])
+		h.order = h.order[1:]
+	}
+	return bytes + settledBytes + len(id.Key)
+}
+
+// Settle ends or renews a hold. It never fails.
+func (l *Log) Settle(_ context.Context, m timestamplog.Settlement) (timestamplog.Settled, error) {
+	hash := hashOf(l.seed, m.LogID)
+	s := l.shard(hash)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.publish()
+	return s.settle(hash, l.now().UnixMilli(), &m), nil
+}
+
+func (s *shard) settle(hash uint64, now int64, m *timestamplog.Settlement) timestamplog.Settled {
+	id := holdID{m.LogID, m.Value}
+	k := s.logs.find(counterHash(hash), m.LogID)
+	if k == nil || k.expired(now) {
+		return s.settledBefore(id, now)
+	}
+	c := counting{stack: s.stacks.Of(&m.Request, newStack), log: k, state: s.counters[k].Clone()}
+	r := c.stack.Settle(&c.state, algorithms.Settlement{Tag: algorithms.Tag(m.Value), Now: now, Cost: m.Used, Extend: m.Extend})
+	if r.Changed {
+		s.keep(&c, hash, now, &m.Request)
+	}
+	if r.State == algorithms.HoldUnknown {
+		return s.settledBefore(id, now)
+	}
+	answer := timestamplog.Settled{Now: now, State: r.State, Held: r.Held, Used: r.Cost, Over: r.Over, Expires: r.Expires}
+	if m.Extend == 0 {
+		s.bytes += s.settled.add(id, answer)
+	}
+	return answer
+}
+
+// settledBefore returns the earlier answer about a hold that the log does not have.
+func (s *shard) settledBefore(id holdID, now int64) timestamplog.Settled {
+	answer, known := s.settled.answers[id]
+	if !known || answer.Now+timestamplog.IDLifetime <= now {
+		return timestamplog.Settled{Now: now}
+	}
+	answer.Now, answer.Repeated = now, true
+	return answer
+}
+
+// Holds returns the open holds in the log of id. It never fails.
+func (l *Log) Holds(_ context.Context, id timestamplog.LogID) ([]algorithms.Hold, int64, error) {
+	numbers, now := l.numbersOf(id)
+	return algorithms.Holds(numbers, now), now, nil
+}
