@@ -49,7 +49,7 @@ func TestPoliciesOfAmountsHaveOneUnit(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := p.Document()
-	if got := strings.Join(d.Rules, ", ") + "; " + d.Also[0]; got != "16 concurrent, 500k tokens/1m, 1M tokens/1d; user 100k tokens/1d" || d.Algorithm != algorithms.AmountLog || d.Unit != "tokens" {
+	if got := strings.Join(d.Rules, ", ") + "; " + d.Also[0]; got != "16 concurrent, 500k tokens/1m, 1M tokens/1d; user 100000 tokens/1d" || d.Algorithm != algorithms.AmountLog || d.Unit != "tokens" {
 		t.Errorf("got %s under %s of %s", got, d.Algorithm, d.Unit)
 	}
 	if again, err := readPolicy(d); err != nil || len(rules.Diff(p, again)) > 0 {
