@@ -128,5 +128,5 @@ func noteRoutes(k *admin.Keys) []route {
 func (a *API) Routes() []httpserver.Route { return openapi.Served(a.routes) }
 
 // SecretPaths returns prefixes of paths. What follows a prefix must not be logged: the handle
-// of a reservation contains keys, and anyone who has it can cancel the reservation.
-func SecretPaths() []string { return []string{wire.PathReservations + "/"} }
+// of a reservation or a hold contains keys, and anyone who has it can end it.
+func SecretPaths() []string { return []string{wire.PathReservations + "/", wire.PathHolds + "/"} }

@@ -102,7 +102,7 @@ func TestBodiesRejectFieldsOfWrongType(t *testing.T) {
 		operations, sent := 0, 0
 		for path, methods := range b.Paths {
 			base := n.admin
-			if strings.HasPrefix(path, wire.PathCheck) || strings.HasPrefix(path, wire.PathReport) && path != wire.PathReports {
+			if strings.HasPrefix(path, wire.PathCheck) || strings.HasPrefix(path, wire.PathHolds) || strings.HasPrefix(path, wire.PathReport) && path != wire.PathReports {
 				base = n.check
 			}
 			path = pathParam.ReplaceAllString(path, "1")

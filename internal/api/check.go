@@ -18,7 +18,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// checkHandler answers checks and cancels reservations.
+// checkHandler answers checks, cancels reservations and settles holds.
 type checkHandler struct {
 	gate    *gate.Gate
 	catalog View
@@ -32,9 +32,12 @@ func (h *checkHandler) routes() []route {
 		onChecks(post, wire.PathCheck, identity.Check, h.handleCheck, opCheck),
 		onChecks(post, wire.PathBatch, identity.Check, h.handleBatch, opBatch),
 		onChecks(del, wire.PathReservations+"/:handle", identity.Check, h.cancelReservation, opCancelReservation),
+		onChecks(post, wire.PathHolds+"/:handle", identity.Check, h.settleHold, opSettleHold),
+		onChecks(del, wire.PathHolds+"/:handle", identity.Check, h.releaseHold, opReleaseHold),
+		onChecks(post, wire.PathHolds+"/:handle/extend", identity.Check, h.extendHold, opExtendHold),
 	}
 	all[0].Fast = h.fastCheck
-	for i, door := range []string{"check", "batch", "reservation"} {
+	for i, door := range []string{"check", "batch", "reservation", "hold", "hold", "hold"} {
 		all[i].Door = door
 	}
 	return all

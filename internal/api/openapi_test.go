@@ -106,7 +106,7 @@ func readOpenAPI(t *testing.T, text string) *readDocument {
 func (d *described) do(id, method, path, body string, status int, headers ...string) answer {
 	d.Helper()
 	base := d.admin
-	if strings.HasPrefix(path, wire.PathCheck) || strings.HasPrefix(path, wire.PathReservations) || path == wire.PathReport || path == wire.PathReportBatch {
+	if strings.HasPrefix(path, wire.PathCheck) || strings.HasPrefix(path, wire.PathReservations) || strings.HasPrefix(path, wire.PathHolds) || path == wire.PathReport || path == wire.PathReportBatch {
 		base = d.check
 	}
 	a := d.as(administer, method, path, body, headers...)
@@ -223,6 +223,13 @@ func TestOpenAPIMatchesEveryOperation(t *testing.T) {
 		d.do("check", post, "/v1/check", `{"key":"ip:203.0.113.7","max_wait":"1h","idempotency_key":"a-1"}`, 200)
 		d.do("cancelReservation", del, "/v1/reservations/"+reserved.Reservation.Handle, "", 200)
 		d.do("cancelReservation", del, "/v1/reservations/nothing", "", 404)
+		d.do("putPolicy", put, "/v1/policies/token-budgets", `{"match":["team:*"],"unit":"tokens","rules":["1M/1d","4 concurrent"],"cost":2000,"hold":"30s","on_expiry":"release"}`, 201, "If-Match: *")
+		holding := read[wire.Decision](t, d.do("check", post, "/v1/check", `{"key":"team:a","cost":4000,"hold":"10m"}`, 200)).Hold.Handle
+		d.do("extendHold", post, "/v1/holds/"+holding+"/extend", `{"hold":"20m"}`, 200)
+		d.do("settleHold", post, "/v1/holds/"+holding, `{"cost":3100}`, 200)
+		d.do("settleHold", post, "/v1/holds/"+holding, `{"cost":3101}`, 409)
+		d.do("releaseHold", del, "/v1/holds/"+read[wire.KeysDecision](t, d.do("check", post, "/v1/check", `{"keys":["team:a","team:b"],"hold":"10m"}`, 200)).Hold.Handle, "", 200)
+		d.do("releaseHold", del, "/v1/holds/nothing", "", 404)
 		d.do("check", post, "/v1/check", `{"keys":["a:1",{"key":"a:2","policy":"default","cost":1}],"peek":false,"detail":"none","source":"edge-1","meta":{"path":"/"},"max_wait":"5s","idempotency_key":"a-2"}`, 200)
 		d.do("check", post, "/v1/check", `{"keys":["a:5"],"peek":true,"charge":"always"}`, 200)
 		d.do("check", post, "/v1/check", `{"keys":["a:1","a:3"]}`, 429)

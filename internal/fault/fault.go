@@ -18,6 +18,8 @@ const (
 	Unsupported  Code = "unsupported_media_type"
 	NotFound     Code = "not_found"             // nothing of that name
 	Conflict     Code = "conflict"              // it contradicts what exists
+	Settled      Code = "settled"               // it is settled already, in another way
+	Expired      Code = "expired"               // its time is over
 	Unauthorized Code = "unauthorized"          // no or a bad credential
 	Forbidden    Code = "forbidden"             // a credential without the access
 	NeedVersion  Code = "precondition_required" // changing it needs its ETag

@@ -195,6 +195,7 @@ func (d *Decision) addAdditional(by *applying) error {
 			a.Shadow = &Shadow{Outcome: outcome, Policy: with.policy, Answer: answer}
 		} else {
 			a.Policy, a.Outcome, a.Answer, a.Block = with.policy, outcome, answer, with.block
+			a.Check.setCost(with.policy)
 			if err := a.checkAskable(); err != nil {
 				return err
 			}

@@ -21,6 +21,8 @@ type Combined struct {
 	Answer
 	// Handle cancels all reservations; "" if there is none.
 	Handle string
+	// Hold is what all checks hold.
+	Hold Hold
 	// Degraded describes the outage during which the checks were decided, "" for none.
 	Degraded string
 	// Decisions are the decisions of each check, in order. If Outcome is not Allowed, nothing was
@@ -97,6 +99,9 @@ func (g *Gate) decideAll(ctx context.Context, checks []Check, mayAskApart bool) 
 	if len(reservations) > 0 {
 		c.Handle = signer.handle(reservations[0].ID, reservations)
 	}
+	if c.Outcome == Allowed {
+		c.Hold = signer.holdOf(c.Decisions)
+	}
 	return c, nil
 }
 
@@ -127,13 +132,13 @@ func (g *Gate) prepareAll(checks []Check, decisions []Decision) error {
 		first[about] = i
 	}
 	dropRepeated(decisions)
-	return nil
+	return prepareHold(decisions)
 }
 
 // inCheck adds the check's index to the field of err, unless the field is common to all checks.
 func inCheck(i int, err error) error {
 	var invalid *fault.Error
-	if !errors.As(err, &invalid) || invalid.Field == "" || invalid.Field == "max_wait" {
+	if !errors.As(err, &invalid) || invalid.Field == "" || invalid.Field == "max_wait" || invalid.Field == "hold" {
 		return err
 	}
 	in := *invalid

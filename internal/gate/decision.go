@@ -39,7 +39,7 @@ type Check struct {
 	Policy string // the name of the policy to ask, "" for the best match
 	// Specific leaves out policies that match the key only by the pattern "*".
 	Specific bool
-	Cost     int    // 1 to timestamplog.MaxCost, to MaxUsage with ChargeAlways
+	Cost     int    // 1 to timestamplog.MaxCost, to MaxUsage with ChargeAlways, to algorithms.MaxAmount for amounts; 0 for what the policy says
 	Peek     bool   // answer without charging or counting anything
 	Detail   bool   // fill in what each rule has left
 	Source   string // the caller, for display; never trusted
@@ -56,6 +56,12 @@ type Check struct {
 	// MaxWait is how long the caller would wait for its reservation, in whole
 	// milliseconds up to timestamplog.MaxWait; 0 asks for an answer at once.
 	MaxWait time.Duration
+	// Hold is for how long the check holds its cost until it is settled, 0 for what the policy says. MaxWait
+	// must be 0 and ChargeAlways not be set.
+	Hold time.Duration
+	// holdID is the ID of what the check holds; costUnsaid reports that Cost is what the policy says.
+	holdID     string
+	costUnsaid bool
 	// ID names the request, "" for none. If it is sent again soon after it was charged, it is
 	// answered again and not charged. At most timestamplog.MaxID bytes.
 	ID string
@@ -121,6 +127,8 @@ type Decision struct {
 	Shadow *Shadow
 	// Handle cancels the reservation; "" if nothing was reserved.
 	Handle string
+	// Hold is what the check holds, of an allowed check that was decided alone.
+	Hold Hold
 	// Degraded describes the outage during which the decision was made, "" for none. During an
 	// outage decisions are not guaranteed to be exact.
 	Degraded string
@@ -173,6 +181,10 @@ type Answer struct {
 	ReservedAt time.Time
 	// reservedCost is the cost of the reservation.
 	reservedCost int
+	// HeldUntil is when what the check holds under the policy expires, zero if it holds nothing.
+	HeldUntil time.Time
+	// TooManyHolds reports that the key has as many open holds as one may have.
+	TooManyHolds bool
 	// Replayed reports that the request's ID was charged before and that nothing was charged now.
 	Replayed bool
 }

@@ -151,16 +151,20 @@ func (c *call) askAsOne(ctx context.Context, b *batch, refused, mayAskApart bool
 }
 
 // checkReservable returns an error if a handle cannot hold the further keys of checks with a
-// MaxWait.
+// MaxWait or a Hold.
 func (b *batch) checkReservable() error {
 	size := 0
 	for i, a := range b.asked {
-		if a.decision.Check.MaxWait > 0 && a.chargesFurther() {
+		if (a.decision.Check.MaxWait > 0 || b.requests[i].Hold > 0) && a.chargesFurther() {
 			size += len(b.requests[i].Key)
 		}
 	}
 	if size > maxDerivedBytes {
-		return fault.Field("max_wait", "cannot be granted: the further keys of the request have %d bytes, and those of a reservation may have %d", size, maxDerivedBytes)
+		field := "max_wait"
+		if b.asked[0].decision.Check.MaxWait == 0 {
+			field = "hold"
+		}
+		return fault.Field(field, "cannot be granted: the further keys of the request have %d bytes, and those of a reservation or a hold may have %d", size, maxDerivedBytes)
 	}
 	return nil
 }
@@ -251,6 +255,20 @@ func (c *call) askApart(ctx context.Context, b *batch) {
 	}
 	if c.ask(ctx, &refusing); refusing.allows() {
 		c.ask(ctx, &rest)
+	}
+	if !refusing.allows() || !rest.allows() {
+		refusing.releaseHolds(ctx, c.gate.log)
+		rest.releaseHolds(ctx, c.gate.log)
+	}
+}
+
+// releaseHolds releases what the requests of b hold, which another request of their check was refused
+// beside. What cannot be released expires.
+func (b *batch) releaseHolds(ctx context.Context, log timestamplog.Log) {
+	for i := range b.results {
+		if r := &b.requests[i]; r.Hold > 0 && !r.Peek && b.results[i].Allowed && b.asked[i].decision.Degraded == "" {
+			_, _ = log.Settle(ctx, timestamplog.Settlement{Request: *r})
+		}
 	}
 }
 

@@ -78,6 +78,8 @@ type PolicyExplanation struct {
 	// and Points says in a sentence what they are for; none for other policies.
 	Charges []EvidenceCharge
 	Points  string
+	// Holds are the open holds of the key, the oldest first; none under a policy that takes none.
+	Holds []OpenHold
 	// Timestamps are the logged times that count for some rule: reservations ahead first, then
 	// the others, newest first, at most MaxTimestamps of them. None if the policy's algorithm
 	// keeps counters instead of times.
@@ -182,6 +184,9 @@ func (g *Gate) explainPolicy(ctx context.Context, who rules.Subject, p *rules.Po
 	}
 	request := timestamplog.RequestOf(p, who.Key.String(), 1)
 	request.Peek, request.Detail = true, true
+	if p.TakesHolds() { // what a check that holds would be answered
+		request.Hold, request.Value = 1, uint64(algorithms.HoldTag(0, false))
+	}
 	results := make([]timestamplog.Result, 1)
 	limited, cancel := context.WithTimeout(ctx, 10*g.deadline)
 	defer cancel()
@@ -197,6 +202,15 @@ func (g *Gate) explainPolicy(ctx context.Context, who rules.Subject, p *rules.Po
 		}
 	}
 	px.fill(&results[0], times)
+	if p.TakesHolds() {
+		holds, _, err := g.log.Holds(limited, request.LogID)
+		if err != nil {
+			return px, err
+		}
+		for _, h := range holds {
+			px.Holds = append(px.Holds, OpenHold{time.UnixMilli(h.Taken), time.UnixMilli(h.Expires), int(h.Amount)})
+		}
+	}
 	if p.HasEvidence() {
 		charges, now, err := g.log.Charges(limited, request.LogID, p.Rules.LongestWindow().Milliseconds())
 		if err != nil {
@@ -208,6 +222,12 @@ func (g *Gate) explainPolicy(ctx context.Context, who rules.Subject, p *rules.Po
 		}
 	}
 	return px, nil
+}
+
+// OpenHold is one open hold of a key.
+type OpenHold struct {
+	Taken, Expires time.Time
+	Amount         int
 }
 
 // EvidenceCharge is one charge of a policy with evidence.

@@ -119,6 +119,9 @@ func (g *Gate) DecideAt(ctx context.Context, now time.Time, checks []Check, deci
 		d.begin(&checks[i], now)
 		d.Check.ensureID()
 		if errs[i] = g.prepare(d, selector, set); errs[i] == nil {
+			errs[i] = prepareHold(decisions[i : i+1])
+		}
+		if errs[i] == nil {
 			c.planEvidence(d, selector, set)
 			c.plan(i, d)
 		}
@@ -133,6 +136,9 @@ func (g *Gate) DecideAt(ctx context.Context, now time.Time, checks []Check, deci
 		}
 		if d := &decisions[i]; errs[i] == nil && !d.ReservedAt.IsZero() {
 			d.Handle = signer.handle(d.Check.ID, reservationsOf(d))
+		}
+		if d := &decisions[i]; errs[i] == nil && d.Check.holdID != "" && d.Outcome == Allowed {
+			d.Hold = signer.holdOf(decisions[i : i+1])
 		}
 	}
 }
@@ -168,6 +174,7 @@ func (g *Gate) prepare(d *Decision, selector *rules.Selector, set *blocks.Set) e
 		own.enforcing, own.limit = nil, nil
 	}
 	d.Policy, d.OwnLimit, d.ownLeft = own.enforcing, own.limit, own.limit.Left(d.At)
+	d.Check.setCost(d.Policy)
 	match := d.Check.matchIn(set, d.At)
 	d.Exemption, d.Block = match.Exemption, match.Block
 	switch {
@@ -224,6 +231,9 @@ func (d *Decision) checkAskable() error {
 	if largest := d.maxCost(); d.Check.Cost > largest {
 		return fault.Field("cost", "must be a whole number from 1 to %d under policy %s; more is accepted with the algorithm %s%s", largest, d.Policy.Name, algorithms.AmountLog, orCharge(d))
 	}
+	if d.Check.Hold > 0 && d.Check.MaxWait > 0 {
+		return fault.Field("hold", "cannot be combined with max_wait")
+	}
 	if d.Check.MaxWait > 0 && d.Policy.CountsAmounts() {
 		return fault.Field("max_wait", "cannot be granted: the policy %s counts amounts, for which nothing is reserved", d.Policy.Name)
 	}
@@ -234,6 +244,13 @@ func (d *Decision) checkAskable() error {
 		return fault.Field("max_wait", "cannot be granted: the policy %s counts refused requests too, so no reservation can be kept", d.Policy.Name)
 	}
 	return nil
+}
+
+// setCost sets the cost of a check that says none to that of p, which may be nil.
+func (c *Check) setCost(p *rules.Policy) {
+	if c.Cost == 0 || c.costUnsaid {
+		c.Cost, c.costUnsaid = p.CostOf(0), true
+	}
 }
 
 // maxCost returns the largest cost that a check may have under d's policy.

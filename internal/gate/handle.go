@@ -100,18 +100,11 @@ func (s *signer) sealed(raw []byte) []byte {
 
 // read returns the reservations of a handle, false if it was not made under this secret.
 func (s *signer) read(handle string) ([]reserved, bool) {
-	if len(handle) > MaxHandle {
+	body, known := s.unsealed(handle, handleVersion)
+	if !known {
 		return nil, false
 	}
-	raw, err := handleText.DecodeString(handle)
-	if err != nil || len(raw) < 2+sha256.Size {
-		return nil, false
-	}
-	body := raw[:len(raw)-sha256.Size]
-	if !hmac.Equal(s.sealed(body[:len(body):len(body)]), raw) || body[0] != handleVersion {
-		return nil, false
-	}
-	from := handleReader{rest: body[1:], sound: true}
+	from := handleReader{rest: body, sound: true}
 	id := string(from.bytes(uint64(from.byte())))
 	var reservations []reserved
 	for key := ""; from.sound && len(from.rest) > 0; {
@@ -125,6 +118,22 @@ func (s *signer) read(handle string) ([]reserved, bool) {
 		reservations = append(reservations, r)
 	}
 	return reservations, from.sound && len(reservations) > 0
+}
+
+// unsealed returns the content of a handle of a version, without the version.
+func (s *signer) unsealed(handle string, version byte) ([]byte, bool) {
+	if len(handle) > MaxHandle {
+		return nil, false
+	}
+	raw, err := handleText.DecodeString(handle)
+	if err != nil || len(raw) < 2+sha256.Size {
+		return nil, false
+	}
+	body := raw[:len(raw)-sha256.Size]
+	if !hmac.Equal(s.sealed(body[:len(body):len(body)]), raw) || body[0] != version {
+		return nil, false
+	}
+	return body[1:], true
 }
 
 // handleReader decodes a handle. sound becomes false if the handle is too short.

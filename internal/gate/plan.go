@@ -134,7 +134,11 @@ func (b *batch) addOwn(d *Decision) {
 func (b *batch) add(d *Decision, p *rules.Policy, shadow bool) {
 	a := asked{d, p, shadow}
 	_, answer := a.answer()
-	b.requests = append(b.requests, timestamplog.RequestOf(p, answer.countedKey(&d.Check).String(), d.Check.Cost))
+	cost := d.Check.Cost
+	if d.Check.costUnsaid {
+		cost = p.CostOf(0)
+	}
+	b.requests = append(b.requests, timestamplog.RequestOf(p, answer.countedKey(&d.Check).String(), cost))
 	b.asked = append(b.asked, a)
 	r := b.last()
 	r.Peek, r.Detail, r.ID, r.ChargeAlways = d.Check.Peek, d.Check.Detail, d.Check.ID, d.Check.ChargeAlways
@@ -147,6 +151,9 @@ func (b *batch) add(d *Decision, p *rules.Policy, shadow bool) {
 	}
 	if !p.Options.CountRefused && !p.CountsAmounts() && !chargesValue && (p.Derived == nil || !shadow) { // no reservation is possible there; a shadow policy then decides at once
 		r.MaxWait = d.Check.MaxWait.Milliseconds()
+	}
+	if p.TakesHolds() {
+		b.hold(r, d, p)
 	}
 }
 
@@ -249,11 +256,14 @@ func (a asked) fill(r *timestamplog.Result) {
 			answer.reservedCost = r.ReplayedCost
 		}
 	}
+	if hold := a.decision.holdFor(a.policy); hold > 0 && r.Allowed && !a.decision.Check.Peek && a.decision.Degraded == "" {
+		answer.HeldUntil = time.UnixMilli(r.ReservedAt).Add(hold)
+	}
 }
 
 // fill sets a from the log's result.
 func (a *Answer) fill(r *timestamplog.Result) {
-	*a = Answer{Derived: a.Derived, At: time.UnixMilli(r.Now), Rule: r.Rule, States: r.States, Replayed: r.Replayed}
+	*a = Answer{Derived: a.Derived, At: time.UnixMilli(r.Now), Rule: r.Rule, States: r.States, Replayed: r.Replayed, TooManyHolds: r.TooManyHolds}
 	if r.Allowed {
 		a.Delay = time.Duration(max(0, r.ReservedAt-r.Now)) * time.Millisecond
 		return

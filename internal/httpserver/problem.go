@@ -26,6 +26,8 @@ var statusOf = map[fault.Code]int{
 	fault.Forbidden:    http.StatusForbidden,
 	fault.NotFound:     http.StatusNotFound,
 	fault.Conflict:     http.StatusConflict,
+	fault.Settled:      http.StatusConflict,
+	fault.Expired:      http.StatusGone,
 	fault.NeedConfirm:  http.StatusConflict,
 	fault.Proposed:     http.StatusConflict,
 	fault.Outdated:     http.StatusPreconditionFailed,

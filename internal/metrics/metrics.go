@@ -101,7 +101,7 @@ func New(build buildinfo.Info, node string, g Gauges) *Metrics {
 		requests: newDurations("stint_http_request_duration_seconds",
 			"Time to answer a request that is not a check, by listener (checks, admin; bouncers for what they fetch on the listener of checks) and status class.", "listener", "code"),
 		checkTimes: newDurations("stint_check_duration_seconds",
-			"Time to answer what a door asks the gate, since the request was read, by door (check, batch, report, reservation, forward, envoy) and outcome: that of the decision, "+
+			"Time to answer what a door asks the gate, since the request was read, by door (check, batch, report, reservation, hold, forward, envoy) and outcome: that of the decision, "+
 				"answered for what has none, invalid for an error of the caller, failed for an error of this node.", "door", "outcome"),
 		calls: newCalls(),
 		jobs: prometheus.NewGaugeVec(prometheus.GaugeOpts{

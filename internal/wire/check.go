@@ -39,13 +39,15 @@ const (
 	MaxID         = 64                    // characters of an idempotency_key
 
 	MaxWait = Duration(time.Hour)
+	MinHold = Duration(time.Second)
+	MaxHold = Duration(24 * time.Hour)
 )
 
 // CheckRequest asks whether a key may do one more request.
 type CheckRequest struct {
 	Key    string `json:"key"`
 	Policy string `json:"policy,omitzero"`                   // by name; the best match if omitted
-	Cost   int    `json:"cost,omitzero"`                     // 1 to MaxCost, to MaxUsage with ChargeAlways, to MaxAmount for amounts; 1 if omitted
+	Cost   int    `json:"cost,omitzero"`                     // 1 to MaxCost, to MaxUsage with ChargeAlways, to MaxAmount for amounts; if omitted, the policy's cost, which is 1 unless it says so
 	Peek   bool   `json:"peek,omitzero"`                     // answer and charge nothing
 	Detail string `json:"detail,omitzero" enum:"rules,none"` // rules if omitted; none is cheaper
 	Source string `json:"source,omitzero"`                   // who asks, shown with an offence
@@ -60,6 +62,10 @@ type CheckRequest struct {
 	// MaxWait is how long the caller would wait for its reservation, up to MaxWait; one
 	// that comes within it is reserved. If omitted, nothing is reserved.
 	MaxWait Duration `json:"max_wait,omitzero"`
+	// Hold holds the cost for a time, 1s to 1d, until the caller settles it with what was used; see
+	// settleHold. Policies that count requests charge it as usual. If omitted, the policy says for how long;
+	// most charge at once. It cannot be combined with MaxWait or Charge.
+	Hold Duration `json:"hold,omitzero"`
 	// Charge is ChargeAlways for usage that is reported after the fact: where a rule
 	// refuses the check, as much of its cost as fits is charged. Only allowed checks
 	// are charged if omitted. It cannot be combined with MaxWait.
@@ -103,6 +109,10 @@ type Decision struct {
 	Shadow *Shadow       `json:"shadow"` // what a shadow policy would have decided, null without one
 	// Waiting is omitted unless a max_wait was sent.
 	*Waiting
+	// Hold is what the check holds, omitted if it holds nothing or is not allowed.
+	Hold *Hold `json:"hold,omitzero"`
+	// TooManyHolds is omitted unless the check waits longest because the key has 1,024 open holds.
+	TooManyHolds bool `json:"too_many_holds,omitzero"`
 	// Replayed reports that the idempotency_key was charged before and nothing was
 	// charged now.
 	Replayed bool `json:"replayed,omitzero"`
@@ -124,7 +134,7 @@ func (s RuleStates) MarshalJSON() ([]byte, error) {
 type RuleState struct {
 	Rule      string `json:"rule"`
 	Limit     int    `json:"limit"`
-	WindowMS  int64  `json:"window_ms"`
+	WindowMS  int64  `json:"window_ms"` // 0 for a rule of what is concurrent
 	Remaining int    `json:"remaining"`
 	// RetryAfterMS is this rule's own wait for this cost: 0 if the rule allows it,
 	// null if it never will.

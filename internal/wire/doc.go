@@ -12,6 +12,7 @@ package wire
 const (
 	PathCheck        = "/v1/check"
 	PathReservations = "/v1/reservations"
+	PathHolds        = "/v1/holds"
 	PathAlgorithms   = "/v1/algorithms"
 	PathBatch        = "/v1/check/batch"
 	PathReport       = "/v1/report"

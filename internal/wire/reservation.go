@@ -39,11 +39,12 @@ type KeysRequest struct {
 	Peek   bool      `json:"peek,omitzero"` // answer and charge nothing
 	Detail string    `json:"detail,omitzero" enum:"rules,none"`
 	Source string    `json:"source,omitzero"`
-	// Meta and what follows are as in a CheckRequest: Charge, MaxWait and IdempotencyKey.
+	// Meta and what follows are as in a CheckRequest: Charge, MaxWait, Hold and IdempotencyKey.
 	Meta           map[string]string `json:"meta,omitzero"`
 	Request        RequestAttributes `json:"request,omitzero"` // the attributes of the request, for policies with conditions
 	Values         map[string]string `json:"values,omitzero"`  // as in a CheckRequest
 	MaxWait        Duration          `json:"max_wait,omitzero"`
+	Hold           Duration          `json:"hold,omitzero"`
 	Charge         string            `json:"charge,omitzero" enum:"always"`
 	IdempotencyKey string            `json:"idempotency_key,omitzero"`
 }
@@ -52,7 +53,7 @@ type KeysRequest struct {
 type KeyPart struct {
 	Key    string `json:"key"`
 	Policy string `json:"policy,omitzero"` // by name; the best match if omitted
-	Cost   int    `json:"cost,omitzero"`   // as in a CheckRequest; 1 if omitted
+	Cost   int    `json:"cost,omitzero"`   // as in a CheckRequest
 }
 
 // MarshalJSON writes the key alone where the rest is zero.
@@ -91,7 +92,9 @@ type KeysDecision struct {
 	RetryAt      Time   `json:"retry_at"`
 	// Waiting is omitted unless a max_wait was sent.
 	*Waiting
-	Replayed bool `json:"replayed,omitzero"` // the idempotency_key was charged before
+	// Hold is what all keys hold together, omitted if they hold nothing.
+	Hold     *Hold `json:"hold,omitzero"`
+	Replayed bool  `json:"replayed,omitzero"` // the idempotency_key was charged before
 	// Decisions are those about each key, in the order of the keys. The reservation
 	// is one for all keys.
 	Decisions []Decision `json:"decisions"`

@@ -67,6 +67,9 @@ func RunCounters(t *testing.T, newHarness func(*testing.T) Harness) {
 			if c.algorithm.Name == algorithms.PointLog {
 				contracts = append(contracts, pointContracts()...)
 			}
+			if c.algorithm.Name == algorithms.AmountLog {
+				contracts = append(contracts, holdContracts()...)
+			}
 			run(t, contracts, func(t *testing.T) Harness {
 				h := newHarness(t)
 				h.Algorithm, h.Options = c.algorithm.Name, c.options

@@ -20,7 +20,7 @@ import (
 type Check struct {
 	Key    string
 	Policy string // "" selects the best match
-	Cost   int    // 1 if the body has none
+	Cost   int    // 0 if the body has none
 	Peek   bool
 	Detail string // "" means the default
 	Source string
@@ -32,6 +32,7 @@ type Check struct {
 
 	ChargeAlways   bool
 	MaxWait        time.Duration
+	Hold           time.Duration // 0 if the body has none
 	IdempotencyKey string
 	// Keys is nil in a check of one key. Otherwise Key, Policy and Cost are not set.
 	Keys []Key
@@ -41,7 +42,7 @@ type Check struct {
 type Key struct {
 	Key    string
 	Policy string // "" selects the best match
-	Cost   int    // 1 if the body has none
+	Cost   int    // 0 if the body has none
 }
 
 // Decode reads the body of one check. An error is a *fault.Error. Decode checks the syntax, not
@@ -170,11 +171,11 @@ func readBatch(body []byte, checks []Check, errs []error) ([]Check, []error, err
 	return checks, errs, err
 }
 
-const checkFields = "key, policy, cost, charge, peek, detail, source, meta, request, values, max_wait, idempotency_key, keys"
+const checkFields = "key, policy, cost, charge, peek, detail, source, meta, request, values, max_wait, hold, idempotency_key, keys"
 
 // readCheck reads one check whose syntax is valid.
 func readCheck(text []byte) (Check, error) {
-	in := Check{Cost: 1}
+	in := Check{}
 	seen := fields(0)
 	err := readObject(text, "A check", func(d *jsontext.Decoder, name string) (err error) {
 		switch name {
@@ -191,6 +192,8 @@ func readCheck(text []byte) (Check, error) {
 			in.Keys, err = readKeys(d)
 		case "max_wait":
 			in.MaxWait, err = readMaxWait(d)
+		case "hold":
+			in.Hold, err = readHold(d)
 		case "charge":
 			in.ChargeAlways, err = readCharge(d)
 		case "idempotency_key":

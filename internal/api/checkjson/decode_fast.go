@@ -28,11 +28,12 @@ const (
 	hasIdempotencyKey
 	hasRequest
 	hasValues
+	hasHold
 )
 
 // check reads one check and reports whether it succeeded.
 func (f *fastReader) check(in *Check) bool {
-	*in = Check{Cost: 1}
+	*in = Check{}
 	seen := fields(0)
 	if !f.take('{') {
 		return false
@@ -50,7 +51,7 @@ func (f *fastReader) check(in *Check) bool {
 		if f.take(',') {
 			continue
 		}
-		return f.take('}') && seen&hasKey != 0
+		return f.take('}') && seen&hasKey != 0 && (in.Hold == 0 || in.MaxWait == 0)
 	}
 }
 
@@ -91,6 +92,12 @@ func (f *fastReader) member(in *Check, name []byte) (bit fields) {
 		var text []byte
 		if text, ok = f.plain(); ok {
 			in.MaxWait, ok = maxWaitOf(string(text))
+		}
+	case "hold":
+		bit = hasHold
+		var text []byte
+		if text, ok = f.plain(); ok {
+			in.Hold, ok = holdOf(string(text))
 		}
 	case "idempotency_key":
 		bit = hasIdempotencyKey

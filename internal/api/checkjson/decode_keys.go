@@ -29,6 +29,24 @@ func maxWaitOf(text string) (time.Duration, bool) {
 	return wait, err == nil && wait > 0 && wait <= wire.MaxWait.Std()
 }
 
+func readHold(d *jsontext.Decoder) (time.Duration, error) {
+	text, err := readString(d, "hold")
+	if err != nil {
+		return 0, err
+	}
+	hold, ok := holdOf(text)
+	if !ok {
+		return 0, fault.Field("hold", `must be a duration from 1s to %s in whole units, for example "10m" or "30s"; leave it out for what the policy says`, wire.MaxHold)
+	}
+	return hold, nil
+}
+
+// holdOf reads for how long a check holds its cost.
+func holdOf(text string) (time.Duration, bool) {
+	hold, err := wire.ParseDuration(text)
+	return hold, err == nil && hold >= wire.MinHold.Std() && hold <= wire.MaxHold.Std()
+}
+
 func readCharge(d *jsontext.Decoder) (always bool, err error) {
 	text, err := readString(d, "charge")
 	if err == nil && text != wire.ChargeAlways {
@@ -41,6 +59,12 @@ func readCharge(d *jsontext.Decoder) (always bool, err error) {
 func (c *Check) checkUsage() error {
 	if c.ChargeAlways && c.MaxWait > 0 {
 		return fault.Field("charge", "cannot be combined with max_wait: usage that is reported after the fact cannot wait")
+	}
+	if c.Hold > 0 && c.MaxWait > 0 {
+		return fault.Field("hold", "cannot be combined with max_wait: nothing is held for a time ahead")
+	}
+	if c.Hold > 0 && c.ChargeAlways {
+		return fault.Field("hold", "cannot be combined with charge: usage that is reported after the fact is charged and not held")
 	}
 	return nil
 }
@@ -94,7 +118,6 @@ func readKeys(d *jsontext.Decoder) ([]Key, error) {
 
 // readKey reads one key: a string, or an object with its policy and cost.
 func readKey(d *jsontext.Decoder, field string) (in Key, err error) {
-	in.Cost = 1
 	switch kind := d.PeekKind(); kind {
 	case '"':
 		in.Key, err = readString(d, field)

@@ -94,6 +94,10 @@ func (e *Encoder) AppendDecision(b []byte, d *gate.Decision, selector *rules.Sel
 	if d.Check.MaxWait > 0 || d.Delay > 0 {
 		b = appendReservation(b, &d.Answer, d.Handle)
 	}
+	b = appendHold(b, &d.Hold)
+	if d.TooManyHolds {
+		b = append(b, `,"too_many_holds":true`...)
+	}
 	if d.Replayed {
 		b = append(b, `,"replayed":true`...)
 	}
@@ -153,6 +157,18 @@ func appendReservation(b []byte, a *gate.Answer, handle string) []byte {
 	b = wire.At(a.ReservedAt).AppendJSON(b)
 	b = append(b, `,"handle":`...)
 	b = appendString(b, handle)
+	return append(b, '}')
+}
+
+// appendHold appends what a check holds, nothing if it holds nothing.
+func appendHold(b []byte, h *gate.Hold) []byte {
+	if h.Handle == "" {
+		return b
+	}
+	b = append(b, `,"hold":{"handle":`...)
+	b = appendString(b, h.Handle)
+	b = append(b, `,"expires_at":`...)
+	b = wire.At(h.Expires).AppendJSON(b)
 	return append(b, '}')
 }
 
@@ -285,6 +301,7 @@ func (e *Encoder) AppendCombined(b []byte, all *gate.Combined, canWait bool, sel
 	if canWait || all.Delay > 0 {
 		b = appendReservation(b, &all.Answer, all.Handle)
 	}
+	b = appendHold(b, &all.Hold)
 	if all.Replayed {
 		b = append(b, `,"replayed":true`...)
 	}

@@ -33,6 +33,10 @@ func wireDecision(d *gate.Decision) wire.Decision {
 			out.Reservation = &wire.Reservation{At: wire.At(d.ReservedAt), Handle: d.Handle}
 		}
 	}
+	if d.Hold.Handle != "" {
+		out.Hold = &wire.Hold{Handle: d.Hold.Handle, ExpiresAt: wire.At(d.Hold.Expires)}
+	}
+	out.TooManyHolds = d.TooManyHolds
 	b, e := d.Block, d.Exemption
 	switch {
 	case b != nil && e == nil:

@@ -37,6 +37,7 @@ var problems = map[int]string{
 	http.StatusForbidden:             "The credential does not give the access that this needs.",
 	http.StatusNotFound:              "It does not exist.",
 	http.StatusConflict:              "The present state does not allow it, or it needs a confirmation: see code.",
+	http.StatusGone:                  "Its time is over.",
 	http.StatusPreconditionFailed:    "It was changed since: its ETag is not the one that the request expects.",
 	http.StatusRequestEntityTooLarge: "The body is too large.",
 	http.StatusUnsupportedMediaType:  "The body has another Content-Type than the ones named.",

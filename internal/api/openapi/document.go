@@ -256,6 +256,9 @@ func problemsOf(r *Route, hasPathParams bool) []int {
 	if op.Conflict || r.Listener == httpserver.Admin && r.Method != http.MethodGet {
 		all = append(all, http.StatusConflict)
 	}
+	if op.Gone {
+		all = append(all, http.StatusGone)
+	}
 	return all
 }
 

@@ -46,6 +46,8 @@ type Operation struct {
 	Answers   []Answer
 	// Conflict reports whether the route may answer 409, as routes that change something do.
 	Conflict bool
+	// Gone reports whether the route may answer 410.
+	Gone bool
 
 	input reflect.Type // of a declared operation; the comments of its fields describe the parameters
 }

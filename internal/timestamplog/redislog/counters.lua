@@ -95,13 +95,13 @@ local function settle(keys, args)
   if v.foreign then return { number(now) } end
   local state, held, used, over, expires = engine.settle(v.stack.counting, v.state, now, tonumber(args[3], 16), tonumber(args[4]), extend)
   if state == 0 then
-    local known = call('GET', keys[2])
-    if known then return { number(now), known .. ' again' } end
+    local at, known = (call('GET', keys[2]) or ''):match('^(%d+) (.*)$')
+    if at and now < tonumber(at) + ID_LIFETIME then return { number(now), known .. ' again' } end
   else
     store(v)
   end
   local answer = concat({ number(state), number(held), number(used), number(over), number(expires) }, ' ')
-  if state > 0 and extend == 0 then call('SET', keys[2], answer, 'PXAT', number(now + ID_LIFETIME)) end
+  if state > 0 and extend == 0 then call('SET', keys[2], number(now) .. ' ' .. answer, 'PXAT', number(now + ID_LIFETIME)) end
   return { number(now), answer }
 end
 

@@ -1,0 +1,72 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/stint-dev/stint/internal/api/openapi"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+var (
+	opSettleHold = &openapi.Operation{
+		ID: "settleHold", Tag: "checks", Summary: "Settle a hold with what was used.", BodyOptional: true, Conflict: true, Gone: true,
+		Doc: "What was not used is given back as if it had never been charged; what was used beyond the hold is charged in full. The same again is answered the same for a minute. " +
+			"Another cost after settling is 409 `settled`. After the hold has expired it is 410 `expired`, and what was used beyond what the policy kept is charged.",
+		Body: wire.Settlement{}, Answers: ok("Settled.", wire.SettledHold{}),
+	}
+	opReleaseHold = &openapi.Operation{
+		ID: "releaseHold", Tag: "checks", Summary: "Release a hold, which charges nothing.", Conflict: true, Gone: true,
+		Answers: ok("Released.", wire.SettledHold{}),
+	}
+	opExtendHold = &openapi.Operation{
+		ID: "extendHold", Tag: "checks", Summary: "Renew a hold, so that it expires later.", Conflict: true, Gone: true,
+		Body: wire.Extension{}, Answers: ok("Renewed.", wire.SettledHold{}),
+	}
+)
+
+// settleHold charges what was used of a hold.
+func (h *checkHandler) settleHold(c *httpserver.Call) error {
+	var in wire.Settlement
+	if err := c.DecodeOptional(&in); err != nil {
+		return err
+	}
+	cost := int64(gate.AsHeld)
+	if in.Cost != nil {
+		if cost = *in.Cost; cost < 0 || cost > wire.MaxAmount {
+			return fault.Field("cost", "must be a whole number from 0 to %d; leave it out for what was held", wire.MaxAmount)
+		}
+	}
+	return h.endHold(c, cost)
+}
+
+func (h *checkHandler) releaseHold(c *httpserver.Call) error { return h.endHold(c, 0) }
+
+func (h *checkHandler) endHold(c *httpserver.Call, cost int64) error {
+	s, err := h.gate.Settle(c.DecisionContext(), c.Params("handle"), cost)
+	if err != nil {
+		return err
+	}
+	state := "settled"
+	if cost == 0 {
+		state = "released"
+	}
+	return c.SendJSON(http.StatusOK, wire.SettledHold{State: state, Held: s.Held, Cost: s.Cost, Over: s.Over})
+}
+
+func (h *checkHandler) extendHold(c *httpserver.Call) error {
+	var in wire.Extension
+	if err := c.DecodeJSON(&in); err != nil {
+		return err
+	}
+	if in.Hold < wire.MinHold || in.Hold > wire.MaxHold {
+		return fault.Field("hold", "must be a duration from 1s to %s, for example \"10m\"", wire.MaxHold)
+	}
+	s, err := h.gate.Extend(c.DecisionContext(), c.Params("handle"), in.Hold.Std())
+	if err != nil {
+		return err
+	}
+	return c.SendJSON(http.StatusOK, wire.SettledHold{State: "held", Held: s.Held, Cost: s.Held, ExpiresAt: wire.At(s.Expires)})
+}

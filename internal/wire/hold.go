@@ -1,0 +1,34 @@
+package wire
+
+// Hold is what an allowed check holds until it is settled, released or expires.
+type Hold struct {
+	// Handle settles it by POST /v1/holds/{handle}, releases it by DELETE and renews it by POST
+	// /v1/holds/{handle}/extend. It is signed and may be used at every node.
+	Handle string `json:"handle"`
+	// ExpiresAt is when it expires, by the clock of the log.
+	ExpiresAt Time `json:"expires_at"`
+}
+
+// Settlement is what was used of a hold.
+type Settlement struct {
+	// Cost is what was used, 0 to MaxAmount; what was held if omitted. Less than was held is given back as
+	// if it had never been charged. More is charged in full, even beyond a limit.
+	Cost *int64 `json:"cost,omitzero"`
+}
+
+// Extension renews a hold.
+type Extension struct {
+	Hold Duration `json:"hold"` // from now, 1s to 1d; a hold is never shortened
+}
+
+// SettledHold says what became of a hold.
+type SettledHold struct {
+	State string `json:"state" enum:"settled,released,held"` // held after it was extended
+	Held  int    `json:"held"`                               // what was held
+	Cost  int    `json:"cost"`                               // what is charged for it, or held
+	// Over is how much of the cost is beyond a limit, 0 for nothing: the key is refused until that has
+	// aged out.
+	Over int `json:"over"`
+	// ExpiresAt is when the hold expires now; null once it has ended.
+	ExpiresAt Time `json:"expires_at"`
+}
