@@ -244,6 +244,7 @@ func TestOpenAPIMatchesEveryOperation(t *testing.T) {
 		d.do("reportOutcomes", post, "/v1/report/batch", `{"reports":[`+strings.NewReplacer(`"at":"2026-01-01T00:00:00Z",`, "", "r-1", "r-2").Replace(reported)+`,{"key":"","outcome":"a"}]}`, 200)
 		d.do("explainKey", get, "/v1/keys?key=ip:203.0.113.5", "", 200)
 		d.do("deletePolicy", del, "/v1/policies/guessing", "", 204, n.ifMatch("/v1/policies/guessing"))
+		d.do("deletePolicy", del, "/v1/policies/token-budgets", "", 204, n.ifMatch("/v1/policies/token-budgets"))
 		d.do("putPolicy", put, "/v1/policies/trial", `{"match":["*"],"rules":["1/s","20/s"],"mode":"shadow","escalation":{"threshold":3,"window":"10m","duration":"1h","factor":1.5,"max_duration":"7d","decay_after":"30d"}}`, 201)
 		d.do("check", post, "/v1/check", `{"key":"ip:203.0.113.8"}`, 200)
 		d.do("putPolicy", put, "/v1/policies/trial", `{"match":["*"],"rules":["0/s"],"mode":"shadow"}`, 200, n.ifMatch("/v1/policies/trial"))
