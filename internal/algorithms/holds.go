@@ -23,7 +23,7 @@ const (
 //
 // An open hold counts in every window, until it is settled or expires, and its amount counts at the
 // time at which it was taken, however it ends. So what is charged and what is held never exceed a limit
-// together, and what is given back leaves nothing behind. An expired hold is remembered for as long as
+// together, and what is returned leaves nothing behind. An expired hold is remembered for as long as
 // it was open, at least a minute and at most an hour, so that a late settlement charges what was used,
 // and charges it once.
 

@@ -236,7 +236,7 @@ func TestAClockThatStepsBackShiftsHolds(t *testing.T) {
 		t.Fatalf("got %+v", got)
 	}
 	if got := stack.Decide(&state, algorithms.Query{Now: now + 2, Cost: 6}, nil); !got.Allowed {
-		t.Errorf("what was given back is refused: %+v", got)
+		t.Errorf("what was returned is refused: %+v", got)
 	}
 }
 
@@ -320,8 +320,8 @@ return table.concat(out, ' ')`)
 	})
 }
 
-// A hold in the middle of merged runs gives back what was not used, and no window exceeds its limit.
-func TestSettlingAmongMergedRunsGivesBackAtItsOwnTime(t *testing.T) {
+// A hold in the middle of merged runs returns what was not used, and no window exceeds its limit.
+func TestSettlingAmongMergedRunsReturnsAtItsOwnTime(t *testing.T) {
 	stack := algorithms.NewStack(algorithms.ByName(algorithms.AmountLog), []algorithms.Rule{{Limit: 100_000, Window: 60_000}})
 	var state algorithms.State
 	tag := algorithms.HoldTag(1, false)

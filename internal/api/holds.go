@@ -13,7 +13,7 @@ import (
 var (
 	opSettleHold = &openapi.Operation{
 		ID: "settleHold", Tag: "checks", Summary: "Settle a hold with what was used.", BodyOptional: true, Conflict: true, Gone: true,
-		Doc: "What was not used is given back as if it had never been charged; what was used beyond the hold is charged in full. The same again is answered the same for a minute. " +
+		Doc: "What was not used is returned as if it had never been charged; what was used beyond the hold is charged in full. The same again is answered the same for a minute. " +
 			"Another cost after settling is 409 `settled`. After the hold has expired it is 410 `expired`, and what was used beyond what the policy kept is charged.",
 		Body: wire.Settlement{}, Answers: ok("Settled.", wire.SettledHold{}),
 	}

@@ -209,7 +209,7 @@ func (r Recorders) RecordHold(policies []*rules.Policy, result string) {
 	}
 }
 
-// Settle ends a hold: it charges what was used, AsHeld for what was held, and gives the rest back. The
+// Settle ends a hold: it charges what was used, AsHeld for what was held, and returns the rest. The
 // error is a *fault.Error: fault.NotFound if handle is not that of a hold of this installation,
 // fault.Settled if the hold was settled with another cost, fault.Expired if it has expired, and
 // fault.Unavailable if the log is unreachable. Settle may be repeated then.
@@ -269,7 +269,7 @@ func (g *Gate) settle(ctx context.Context, handle, result string, cost, extend i
 	}
 	switch {
 	case isOther:
-		return s, &fault.Error{Code: fault.Settled, Message: "The hold is settled already, with another cost or for good; this changes nothing.",
+		return s, &fault.Error{Code: fault.Settled, Message: "The hold is settled already, with another cost; this changes nothing.",
 			Detail: map[string]any{"settled_cost": s.Cost, "held": s.Held, "over": s.Over}}
 	case isExpired:
 		g.recordHold(policies, "expired")

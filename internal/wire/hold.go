@@ -11,7 +11,7 @@ type Hold struct {
 
 // Settlement is what was used of a hold.
 type Settlement struct {
-	// Cost is what was used, 0 to MaxAmount; what was held if omitted. Less than was held is given back as
+	// Cost is what was used, 0 to MaxAmount; what was held if omitted. Less than was held is returned as
 	// if it had never been charged. More is charged in full, even beyond a limit.
 	Cost *int64 `json:"cost,omitzero"`
 }
