@@ -8,7 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// Settle implements timestamplog.Log, in one call. No node has to be told: none keeps a refusal of a
+// Settle implements timestamplog.Log, in one call. It publishes nothing: no node keeps a refusal of a
 // log with holds.
 func (l *Log) Settle(ctx context.Context, m timestamplog.Settlement) (timestamplog.Settled, error) {
 	if err := l.shards.check(); err != nil {
