@@ -25,8 +25,10 @@ type Outcome struct {
 	// notes is where the paths with this outcome are noted, and needs where the path has to be noted
 	// for it; nil for nowhere.
 	notes, needs *pathSet
-	// site says which requests have the outcome, nil if the status does.
+	// site is what is known of the site, and of says which requests have the outcome by it; nil if the status
+	// does.
 	site *Site
+	of   func(*Site, *Record) bool
 }
 
 // maxOutcomes bounds how many outcomes may be named.
@@ -36,7 +38,8 @@ const maxOutcomes = 32
 // request that is malformed, and at the paths of login forms a login that failed or succeeded. A form
 // that is shown again is a failure where the application is known to do that. What else a form answers
 // is a success, but only once the same path has refused a login: a page that answers everything alike
-// would otherwise forgive the failures at another form. site says which requests are probes, nil for none.
+// would otherwise forgive the failures at another form. site says which requests are probes, and
+// which clients browse; nil for none.
 func DefaultOutcomes(site *Site) Outcomes {
 	logins, forms := pathsOf("@logins"), pathsOf("@login-forms", "not /api/*", "not */api/*")
 	others := pathsOf("@logins", "not @login-forms")
@@ -51,7 +54,7 @@ func DefaultOutcomes(site *Site) Outcomes {
 		{Name: loginOK, Method: post, Statuses: []int{200, 201, 204}, paths: others, needs: refusing},
 	}
 	if site != nil {
-		all = append(all, Outcome{Name: Probe, site: site})
+		all = append(all, Outcome{Name: Probe, site: site, of: (*Site).isProbe}, Outcome{Name: Browsed, site: site, of: (*Site).hasBrowsed})
 	}
 	return all
 }
@@ -189,7 +192,7 @@ func (all Outcomes) Append(names []string, r *Record) []string {
 		o := &all[i]
 		switch {
 		case o.site != nil:
-			if o.site.isProbe(r) {
+			if o.of(o.site, r) {
 				names = append(names, o.Name)
 			}
 		case !slices.Contains(o.Statuses, r.Status), o.Method != "" && !strings.EqualFold(o.Method, r.Method), slices.Contains(names[first:], o.Name):

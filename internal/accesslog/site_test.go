@@ -153,6 +153,32 @@ func TestOwnPaths(t *testing.T) {
 	}
 }
 
+// Each twentieth file of pages that a client has loaded is a sign that it browses, of which a scanner and
+// a client that loads no files have none.
+func TestClientsThatLoadFilesBrowse(t *testing.T) {
+	a := newAnswered(t, always(200))
+	count := func(client, n int, path string) (browsed int) {
+		for i := range n {
+			r := Record{Key: (keys.Parser{}).AddressKey(netip.AddrFrom4([4]byte{192, 0, 2, byte(client)})), Method: "GET", Path: fmt.Sprintf(path, i), Status: 200}
+			a.all.Learn(&r)
+			if slices.Contains(a.all.Append(nil, &r), Browsed) {
+				browsed++
+			}
+		}
+		return browsed
+	}
+	if n := count(1, 100, "/a%d.css"); n != 5 {
+		t.Errorf("a browser: got %d, want 5", n)
+	}
+	if n := count(1, 100, "/page-%d"); n != 0 {
+		t.Errorf("pages: got %d, want none", n)
+	}
+	a.ask(2, "/.env")
+	if n := count(2, 100, "/a%d.css"); n != 0 {
+		t.Errorf("a scanner: got %d, want none", n)
+	}
+}
+
 // However many clients and paths there are, a Site stays small, and it forgets what no longer holds.
 func TestSiteStaysSmallAndForgets(t *testing.T) {
 	status := 200

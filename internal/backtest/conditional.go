@@ -243,6 +243,11 @@ func (l *triedPolicy) firstZero() *RuleCount {
 	return nil
 }
 
+// learns reports whether policies count what is known by the answers of the whole site.
+func (t *trial) learns() bool {
+	return t.selector.CountsOutcome(accesslog.Probe) || t.selector.CountsOutcome(accesslog.Browsed)
+}
+
 // isExempt reports whether p does not apply to a record because it is a crawler's.
 func (t *trial) isExempt(p *rules.Policy, record accesslog.Record) bool {
 	return p.Outcome == conditions.NotFound && t.isCrawler(record)

@@ -123,13 +123,17 @@ type difference struct {
 
 func newRun(o Options) *run {
 	if o.Outcomes == nil {
-		o.Outcomes = accesslog.DefaultOutcomes(nil)
+		site, err := accesslog.NewSite(nil)
+		if err != nil {
+			panic(err) // it has no pattern that could be wrong
+		}
+		o.Outcomes = accesslog.DefaultOutcomes(site)
 	}
 	r := &run{options: o, plan: newTrial(o.Plan, &o), keys: map[string]*history{}}
-	r.learns = r.plan.selector.CountsOutcome(accesslog.Probe)
+	r.learns = r.plan.learns()
 	if o.Against != nil {
 		r.against = newTrial(*o.Against, &o)
-		r.learns = r.learns || r.against.selector.CountsOutcome(accesslog.Probe)
+		r.learns = r.learns || r.against.learns()
 	}
 	if o.Truth != nil {
 		r.score, r.scoreAgainst = NewScorer(o.Truth), NewScorer(o.Truth)

@@ -38,7 +38,7 @@ func TestEachPresetIsValidWithoutWarnings(t *testing.T) {
 			}
 		}
 	}
-	if !slices.Equal(presets.Names(), []string{"api", "website", "login", "scraper", "traps", "traps-php"}) {
+	if !slices.Equal(presets.Names(), []string{"api", "website", "login", "scraper", "traps", "traps-php", "ai-crawlers", "scraping"}) {
 		t.Errorf("Names: got %q", presets.Names())
 	}
 	if _, found := presets.Find("none"); found {
