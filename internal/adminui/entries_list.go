@@ -182,16 +182,18 @@ func (h *entriesHandler) entryFilter(kind blocks.Kind, q site.Query) (blocks.Fil
 // sources returns the sources of blocks. It counts each source only if no other filter is set:
 // counting with filters would take longer than the list itself.
 func (h *entriesHandler) sources(s *kindTexts, f blocks.Filter, q site.Query) []sourceCount {
-	all := []sourceCount{{Name: "All"}, {Name: "Manual"}, {Name: "Automatic"}, {Name: "Imported"}}
+	all := []sourceCount{{Name: "All"}, {Name: "Manual"}, {Name: "Automatic"}, {Name: "Imported"}, {Name: "Lists"}}
 	counted := f.State == "" && f.Search == "" && f.Author == "" && f.Within.IsZero()
 	counts := map[blocks.Source]int{}
 	if counted {
 		for source, n := range h.Catalog.Blocks().CountBySource(h.Now()) {
 			counts[source] = n
-			counts[""] += n
+			if source != blocks.Listed {
+				counts[""] += n
+			}
 		}
 	}
-	for i, source := range []blocks.Source{"", blocks.Manual, blocks.Automatic, blocks.Imported} {
+	for i, source := range []blocks.Source{"", blocks.Manual, blocks.Automatic, blocks.Imported, blocks.Listed} {
 		all[i].Count, all[i].Counted, all[i].Current = counts[source], counted, f.Source == source
 		all[i].Address = q.Path(s.Path, "source", string(source), "cursor", "", "from", "", "edit", "")
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/cookiejar"
+	"net/netip"
 	"net/url"
 	"os"
 	"regexp"
@@ -20,6 +21,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin/identities"
 	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/admin/profiles"
+	"github.com/stint-dev/stint/internal/admin/sources"
 	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/adminui/administration"
 	"github.com/stint-dev/stint/internal/api"
@@ -76,6 +78,7 @@ type node struct {
 	failed    *identities.FailedLogins
 	throttle  *httpserver.Throttle
 
+	list         string      // what the server of every source answers
 	isUnreadable atomic.Bool // reading the database after a change fails
 }
 
@@ -173,6 +176,13 @@ func newNodeOn(t testing.TB, database string, change ...func(*adminui.Deps)) *no
 		Policies: policies, Logins: logins, TwoFactor: &identities.TwoFactor{Store: n.store.Factors, Throttle: throttle, Failed: n.failed, Now: n.clock.Now},
 		OwnPassword: &identities.OwnPassword{Store: n.store.Identities, Throttle: throttle, Failed: n.failed, Now: n.clock.Now}, Tokens: tokens, Connect: connect, Users: users, Entries: entries, Audit: &operations.Audit{Store: n.store.Audit}, Catalog: n.catalog,
 		Detection: n.detection, Keys: keyUse, Profiles: profileUse, Undo: &admin.Undo{Records: n.store.Audit, Store: n.store, Entries: entries, Policies: policies}, Events: n.events,
+		Sources: &sources.Sources{
+			Store: n.store.BlockSources, Entries: n.store.Entries, Leases: n.store.Jobs, View: n.catalog, Node: "a", Now: n.clock.Now, Log: logger,
+			Own: func() []netip.Prefix { return nil },
+			Fetch: func(context.Context, sources.Request) (*sources.Answer, error) {
+				return &sources.Answer{Body: io.NopCloser(strings.NewReader(n.list))}, nil
+			},
+		},
 		Bouncers:      &admin.Bouncers{Store: n.store.Bouncers, Now: n.clock.Now},
 		Notifications: someNotifications(n),
 		Jobs:          &operations.Jobs{Runner: runner, Recorder: n.store.Audit}, Reports: &operations.Reports{Builder: &reports.Builder{

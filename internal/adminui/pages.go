@@ -11,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin/identities"
 	"github.com/stint-dev/stint/internal/admin/operations"
 	use "github.com/stint-dev/stint/internal/admin/profiles"
+	"github.com/stint-dev/stint/internal/admin/sources"
 	"github.com/stint-dev/stint/internal/adminui/administration"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/policies"
@@ -26,6 +27,7 @@ import (
 type Deps struct {
 	Policies *admin.Policies
 	Entries  *admin.Entries
+	Sources  *sources.Sources
 	Logins   *identities.Logins
 	OpenID   *identities.OpenIDLogins // nil without an OpenID provider
 	// TwoFactor manages the second factor of the current user.
@@ -133,6 +135,7 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 		&proposalsHandler{Site: s, detection: d.Detection, toasts: toasts, entries: d.Entries},
 		&liveHandler{Site: s, events: d.Events, isShared: isShared},
 		&bulkHandler{Site: s, entries: d.Entries},
+		&sourcesHandler{Site: s, sources: d.Sources},
 		// They must come before /blocks/:id and /exemptions/:id of the next handler.
 		&importHandler{Site: s, entries: d.Entries, texts: blockTexts, path: form.ImportBlocksPath},
 		&importHandler{Site: s, entries: d.Entries, texts: exemptionTexts, path: form.ImportExemptionsPath},

@@ -12,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin/identities"
 	use "github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/admin/profiles"
+	"github.com/stint-dev/stint/internal/admin/sources"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/api/operations"
 	"github.com/stint-dev/stint/internal/api/outcomes"
@@ -43,6 +44,7 @@ type Deps struct {
 	Profiles *profiles.Profiles
 	Policies *admin.Policies
 	Entries  *admin.Entries
+	Sources  *sources.Sources
 	Tokens   *identities.Tokens
 	Connect  *use.Connect
 	Users    *identities.Users
@@ -85,6 +87,7 @@ func New(d Deps) *API {
 		installationRoutes(d),
 		(&policyHandler{common: c, policies: d.Policies, detection: d.Detection}).routes(),
 		entries.routes(),
+		sourceRoutes(d.Sources),
 		(&keyHandler{common: c, keys: d.Keys, detection: d.Detection, origins: &d.Origins}).routes(),
 		noteRoutes(d.Keys),
 		(&profileHandler{common: c, profiles: d.Profiles}).routes(),
@@ -112,6 +115,19 @@ func installationRoutes(d Deps) []route {
 		routes.Does(wire.ListNodes, d.Nodes.List),
 		routes.Does(wire.ListCrawlers, d.Crawlers.List),
 		routes.Does(wire.ListBouncers, d.Bouncers.List),
+	}
+}
+
+// sourceRoutes are the routes of the lists that are pulled.
+func sourceRoutes(s *sources.Sources) []route {
+	return []route{
+		routes.Does(wire.ListBlockSources, s.List),
+		routes.Does(wire.GetBlockSource, s.Get),
+		routes.Does(wire.AddBlockSource, s.Add),
+		routes.Does(wire.PullBlockSource, s.Pull),
+		routes.Does(wire.AgreeBlockSource, s.Agree),
+		routes.Does(wire.RemoveBlockSource, s.Remove),
+		routes.Does(wire.ListKnownLists, s.Catalogue),
 	}
 }
 

@@ -83,6 +83,7 @@ func TestOperationsThatChangeSomethingWriteAuditRecords(t *testing.T) {
 		d.do(change{operation: "deleteProfile", method: del, path: "/v1/keys/token:a", action: "profile.delete", before: true, headers: []string{"If-Match: *"}})
 		d.do(change{operation: "importProfiles", method: post, path: "/v1/profiles/import", body: "key,plan\ntoken:b,gold\n", headers: []string{"Content-Type: text/csv"}, action: "profile.import", after: true})
 		d.changeChannels()
+		d.changeSources()
 		d.do(change{operation: "runJob", method: post, path: "/v1/jobs/good/run", action: "job.run"})
 		d.do(change{operation: "writeReport", method: post, path: wire.PathReports, body: `{"kind":"daily"}`, action: "report.write"})
 		d.do(change{operation: "backup", method: get, path: wire.PathBackup, action: "backup.read"})
@@ -108,6 +109,19 @@ func (d *audited) changeChannels() {
 	d.do(change{operation: "deleteChannel", method: del, path: phone, action: "channel.delete", before: true, headers: []string{d.ifMatch(phone)}})
 	s := read[wire.Silence](d, d.do(change{operation: "addSilence", method: post, path: wire.PathSilences, body: `{"reason":"ours","expires_in":"1h"}`, action: "silence.add", after: true}))
 	d.do(change{operation: "endSilence", method: del, path: wire.PathSilences + "/" + s.ID, action: "silence.end", before: true})
+}
+
+func (d *audited) changeSources() {
+	d.Helper()
+	const path = wire.PathBlockSources + "/bad"
+	d.publish(0, 50)
+	d.do(change{operation: "addBlockSource", method: post, path: wire.PathBlockSources, body: `{"name":"bad","url":"https://lists.example.com/bad.txt"}`, action: "block.pull", after: true})
+	d.publish(0, 60)
+	d.do(change{operation: "pullBlockSource", method: post, path: path + "/pull", action: "block.pull", after: true})
+	d.publish(100, 60)
+	d.must(d.as(operate, post, path+"/pull", ""), http.StatusOK)
+	d.do(change{operation: "agreeBlockSource", method: post, path: path + "/agree", action: "block.pull", after: true})
+	d.do(change{operation: "removeBlockSource", method: del, path: path, action: "source.remove", before: true})
 }
 
 func (d *audited) changePolicies() {

@@ -231,7 +231,7 @@ func (h *entryHandler) nameSources(c *httpserver.Call, all []wire.Entry) error {
 }
 
 // filterParams are the query parameters of the lists of entries.
-var filterParams = []string{"state", "source", "author", "search", "key", "within", "literal", "order", "cursor", "limit"}
+var filterParams = []string{"state", "source", "author", "search", "key", "within", "literal", "lists", "order", "cursor", "limit"}
 
 // entryFilter reads a filter of the entries of one kind.
 func (h *entryHandler) entryFilter(c *httpserver.Call, kind blocks.Kind, params []string) (blocks.Filter, error) {
@@ -247,11 +247,12 @@ func (h *entryHandler) entryFilter(c *httpserver.Call, kind blocks.Kind, params 
 		Limit:  q.Limit(),
 	}
 	literal := q.Flag("literal")
+	f.Lists = q.Flag("lists")
 	if q.Err() != nil {
 		return f, q.Err()
 	}
 	switch kind := blocks.Source(f.Holder); kind {
-	case blocks.Manual, blocks.Automatic, blocks.Imported: // no source has such a name
+	case blocks.Manual, blocks.Automatic, blocks.Imported, blocks.Listed: // no source has such a name
 		f.Source, f.Holder = kind, ""
 	}
 	var err error

@@ -112,7 +112,7 @@ func exportFormats(kind blocks.Kind) []string {
 }
 
 // exportParams are the query parameters of an export of entries.
-var exportParams = []string{"format", "state", "source", "author", "search", "key", "within", "literal"}
+var exportParams = []string{"format", "state", "source", "author", "search", "key", "within", "literal", "lists"}
 
 func (h *entryHandler) exportEntries(c *httpserver.Call, kind blocks.Kind) error {
 	f, err := h.entryFilter(c, kind, exportParams)

@@ -11,17 +11,18 @@ import (
 var (
 	endedParams = []openapi.Param{
 		{Name: "state", Doc: "The state of the entries; active if omitted.", Enum: []string{"active", "ended", "all"}},
-		{Name: "source", Doc: "Only entries that the source of this name holds, such as fail2ban/sshd, or that were made in this way: manual, automatic or imported."},
+		{Name: "source", Doc: "Only entries that the source of this name holds, such as fail2ban/sshd, or that were made in this way: manual, automatic, imported or list."},
 		{Name: "author", Doc: "Only entries in which this author has a part."},
 		{Name: "search", Doc: "Only entries whose pattern or reason contains this text, case-insensitive."},
 		{Name: "key", Doc: "Only entries whose pattern covers this key."},
 		{Name: "within", Doc: "Only entries whose pattern is covered by this pattern, which is read as that of a new entry."},
 		{Name: "literal", Doc: "The pattern of within is meant exactly as written.", Boolean: true},
+		{Name: "lists", Doc: "Rows of lists that are pulled too, which are otherwise selected only by source, author, search, key or within.", Boolean: true},
 		{Name: "order", Doc: "created: the newest first; expiry: what ends soonest first.", Enum: []string{"created", "expiry"}},
 		cursorParam, limitParam,
 	}
 	// selectionParams are endedParams without those for paging and order.
-	selectionParams = endedParams[:7]
+	selectionParams = endedParams[:8]
 	opListBlocks    = &openapi.Operation{
 		ID: "listBlocks", Tag: "blocks", Summary: "List blocks.", Answers: ok("A page of them.", wire.Page[wire.Entry]{}),
 		Query: endedParams,
@@ -74,7 +75,7 @@ func exportOperation(id, tag string, formats []string, media ...string) *openapi
 func importOperation(id, tag, onConflict string) *openapi.Operation {
 	return &openapi.Operation{
 		ID: id, Tag: tag, Summary: "Import up to 1,000,000 " + tag + " from CSV, JSON, a plain list or what others publish, all or nothing.",
-		Doc: "The format of a body of the type application/octet-stream is found by its content. It may be packed by gzip.",
+		Doc:       "The format of a body of the type application/octet-stream is found by its content. It may be packed by gzip.",
 		BodyTypes: []string{"text/csv", "application/json", "application/x-ndjson", "text/plain", "application/octet-stream"},
 		Query: []openapi.Param{
 			{Name: "on_conflict", Doc: onConflict, Enum: []string{wire.ConflictKeep, wire.ConflictExtend, wire.ConflictReplace}},

@@ -2,10 +2,13 @@ package api
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +22,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin/identities"
 	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/admin/profiles"
+	"github.com/stint-dev/stint/internal/admin/sources"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/events"
@@ -75,6 +79,8 @@ type testNode struct {
 
 	events  *events.Hub
 	channel testChannel
+
+	list atomic.Pointer[string] // what the server of every source answers; nil: it is gone
 
 	isUnreadable atomic.Bool // the node cannot read the database after a change
 }
@@ -149,6 +155,10 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 				Tokens: &identities.Tokens{Store: store.Identities, Now: n.clock.Now}, CheckURL: "http://0.0.0.0:8080", TokenHeader: "X-Stint-Token",
 			},
 			Users:    &identities.Users{Store: store.Identities},
+			Sources: &sources.Sources{
+				Store: store.BlockSources, Entries: store.Entries, Leases: store.Jobs, View: known, Node: "test", Now: n.clock.Now, Log: slog.New(slog.DiscardHandler),
+				Own: func() []netip.Prefix { return nil }, Fetch: n.fetchList,
+			},
 			Policies: policies, Entries: entries, Audit: &operations.Audit{Store: store.Audit}, Nodes: &operations.Nodes{Store: store.Nodes, Now: n.clock.Now},
 			Bouncers:  &admin.Bouncers{Store: store.Bouncers, Entries: store.Entries, View: known, Now: n.clock.Now},
 			Detection: counted, Reports: &operations.Reports{
@@ -312,4 +322,23 @@ func (n *testNode) wantProblem(a answer, status int, field string) wire.Problem 
 func (n *testNode) ifMatch(path string) string {
 	n.Helper()
 	return "If-Match: " + n.must(n.as(reader, get, path, ""), http.StatusOK).header.Get("ETag")
+}
+
+// fetchList answers as the server of a list.
+func (n *testNode) fetchList(context.Context, sources.Request) (*sources.Answer, error) {
+	text := n.list.Load()
+	if text == nil {
+		return nil, errors.New("the receiver answered 404")
+	}
+	return &sources.Answer{Body: io.NopCloser(strings.NewReader(*text))}, nil
+}
+
+// publish sets what the server of every source answers: so many addresses from a first one on.
+func (n *testNode) publish(first, count int) {
+	var b strings.Builder
+	for i := range count {
+		fmt.Fprintf(&b, "198.51.%d.%d\n", (first+i)/256, (first+i)%256)
+	}
+	text := b.String()
+	n.list.Store(&text)
 }

@@ -119,6 +119,7 @@ func describeOperations(d *described) {
 	d.do("testNotification", post, "/v1/notifications/test", `{"channel":"desk"}`, 200)
 	d.do("testNotification", post, "/v1/notifications/test", `{"channel":"nobody"}`, 422)
 	d.callChannels()
+	d.callSources()
 	d.do("streamEvents", get, "/v1/events?kind=nothing", "", 422)
 }
 
@@ -386,4 +387,29 @@ func TestEventStreamSendsEventsAndResumes(t *testing.T) {
 	}
 	n.wantProblem(n.as(reader, get, wire.PathEvents+"?decision=all", ""), http.StatusUnprocessableEntity, "decision")
 	n.wantProblem(n.as(reader, get, wire.PathEvents+"?pattern=ip:x", ""), http.StatusUnprocessableEntity, "pattern")
+}
+
+// callSources adds, pulls, agrees to and removes a list.
+func (d *described) callSources() {
+	const sources, bad = wire.PathBlockSources, wire.PathBlockSources + "/bad"
+	d.publish(0, 50)
+	d.do("addBlockSource", post, sources, `{"name":"bad","url":"https://lists.example.com/bad.txt","every":"1h","as":"block","format":"auto","column":"","header":"Key: abc"}`, 201)
+	d.do("addBlockSource", post, sources, `{"name":"bad","url":"https://lists.example.com/bad.txt"}`, 409)
+	d.do("addBlockSource", post, sources, `{"name":"worse","url":"file:///etc/passwd"}`, 422)
+	d.do("agreeBlockSource", post, bad+"/agree", "", 409)
+	d.publish(100, 50)
+	held := read[wire.BlockSource](d, d.do("pullBlockSource", post, bad+"/pull", "", 200))
+	if held.State != "held" || held.Held.Added != 50 {
+		d.Errorf("got %+v, want it held", held)
+	}
+	d.do("listBlockSources", get, sources, "", 200)
+	d.do("getBlockSource", get, bad, "", 200)
+	d.do("getBlockSource", get, sources+"/none", "", 404)
+	d.do("pullBlockSource", post, sources+"/none/pull", "", 404)
+	d.do("agreeBlockSource", post, sources+"/none/agree", "", 404)
+	d.do("removeBlockSource", del, sources+"/none", "", 404)
+	d.do("agreeBlockSource", post, bad+"/agree", "", 200)
+	d.do("listBlocks", get, "/v1/blocks?lists=true", "", 200)
+	d.do("listKnownLists", get, wire.PathKnownLists, "", 200)
+	d.do("removeBlockSource", del, bad, "", 204)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/admin/sources"
 	"github.com/stint-dev/stint/internal/admin/identities"
 	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/catalog"
@@ -71,6 +72,8 @@ type App struct {
 	attacks   *admin.AttackWatch
 	entries   *admin.Entries
 	bouncers  *admin.Bouncers
+	sources   *sources.Sources
+	lists     listMetrics
 	reports   *reports.Builder
 	jobs      *jobs.Runner
 	events    *events.Hub
@@ -159,6 +162,7 @@ func (a *App) build(ctx context.Context) (err error) {
 	a.events = events.New(events.Options{Parser: a.catalog.Parser})
 	a.follower = events.NewFollower(a.events, a.backends.store.Audit)
 	a.catalog.OnChange(a.follower.Changed)
+	a.buildSources()
 	if a.jobs, err = a.newJobs(); err != nil {
 		return err
 	}

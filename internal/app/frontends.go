@@ -93,7 +93,7 @@ func (a *App) observe(of *httpserver.Answered) {
 func (a *App) apiDeps(use useCases) api.Deps {
 	return api.Deps{
 		Gate: a.gate, Catalog: a.catalog, Keys: use.keys, Profiles: use.profiles, Jobs: use.jobs, Backups: use.backups, Reports: use.reports,
-		Policies: use.policies, Entries: a.entries, Tokens: use.tokens, Connect: use.connect, Users: use.users, Audit: use.audit,
+		Policies: use.policies, Entries: a.entries, Sources: a.sources, Tokens: use.tokens, Connect: use.connect, Users: use.users, Audit: use.audit,
 		Detection: a.detection, Bouncers: a.bouncers,
 		Undo: use.undo, Nodes: &operations.Nodes{Store: a.backends.store.Nodes, Now: time.Now}, Crawlers: use.crawlers,
 		Origins:       use.origins,
@@ -106,7 +106,7 @@ func (a *App) apiDeps(use useCases) api.Deps {
 func (a *App) newPages(use useCases, throttle *httpserver.Throttle) (*adminui.Pages, error) {
 	logins := loginsOf(a, throttle)
 	d := adminui.Deps{
-		Policies: use.policies, Entries: a.entries, Logins: logins, OpenID: openIDOf(a, logins, throttle), TwoFactor: twoFactorOf(a, throttle), OwnPassword: ownPasswordOf(a, throttle),
+		Policies: use.policies, Entries: a.entries, Sources: a.sources, Logins: logins, OpenID: openIDOf(a, logins, throttle), TwoFactor: twoFactorOf(a, throttle), OwnPassword: ownPasswordOf(a, throttle),
 		Tokens: use.tokens, Connect: use.connect, Users: use.users, Audit: use.audit,
 		Catalog: a.catalog, Keys: use.keys, Profiles: use.profiles, Jobs: use.jobs, Reports: use.reports, Notifications: use.notifications,
 		Detection: a.detection, Events: a.events, Health: a.status.health,

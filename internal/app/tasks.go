@@ -40,6 +40,8 @@ const (
 	// certificateInterval is how often the files of certificates are read, and the files of
 	// origins are checked for changes.
 	certificateInterval = 10 * time.Second
+	// sourcesInterval is how often the state of the sources is read for the metrics.
+	sourcesInterval = time.Minute
 	// failedLoginInterval is how often failed logins are written to the audit log. It bounds
 	// the number of records.
 	failedLoginInterval = time.Minute
@@ -124,6 +126,10 @@ func (a *App) tasks() []task {
 		{"forgotten bouncers", every(clockInterval, func(ctx context.Context) {
 			_, _ = a.backends.store.Bouncers.DeleteBouncers(ctx, time.Now().Add(-bouncers.Gone)) // they are no longer shown anyway
 		})},
+		{"sources", func(ctx context.Context) {
+			a.preparer.wait(ctx)
+			every(sourcesInterval, a.lists.read)(ctx)
+		}},
 		{"certificates", every(certificateInterval, a.live.followCertificates)},
 		{"GeoIP files", every(certificateInterval, a.geo.Follow)},
 		{"catalog listener", func(ctx context.Context) { a.backends.store.Listen(ctx, a.catalog.Wake) }},
@@ -176,6 +182,7 @@ func (a *App) newJobs() (*jobs.Runner, error) {
 		jobs.ExpireSessions(store.Identities, time.Now),
 		jobs.DeletePast(store.Retention, a.settings.KeepAudit, time.Now),
 		jobs.DeleteCounts(store.Offences, a.settings.Counts, func() map[int64]time.Duration { return offences.DecaysOf(a.catalog.Selector().Policies()) }, time.Now),
+		jobs.PullSources(a.sources.PullDue),
 	}
 	disabled := disabledJobs(a.settings)
 	if disabled[jobs.BackUpJob] == "" {

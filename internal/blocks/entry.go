@@ -50,6 +50,7 @@ const (
 	Manual    Source = "manual"
 	Automatic Source = "automatic" // by a policy's escalation; blocks only
 	Imported  Source = "imported"
+	Listed    Source = "list" // a row of a list that is pulled, see ListHolder
 )
 
 // Entry is a block or an exemption. Its pattern is active until the entry expires or is ended.

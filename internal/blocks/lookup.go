@@ -129,6 +129,8 @@ func expiryOrder(e *Entry) int64 {
 // selects reports whether a filter selects an active entry of its kind.
 func (f *Filter) selects(e *Entry) bool {
 	switch {
+	case e.Source == Listed && f.HidesLists():
+		return false
 	case f.Holder != "" && e.Author != f.Holder:
 		return false // a set knows no other names
 	case f.Source != "" && e.Source != f.Source, f.Author != "" && e.Author != f.Author:

@@ -98,8 +98,8 @@ var holderName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/@:-]{0,99}$`)
 
 // CheckHolderName returns an error if a source cannot have a name.
 func CheckHolderName(name string) error {
-	if !holderName.MatchString(name) || slices.Contains([]Source{Manual, Automatic, Imported}, Source(name)) {
-		return fault.Field("source", "must be 1 to 100 letters, digits and . _ / @ : -, such as fail2ban/sshd, and not manual, automatic or imported")
+	if !holderName.MatchString(name) || slices.Contains([]Source{Manual, Automatic, Imported, Listed}, Source(name)) {
+		return fault.Field("source", "must be 1 to 100 letters, digits and . _ / @ : -, such as fail2ban/sshd, and not manual, automatic, imported or list")
 	}
 	return nil
 }

@@ -37,6 +37,9 @@ type Filter struct {
 	Cursor string // from the previous page, empty for the first
 	Limit  int    // 1 to 1000, 0 means 100
 	At     time.Time
+	// Lists selects rows of lists too. They are left out otherwise unless another field selects
+	// some entries, such as Source or Search.
+	Lists bool
 	// Uncounted leaves the Total of the page at 0: counting all takes longer than listing a few.
 	Uncounted bool
 }

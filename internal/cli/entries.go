@@ -52,7 +52,7 @@ func newBlock(con *console.Console) *cobra.Command {
 		add:     "Block every key that a pattern covers, for a time or permanently.", none: "is not blocked",
 		example: "ip:203.0.113.7", reason: "scraping", readers: "for the other operators and the client that is refused", showsImpact: true, omitted: wire.DefaultBlock}
 	c := e.command("Refuse keys until a block expires or is ended")
-	c.AddCommand(newBlockPreview(con), e.newImport(blockImport), e.newExport(blockExport))
+	c.AddCommand(newBlockPreview(con), newBlockSource(con), e.newImport(blockImport), e.newExport(blockExport))
 	return c
 }
 

@@ -15,7 +15,7 @@ import (
 // listFlags select blocks or exemptions.
 type listFlags struct {
 	state, source, author, search, key, within, order string
-	literal                                           bool
+	literal, lists                                    bool
 	limit                                             int
 }
 
@@ -35,6 +35,7 @@ func (f *listFlags) addFilter(c *cobra.Command) {
 	flags.StringVar(&f.key, "key", "", "only entries that cover this key")
 	flags.StringVar(&f.within, "within", "", "only entries that this pattern covers, for example 203.0.113.0/24")
 	literalFlag(c, &f.literal)
+	c.Flags().BoolVar(&f.lists, "lists", false, "also rows of lists that are pulled, see 'block source'")
 }
 
 func (f *listFlags) query() url.Values {
@@ -48,6 +49,9 @@ func (f *listFlags) query() url.Values {
 	setIf(query, "order", f.order)
 	if f.literal {
 		query.Set("literal", "true")
+	}
+	if f.lists {
+		query.Set("lists", "true")
 	}
 	return query
 }

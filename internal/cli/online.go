@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/url"
@@ -65,7 +66,7 @@ func printItems[T any](con *console.Console, items []T, columns []output.Column[
 // listCommand returns the command "list" of what is listed on one page, with the short text and
 // the examples of texts. in returns what to list.
 func listCommand[In, T any](con *console.Console, texts cobra.Command, op wire.Op[In, wire.Page[T]], columns []output.Column[T], in func() In) *cobra.Command {
-	texts.Use, texts.Args = "list", cobra.NoArgs
+	texts.Use, texts.Args = cmp.Or(texts.Use, "list"), cobra.NoArgs
 	texts.RunE = online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
 		all, err := client.Items(c.Context(), server, op, in())
 		if err != nil {

@@ -111,6 +111,8 @@ type Decision struct {
 	Exemption *blocks.Entry
 	// Block is the block that refuses the key, or would without Exemption.
 	Block *blocks.Entry
+	// ListShadow is the row of a list in shadow mode that would refuse the key, nil for none.
+	ListShadow *blocks.Entry
 	// Additional are the decisions of the policies with conditions that apply to Check.Request,
 	// and of those with an outcome; for a shadow policy, only Shadow is set. The Decision itself
 	// is that of the enforcing policy that makes the caller wait longest. It is Allowed only if

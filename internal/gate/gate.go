@@ -177,6 +177,9 @@ func (g *Gate) prepare(d *Decision, selector *rules.Selector, set *blocks.Set) e
 	d.Check.setCost(d.Policy)
 	match := d.Check.matchIn(set, d.At)
 	d.Exemption, d.Block = match.Exemption, match.Block
+	if shadow := set.Shadow(); shadow != nil && match.Exemption == nil {
+		d.ListShadow = d.Check.matchIn(shadow, d.At).Block
+	}
 	switch {
 	case match.Exemption != nil:
 		return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/supervise"
@@ -30,6 +31,7 @@ type Metrics struct {
 	jobs         *prometheus.GaugeVec
 	jobRuns      *prometheus.CounterVec
 	logins       *prometheus.CounterVec
+	lists        *prometheus.CounterVec
 
 	// byPolicy keeps the counters of each policy by name, so that counting a
 	// check builds no label.
@@ -111,13 +113,16 @@ func New(build buildinfo.Info, node string, g Gauges) *Metrics {
 			Name: "stint_job_runs_total", Help: "Runs of a job on this node, by result: succeeded or failed.",
 		}, []string{"task", "result"}),
 		logins: newLogins(),
+		lists: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stint_list_checks_total", Help: "Checks that a row of a list decided, by list and use: block, exempt, or shadow for what it would have refused.",
+		}, []string{"list", "use"}),
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "stint_build_info", Help: "1, with the build and the node as labels.",
 		ConstLabels: prometheus.Labels{"version": build.Version, "revision": build.Commit, "goversion": build.Go, "node": node},
 	})
 	info.Set(1)
-	m.registry.MustRegister(m.checks, m.shadow, m.reservations, m.reports, m.degraded, m.requests, m.checkTimes, m.calls.redis, m.calls.database, m.jobs, m.jobRuns, m.logins, info,
+	m.registry.MustRegister(m.checks, m.shadow, m.reservations, m.reports, m.degraded, m.requests, m.checkTimes, m.calls.redis, m.calls.database, m.jobs, m.jobRuns, m.logins, m.lists, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(panics{})
 	m.gauge("stint_log_outage", "1 while the timestamp log is unreachable.", boolean(g.Outage))
@@ -177,6 +182,9 @@ func (m *Metrics) Record(d *gate.Decision) {
 	if d.Policy != nil || !d.IsAdditional {
 		m.recordOutcome(d)
 	}
+	if !d.IsAdditional {
+		m.recordLists(d)
+	}
 	if d.Shadow == nil {
 		return
 	}
@@ -187,6 +195,22 @@ func (m *Metrics) Record(d *gate.Decision) {
 		c.shadowUnavailable.Inc()
 	default:
 		c.shadowLimited.Inc()
+	}
+}
+
+// recordLists counts a check for the lists that decided it, or would have in shadow mode.
+func (m *Metrics) recordLists(d *gate.Decision) {
+	m.countList(d.Block, "block")
+	m.countList(d.Exemption, "exempt")
+	m.countList(d.ListShadow, "shadow")
+}
+
+func (m *Metrics) countList(e *blocks.Entry, use string) {
+	if e == nil {
+		return
+	}
+	if list := e.ListOf(); list != "" {
+		m.lists.WithLabelValues(list, use).Inc()
 	}
 }
 

@@ -37,24 +37,25 @@ type Store struct {
 	// default, which limits all keys.
 	FirstPolicies []*rules.Policy
 
-	Entries    *entries.Store
-	Policies   *policies.Store
-	Identities *identities.Store
-	Factors    *identities.Factors
-	Offences   *sqloffences.Store
-	Proposals  *sqloffences.Proposals
-	Attacks    *operations.Attacks
-	Audit      *operations.Audit
-	Bouncers   *operations.Bouncers
-	Channels   *operations.Channels
-	Crawlers   *operations.Crawlers
-	Jobs       *operations.Jobs
-	Nodes      *operations.Nodes
-	Notes      *operations.Notes
-	Outbox     *operations.Outbox
-	Profiles   *sqlprofiles.Store
-	Reports    *operations.Reports
-	Retention  *operations.Retention
+	Entries      *entries.Store
+	Policies     *policies.Store
+	Identities   *identities.Store
+	Factors      *identities.Factors
+	Offences     *sqloffences.Store
+	Proposals    *sqloffences.Proposals
+	Attacks      *operations.Attacks
+	Audit        *operations.Audit
+	Bouncers     *operations.Bouncers
+	BlockSources *operations.BlockSources
+	Channels     *operations.Channels
+	Crawlers     *operations.Crawlers
+	Jobs         *operations.Jobs
+	Nodes        *operations.Nodes
+	Notes        *operations.Notes
+	Outbox       *operations.Outbox
+	Profiles     *sqlprofiles.Store
+	Reports      *operations.Reports
+	Retention    *operations.Retention
 }
 
 // Open returns a store that is ready for use: it migrates the schema and seeds a new database.
@@ -83,7 +84,7 @@ func New(url string, opts Options) (*Store, error) {
 	return &Store{
 		DB: d, Entries: entries.New(d), Policies: policies.New(d), Identities: identities.New(d), Factors: identities.NewFactors(d),
 		Offences: sqloffences.New(d), Proposals: sqloffences.NewProposals(d),
-		Attacks: operations.NewAttacks(d), Audit: operations.NewAudit(d), Bouncers: operations.NewBouncers(d), Channels: operations.NewChannels(d), Crawlers: operations.NewCrawlers(d), Jobs: operations.NewJobs(d), Nodes: operations.NewNodes(d), Notes: operations.NewNotes(d),
+		Attacks: operations.NewAttacks(d), Audit: operations.NewAudit(d), Bouncers: operations.NewBouncers(d), BlockSources: operations.NewBlockSources(d), Channels: operations.NewChannels(d), Crawlers: operations.NewCrawlers(d), Jobs: operations.NewJobs(d), Nodes: operations.NewNodes(d), Notes: operations.NewNotes(d),
 		Outbox: operations.NewOutbox(d), Profiles: sqlprofiles.New(d), Reports: operations.NewReports(d), Retention: operations.NewRetention(d),
 	}, nil
 }

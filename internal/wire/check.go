@@ -150,7 +150,7 @@ type DecidedBlock struct {
 	Pattern   string `json:"pattern"`
 	Scope     string `json:"scope,omitzero"` // of the checks that it refuses; omitted if all
 	Reason    string `json:"reason"`
-	Source    string `json:"source" enum:"manual,automatic,imported"`
+	Source    string `json:"source" enum:"manual,automatic,imported,list"`
 	ExpiresAt Time   `json:"expires_at"`
 }
 

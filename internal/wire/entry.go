@@ -24,7 +24,7 @@ type Entry struct {
 	Action string `json:"action,omitzero" enum:"challenge"`
 	Reason string `json:"reason"`
 	Author string `json:"author"`
-	Source string `json:"source" enum:"manual,automatic,imported"` // manual, automatic or imported
+	Source string `json:"source" enum:"manual,automatic,imported,list"` // manual, automatic, imported or list
 	// Policy and Level name the policy whose escalation made an automatic block and
 	// the level; null otherwise.
 	Policy    NullString `json:"policy"`
@@ -50,8 +50,8 @@ type EntrySource struct {
 	Pattern   string `json:"pattern,omitzero"`
 	Reason    string `json:"reason"`
 	Author    string `json:"author"`
-	Kind      string `json:"kind" enum:"manual,automatic,imported"` // how it was made
-	ExpiresAt Time   `json:"expires_at"`                            // null: permanent
+	Kind      string `json:"kind" enum:"manual,automatic,imported,list"` // how it was made
+	ExpiresAt Time   `json:"expires_at"`                                 // null: permanent
 }
 
 // AddEntry adds a block or an exemption. With neither ExpiresIn nor ExpiresAt it

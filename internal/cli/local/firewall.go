@@ -225,11 +225,12 @@ type blockSource struct {
 
 // Entries implements firewall.Source.
 func (s blockSource) Entries(ctx context.Context) ([]wire.Entry, error) {
-	blocks, err := s.Blocks.List(ctx, nil, 0)
+	all := url.Values{"lists": {"true"}}
+	blocks, err := s.Blocks.List(ctx, all, 0)
 	if err != nil {
 		return nil, err
 	}
-	exemptions, err := s.Exemptions.List(ctx, nil, 0)
+	exemptions, err := s.Exemptions.List(ctx, all, 0)
 	return append(blocks.Items, exemptions.Items...), err
 }
 

@@ -1,10 +1,11 @@
-// Package egress is the HTTP client of channels. Unless allowed, it does not connect to private
+// Package egress is the HTTP client of channels, and of what downloads lists. Unless allowed, it does not connect to private
 // addresses, even if a name resolves to one, and it does not follow redirects, so that the URL
 // of a webhook cannot be used to attack Stint's own network.
 package egress
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -22,6 +23,8 @@ import (
 
 // Options configure a Client.
 type Options struct {
+	// Timeout bounds a request with its answer, 0 for 20 seconds.
+	Timeout time.Duration
 	// AllowPrivate allows loopback, private and link-local addresses.
 	AllowPrivate bool
 }
@@ -44,7 +47,7 @@ func New(o Options) *Client {
 		CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse
 		},
-		Timeout: 20 * time.Second,
+		Timeout: cmp.Or(o.Timeout, 20*time.Second),
 	}}
 }
 

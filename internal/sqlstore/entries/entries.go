@@ -98,7 +98,7 @@ func actionOf(text string) blocks.Action {
 
 // sourceOf returns the constant of a source, so that rows do not keep copies.
 func sourceOf(text string) blocks.Source {
-	for _, source := range [...]blocks.Source{blocks.Manual, blocks.Automatic, blocks.Imported} {
+	for _, source := range [...]blocks.Source{blocks.Manual, blocks.Automatic, blocks.Imported, blocks.Listed} {
 		if text == string(source) {
 			return source
 		}
@@ -163,7 +163,7 @@ func checkEntry(e *blocks.Entry, now time.Time) error {
 	if e.Scope != "" && e.Kind != blocks.Block {
 		return fault.Field("scope", "is possible for blocks only")
 	}
-	if e.Scope != "" && conditions.CheckScope(e.Scope) != nil {
+	if e.Scope != "" && !(e.Scope == blocks.ShadowScope && e.Source == blocks.Listed) && conditions.CheckScope(e.Scope) != nil {
 		return fault.Field("scope", "%s", conditions.CheckScope(e.Scope))
 	}
 	if err := blocks.CheckAction(e.Kind, e.Action); err != nil {

@@ -237,6 +237,7 @@ func (r *importRun) join(left map[string]bool) error {
 	if err != nil {
 		return err
 	}
+	var changes []held
 	for _, before := range active {
 		e, was := rows[before.Scope+" "+before.Pattern.String()], shares[before.ID]
 		all, outcome := blocks.Join(was, e.ShareOf(), r.on)
@@ -244,9 +245,7 @@ func (r *importRun) join(left map[string]bool) error {
 			outcome = blocks.Unchanged
 		}
 		if outcome != blocks.Unchanged {
-			if _, err := t.hold(before, was, all); err != nil {
-				return err
-			}
+			changes = append(changes, held{before, was, all})
 		}
 		switch outcome {
 		case blocks.Unchanged:
@@ -257,7 +256,7 @@ func (r *importRun) join(left map[string]bool) error {
 			r.result.Extended++
 		}
 	}
-	return nil
+	return t.holdAll(changes)
 }
 
 // importRow is a row of an import in the temporary file.

@@ -55,6 +55,9 @@ func filterSelection(f blocks.Filter) (*db.Selection, error) {
 	default:
 		q.And("source = ?", string(f.Source))
 	}
+	if f.HidesLists() {
+		q.And("source <> 'list'")
+	}
 	if f.Holder != "" {
 		q.And("(source_name = ? AND source_name <> '' OR source_name = '' AND author = ? OR id IN (SELECT entry_id FROM entry_sources WHERE name = ?))", f.Holder, f.Holder, f.Holder)
 	}

@@ -18,15 +18,22 @@ import (
 // release too, reads entries only; entry_sources has the other shares. An entry that the previous
 // release has changed is therefore read right: its change was one of the longest share.
 
-const (
-	shareFields = `reason, author, source, policy_id, level, expires_at`
-	setEntry    = `
-UPDATE entries SET source_name = $2, source_ref = $3, reason = $4, author = $5, source = $6, policy_id = $7, level = $8, expires_at = $9, revision = $10 WHERE id = $1`
-	putShare = `
-INSERT INTO entry_sources (entry_id, name, ref, ` + shareFields + `) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+const shareFields = `reason, author, source, policy_id, level, expires_at`
+
+// shareTypes are the types of the columns of shareFields behind the id of the entry, the name and
+// the ref.
+var shareTypes = []string{db.TextColumn, db.TextColumn, db.TextColumn, db.TextColumn, db.TextColumn, db.TextColumn, db.IntColumn, db.IntColumn, db.IntColumn}
+
+var (
+	setEntries = db.Asked(shareTypes, "id", "name", "ref", "reason", "author", "source", "policy_id", "level", "expires_at") + `
+UPDATE entries SET source_name = asked.name, source_ref = asked.ref, reason = asked.reason, author = asked.author, source = asked.source,
+    policy_id = asked.policy_id, level = asked.level, expires_at = asked.expires_at, revision = $2 FROM asked WHERE entries.id = asked.id`
+	putShares = `
+INSERT INTO entry_sources (entry_id, name, ref, ` + shareFields + `) ` + db.BulkSelect(shareTypes) + `
 ON CONFLICT (entry_id, name, ref) DO UPDATE SET reason = excluded.reason, author = excluded.author, source = excluded.source,
     policy_id = excluded.policy_id, level = excluded.level, expires_at = excluded.expires_at`
-	dropShare = `DELETE FROM entry_sources WHERE entry_id = $1 AND name = $2 AND ref = $3`
+	dropShares = db.Asked([]string{db.TextColumn, db.TextColumn, db.TextColumn}, "id", "name", "ref") + `
+DELETE FROM entry_sources WHERE (entry_id, name, ref) IN (SELECT id, name, ref FROM asked)`
 )
 
 // findShares reads the shares of entries. The effective name of the row of an entry is computed
@@ -91,36 +98,54 @@ func (t Tx) sharesOf(e *blocks.Entry) ([]blocks.Share, error) {
 	return all[e.ID], err
 }
 
-// hold changes the shares of an active entry from was, as sharesOf returns it, to all, and returns
-// the changed entry. At least one share must be left.
+// held is a change of the shares of an active entry from was, as sharesOf returns it, to all. At
+// least one share must be left.
+type held struct {
+	before   *blocks.Entry
+	was, all []blocks.Share
+}
+
+// hold makes one change of shares, and returns the changed entry.
 func (t Tx) hold(before *blocks.Entry, was, all []blocks.Share) (*blocks.Entry, error) {
-	after := *before
-	longest := blocks.Longest(all)
-	after.SetShare(all[longest])
-	after.Revision = t.Revision
-	main := all[longest]
-	_, err := t.Exec(setEntry, after.ID, main.Name, main.Ref, main.Reason, main.Author, string(main.Source), main.PolicyID, main.Level, db.ExpiryToMS(main.Expires), after.Revision)
-	if err != nil {
+	if err := t.holdAll([]held{{before, was, all}}); err != nil {
 		return nil, err
 	}
-	for i, s := range was {
-		isKept := i > 0 && s.Holder != main.Holder && blocks.ShareBy(all, s.Holder) >= 0
-		if i == 0 || isKept { // the first is not in entry_sources
-			continue
-		}
-		if _, err := t.Exec(dropShare, after.ID, s.Name, s.Ref); err != nil {
-			return nil, err
-		}
-	}
-	for i, s := range all {
-		if i == longest || slices.Contains(was[1:], s) {
-			continue
-		}
-		if _, err := t.Exec(putShare, after.ID, s.Name, s.Ref, s.Reason, s.Author, string(s.Source), s.PolicyID, s.Level, db.ExpiryToMS(s.Expires)); err != nil {
-			return nil, err
-		}
-	}
+	after := *before
+	after.SetShare(all[blocks.Longest(all)])
+	after.Revision = t.Revision
 	return &after, nil
+}
+
+// holdAll changes the shares of different entries.
+func (t Tx) holdAll(changes []held) error {
+	var set, drop, put [][]any
+	for _, c := range changes {
+		longest := blocks.Longest(c.all)
+		main := c.all[longest]
+		set = append(set, shareRow(c.before.ID, main))
+		for i, s := range c.was {
+			isKept := i > 0 && s.Holder != main.Holder && blocks.ShareBy(c.all, s.Holder) >= 0
+			if i > 0 && !isKept { // the first is not in entry_sources
+				drop = append(drop, []any{c.before.ID, s.Name, s.Ref})
+			}
+		}
+		for i, s := range c.all {
+			if i != longest && !slices.Contains(c.was[1:], s) {
+				put = append(put, shareRow(c.before.ID, s))
+			}
+		}
+	}
+	if err := t.ExecOf(setEntries, set, t.Revision); err != nil {
+		return err
+	}
+	if err := t.ExecOf(dropShares, drop); err != nil {
+		return err
+	}
+	return t.ExecOf(putShares, put)
+}
+
+func shareRow(id string, s blocks.Share) []any {
+	return []any{id, s.Name, s.Ref, s.Reason, s.Author, string(s.Source), s.PolicyID, s.Level, db.ExpiryToMS(s.Expires)}
 }
 
 // storedHolder returns the name and the ref in the row of an entry that is added.

@@ -15,7 +15,12 @@ const (
 	// repeats only this one.
 	deleteEnded = `
 DELETE FROM entries WHERE ` + ended + ` AND id IN (SELECT id FROM entries WHERE ` + ended + ` LIMIT $2)`
-	ended = `place <> '' AND (expires_at < $1 OR ended_at > 0 AND ended_at < $1)`
+	// deleteUnlisted deletes the rows that left a list before an instant: a list that changes much
+	// would fill the database.
+	deleteUnlisted = `
+DELETE FROM entries WHERE ` + unlisted + ` AND id IN (SELECT id FROM entries WHERE ` + unlisted + ` LIMIT $2)`
+	unlisted = `source = 'list' AND place <> '' AND place <> scope AND (expires_at < $1 OR ended_at > 0 AND ended_at < $1)`
+	ended    = `place <> '' AND (expires_at < $1 OR ended_at > 0 AND ended_at < $1)`
 	// deleteVersions deletes up to maxDeletedVersions former versions of entries. A bouncer
 	// without a request since the instant is deleted too, or is sent everything again.
 	deleteVersions = `
@@ -53,10 +58,18 @@ const (
 	maxDeletedVersions = 20_000
 )
 
-// DeleteEndedBefore deletes the blocks and exemptions that ended before an instant. After an
-// error, deleted is the number of those that are deleted nevertheless.
+// keepUnlisted is for how long rows that left a list are kept, for nodes that were away.
+const keepUnlisted = 7 * 24 * time.Hour
+
+// DeleteEndedBefore deletes the blocks and exemptions that ended before an instant, and those that
+// left a list a week ago. After an error, deleted is the number of those that are deleted nevertheless.
 func (s *Retention) DeleteEndedBefore(ctx context.Context, before time.Time) (deleted int, err error) {
 	if deleted, err = db.WriteInParts(ctx, s.db, maxDeleted, deleteEnded, db.ToMS(before)); err != nil {
+		return deleted, err
+	}
+	week := s.db.LocalNow().Add(-keepUnlisted)
+	more, err := db.WriteInParts(ctx, s.db, maxDeleted, deleteUnlisted, db.ToMS(week))
+	if deleted += more; err != nil {
 		return deleted, err
 	}
 	if _, err = db.WriteInParts(ctx, s.db, maxDeletedVersions, deleteVersions, db.ToMS(before)); err != nil {

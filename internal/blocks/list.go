@@ -1,0 +1,131 @@
+package blocks
+
+import "time"
+
+// ListHolder returns the name of the source that holds the rows of a list in entries. It is also
+// their author, and no user can have it.
+func ListHolder(list string) string { return listPrefix + list }
+
+const listPrefix = "list/"
+
+// ListOf returns the name of the list that an entry is of, "" for an entry that is of none, or that
+// another source holds longer.
+func (e *Entry) ListOf() string {
+	if e.Source != Listed || len(e.Author) <= len(listPrefix) {
+		return ""
+	}
+	return e.Author[len(listPrefix):]
+}
+
+// ShadowScope is the scope of the rows of lists in shadow mode. No check has it, so that they
+// refuse nothing.
+const ShadowScope = "-shadow"
+
+// Shadow returns the rows of lists in shadow mode, nil for none.
+func (s *Set) Shadow() *Set { return s.inScope(ShadowScope) }
+
+// HidesLists reports whether a filter selects no rows of lists: they are shown only where somebody
+// looks for them.
+func (f *Filter) HidesLists() bool {
+	return !f.Lists && f.Source == "" && f.Holder == "" && f.Author == "" && f.Search == "" && f.Key.IsZero() && f.Within.IsZero()
+}
+
+// PullDiff says what a pull of a list would change.
+type PullDiff struct {
+	Before  int // rows of the list that are in force
+	Rows    int // different rows of the pull
+	Added   int // of these, those that were not in force
+	Ended   int // rows that were in force and are not in the pull
+	Changed int // rows with another expiry
+}
+
+// ListRows says what the rows of a list are.
+type ListRows struct {
+	Holder string // see ListHolder
+	Kind   Kind
+	Scope  string // ShadowScope in shadow mode, "" otherwise
+}
+
+// List is a list that a node pulls again and again.
+type List struct {
+	Name, URL string
+	As        ListUse
+	Format    string // of package blocklist
+	Column    string
+	// Header is a header of the requests, such as "Key: abc", "" for none. It is a secret: only
+	// what is read for a pull has it.
+	Header    string
+	HasHeader bool
+	Every     time.Duration
+	Author    string
+	Created   time.Time
+	State     ListState
+}
+
+// ListUse is what the rows of a list do.
+type ListUse string
+
+// The uses of a list.
+const (
+	AsBlock  ListUse = "block"
+	AsExempt ListUse = "exempt"
+	AsShadow ListUse = "shadow" // counted, and nothing is refused
+)
+
+// Uses lists all uses.
+var Uses = []ListUse{AsBlock, AsExempt, AsShadow}
+
+// RowsOf returns what the rows of a list are.
+func (l *List) RowsOf() ListRows {
+	rows := ListRows{Holder: ListHolder(l.Name), Kind: Block}
+	switch l.As {
+	case AsExempt:
+		rows.Kind = Exemption
+	case AsShadow:
+		rows.Scope = ShadowScope
+	}
+	return rows
+}
+
+// ListState is what is known of the pulls of a list.
+type ListState struct {
+	ETag     string    `json:"etag,omitzero"`
+	Modified string    `json:"modified,omitzero"` // the header Last-Modified
+	Checked  time.Time `json:"checked,omitzero"`  // when it was last asked for
+	Pulled   time.Time `json:"pulled,omitzero"`   // when it was last read whole, or had not changed
+	Changed  time.Time `json:"changed,omitzero"`  // when its rows last changed
+	Problem  string    `json:"problem,omitzero"`  // of the last try
+	Rows     int       `json:"rows,omitzero"`     // in force
+	Invalid  int       `json:"invalid,omitzero"`  // rows of the last pull that cannot be read
+	LeftOut  int       `json:"left_out,omitzero"` // rows of the last pull that no list may have
+	Notes    []string  `json:"notes,omitempty"`   // about the first of these
+	Held     *HeldPull `json:"held,omitzero"`     // what waits for an operator, nil for nothing
+	Alarmed  bool      `json:"alarmed,omitzero"`  // that it is stale or held was notified
+}
+
+// HeldPull is a pull that changes so much that an operator must agree.
+type HeldPull struct {
+	PullDiff
+	Since time.Time `json:"since"`
+	// Ratio is how much of the last day's allowed checks the added rows would have refused, -1 if
+	// that is not known.
+	Ratio float64 `json:"ratio"`
+}
+
+// maxMissed is how many pulls in a row may be missed until a list is stale.
+const maxMissed = 3
+
+// IsStale reports whether a list was not pulled for longer than maxMissed times of its interval.
+func (l *List) IsStale(now time.Time) bool {
+	last := l.State.Pulled
+	if last.IsZero() {
+		last = l.Created
+	}
+	return now.Sub(last) > maxMissed*l.Every
+}
+
+// IsDue reports whether a list must be pulled.
+func (l *List) IsDue(now time.Time) bool {
+	// A node whose clock was ahead must not keep it from being pulled.
+	return l.State.Checked.After(now) || now.Sub(l.State.Checked) >= l.Every
+}

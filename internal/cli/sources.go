@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stint-dev/stint/internal/cli/client"
+	"github.com/stint-dev/stint/internal/cli/console"
+	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+func newBlockSource(con *console.Console) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "source",
+		Short: "Pull lists again and again, and keep blocks or exemptions equal to them",
+		Long: `Pull lists again and again. The rows of a list are in force as blocks or exemptions until they
+leave it, unless somebody else holds them too. Exemptions have priority, and no list blocks
+private addresses, those of this installation or its trusted proxies. A pull that adds or ends
+more than half of the rows is held until somebody agrees. docs/LISTS.md says more.`,
+		Example: "admin block source catalogue\nadmin block source add spamhaus-drop\nadmin block source add partners https://lists.example.com/partners.csv --every 1h --as exempt\nadmin block source list",
+	}
+	c.AddCommand(newSourceAdd(con), listCommand(con, cobra.Command{
+		Short: "List the lists that are pulled", Example: "admin block source list",
+	}, wire.ListBlockSources, sourceColumns, noFilter),
+		newSourceCommand(con, "show", "Show a list that is pulled", wire.GetBlockSource),
+		newSourceCommand(con, "pull", "Pull a list now", wire.PullBlockSource),
+		newSourceCommand(con, "agree", "Agree to a pull that is held because it changes much", wire.AgreeBlockSource),
+		newSourceRemove(con), listCommand(con, cobra.Command{
+			Use: "catalogue", Short: "List well-known lists with their licences and advice",
+			Long:    "List well-known lists. None is pulled until you add it by its name: 'block source add NAME'.",
+			Example: "admin block source catalogue\nadmin block source catalogue -o json",
+		}, wire.ListKnownLists, knownListColumns, noFilter))
+	return c
+}
+
+func newSourceAdd(con *console.Console) *cobra.Command {
+	var r wire.BlockSourceRequest
+	var every durationFlag
+	c := &cobra.Command{
+		Use:   "add NAME [URL]",
+		Short: "Add a list, and pull it at once",
+		Long: `Add a list, and pull it at once. Without a URL it is the one that the catalogue has under that
+name. A list in shadow mode refuses nothing: its page and metrics say what it would have
+refused.`,
+		Example: "admin block source add spamhaus-drop\nadmin block source add tor-exits --as shadow\nadmin block source add own https://lists.example.com/bad.txt --every 15m\nadmin block source add abuseipdb --header 'Key: abc'",
+		Args:    cobra.RangeArgs(1, 2),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			r.Name, r.Every = args[0], every.Duration
+			if len(args) > 1 {
+				r.URL = args[1]
+			}
+			source, err := client.Call(c.Context(), server, wire.AddBlockSource, r)
+			if err != nil {
+				return err
+			}
+			return printSource(con, source)
+		}),
+	}
+	flags := c.Flags()
+	flags.Var(&every, "every", "how often it is pulled, 5m to 31d; 1h, or as the catalogue says, if omitted")
+	flags.StringVar(&r.As, "as", "", "what its rows do: block, exempt or shadow; block, or as the catalogue says, if omitted")
+	flags.StringVar(&r.Format, "format", "", "auto, csv, json or plain; auto if omitted")
+	flags.StringVar(&r.Column, "column", "", "where the patterns are in a table of another form")
+	flags.StringVar(&r.Header, "header", "", "a header of the requests, such as 'Key: abc'; it is kept encrypted")
+	console.CompleteFlag(c, "as", "block", "exempt", "shadow")
+	return c
+}
+
+func newSourceCommand(con *console.Console, use, short string, op wire.Op[wire.ByName, wire.BlockSource]) *cobra.Command {
+	return &cobra.Command{
+		Use: use + " NAME", Short: short, Example: "admin block source " + use + " spamhaus-drop", Args: cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			source, err := client.Call(c.Context(), server, op, wire.ByName{Name: args[0]})
+			if err != nil {
+				return err
+			}
+			return printSource(con, source)
+		}),
+	}
+}
+
+// printSource prints a source. The error is that of its last pull.
+func printSource(con *console.Console, s wire.BlockSource) error {
+	if err := output.One(con.Printer(), s, sourceDetail); err != nil || s.Error == "" {
+		return err
+	}
+	return fmt.Errorf("the list could not be pulled: %s", s.Error)
+}
+
+func newSourceRemove(con *console.Console) *cobra.Command {
+	return &cobra.Command{
+		Use: "remove NAME", Short: "Remove a list: its rows end, unless another source holds them too",
+		Example: "admin block source remove tor-exits", Args: cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			if _, err := client.Call(c.Context(), server, wire.RemoveBlockSource, wire.ByName{Name: args[0]}); err != nil {
+				return err
+			}
+			con.Notef("Removed the source %s.", output.Escape(args[0]))
+			return nil
+		}),
+	}
+}
+
+var sourceColumns = []output.Column[wire.BlockSource]{
+	{Name: "name", Head: "Name", Cell: func(s wire.BlockSource) output.Cell { return output.Text(s.Name) }},
+	{Name: "as", Head: "As", Cell: func(s wire.BlockSource) output.Cell { return output.Text(s.As) }},
+	{Name: "state", Head: "State", Cell: func(s wire.BlockSource) output.Cell { return output.Text(s.State) }},
+	{Name: "rows", Head: "Rows", Right: true, Cell: func(s wire.BlockSource) output.Cell { return output.Number(s.Rows) }},
+	{Name: "refused", Head: "Refused, 24h", Right: true, Drop: 2, Cell: func(s wire.BlockSource) output.Cell { return output.Number(s.Refused) }},
+	{Name: "pulled_at", Head: "Pulled", Drop: 1, Cell: func(s wire.BlockSource) output.Cell { return output.Time(s.PulledAt.Time) }},
+	{Name: "error", Head: "Error", Cut: true, Cell: func(s wire.BlockSource) output.Cell { return output.Text(string(s.Error)) }},
+}
+
+// sourceDetail are the columns of one source.
+var sourceDetail = append(sourceColumns[:len(sourceColumns):len(sourceColumns)], []output.Column[wire.BlockSource]{
+	{Name: "url", Head: "URL", Cell: func(s wire.BlockSource) output.Cell { return output.Text(s.URL) }},
+	{Name: "every", Head: "Every", Cell: func(s wire.BlockSource) output.Cell { return output.Text(s.Every.String()) }},
+	{Name: "format", Head: "Format", Cell: func(s wire.BlockSource) output.Cell { return output.Text(s.Format) }},
+	{Name: "column", Head: "Column", Cell: func(s wire.BlockSource) output.Cell { return output.Text(s.Column) }},
+	{Name: "has_header", Head: "Has a header", Cell: func(s wire.BlockSource) output.Cell { return output.YesNo(s.HasHeader) }},
+	{Name: "invalid", Head: "Invalid rows", Cell: func(s wire.BlockSource) output.Cell { return output.Number(s.Invalid) }},
+	{Name: "left_out", Head: "Rows left out", Cell: func(s wire.BlockSource) output.Cell { return output.Number(s.LeftOut) }},
+	{Name: "notes", Head: "Of these", Cell: func(s wire.BlockSource) output.Cell { return output.Texts(s.Notes) }},
+	{Name: "held", Head: "Held", Cell: func(s wire.BlockSource) output.Cell { return output.Text(heldText(s.Held)) }},
+	{Name: "checked_at", Head: "Asked for", Cell: func(s wire.BlockSource) output.Cell { return output.Time(s.CheckedAt.Time) }},
+	{Name: "changed_at", Head: "Changed", Cell: func(s wire.BlockSource) output.Cell { return output.Time(s.ChangedAt.Time) }},
+	{Name: "next_at", Head: "Next", Cell: func(s wire.BlockSource) output.Cell { return output.Time(s.NextAt.Time) }},
+	{Name: "author", Head: "By", Cell: func(s wire.BlockSource) output.Cell { return output.Text(s.Author) }},
+	{Name: "created_at", Head: "Since", Cell: func(s wire.BlockSource) output.Cell { return output.Time(s.CreatedAt.Time) }},
+}...)
+
+func heldText(h *wire.HeldPull) string {
+	if h == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%d rows, %d new and %d gone", h.Rows, h.Added, h.Ended)
+	if h.Ratio != nil {
+		text += fmt.Sprintf("; would have refused %.2f%% of the last day's allowed checks", *h.Ratio*100)
+	}
+	return text + "; see 'block source agree'"
+}
+
+var knownListColumns = []output.Column[wire.KnownList]{
+	{Name: "name", Head: "Name", Cell: func(k wire.KnownList) output.Cell { return output.Text(k.Name) }},
+	{Name: "title", Head: "Title", Cell: func(k wire.KnownList) output.Cell { return output.Text(k.Title) }},
+	{Name: "as", Head: "As", Cell: func(k wire.KnownList) output.Cell { return output.Text(k.As) }},
+	{Name: "every", Head: "Every", Drop: 2, Cell: func(k wire.KnownList) output.Cell { return output.Text(k.Every.String()) }},
+	{Name: "added", Head: "Added", Cell: func(k wire.KnownList) output.Cell { return output.YesNo(k.Added) }},
+	{Name: "license", Head: "Licence", Cut: true, Drop: 1, Cell: func(k wire.KnownList) output.Cell { return output.Text(k.License) }},
+	{Name: "advice", Head: "Advice", Cut: true, Cell: func(k wire.KnownList) output.Cell { return output.Text(k.Advice) }},
+	{Name: "header", Cell: func(k wire.KnownList) output.Cell { return output.Text(k.Header) }},
+	{Name: "url", Cell: func(k wire.KnownList) output.Cell { return output.Text(k.URL) }},
+}
