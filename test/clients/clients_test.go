@@ -17,16 +17,17 @@ func TestMain(m *testing.M) { testnode.Main(m) }
 func run(t *testing.T, folder string, command ...string) {
 	t.Helper()
 	t.Parallel()
-	node := testnode.Start(t)
+	node, c := testnode.Start(t), readCases(t)
+	putPolicies(t, node, c)
 	folder, err := filepath.Abs(filepath.Join("..", "..", "clients", folder))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.CommandContext(t.Context(), command[0], command[1:]...)
-	c.Dir = folder
-	c.Env = append(os.Environ(), "STINT_CHECK_URL="+node.Check, "STINT_ADMIN_URL="+node.Admin, "STINT_ADMIN_TOKEN="+testnode.AdminToken,
-		"PYTHONDONTWRITEBYTECODE=1")
-	text, err := c.CombinedOutput()
+	program := exec.CommandContext(t.Context(), command[0], command[1:]...)
+	program.Dir = folder
+	program.Env = append(os.Environ(), "STINT_CHECK_URL="+node.Check, "STINT_ADMIN_URL="+node.Admin, "STINT_ADMIN_TOKEN="+testnode.AdminToken,
+		"STINT_FAULTS_URL="+serveFaults(t, c), "PYTHONDONTWRITEBYTECODE=1")
+	text, err := program.CombinedOutput()
 	t.Logf("%s", text)
 	if err != nil {
 		t.Errorf("%v: %v", command, err)
@@ -43,7 +44,7 @@ func python() string {
 }
 
 func TestNode(t *testing.T) {
-	run(t, "node", "node", "--test", "test/client.test.js", "test/limiters.test.js")
+	run(t, "node", "node", "--test", "test/client.test.js", "test/limiters.test.js", "test/conformance.test.js")
 }
 
 func TestPython(t *testing.T) {
@@ -56,6 +57,10 @@ func TestPythonTypes(t *testing.T) {
 
 func TestPHP(t *testing.T) {
 	run(t, "php", "php", "tests/client.php")
+}
+
+func TestPHPConformance(t *testing.T) {
+	run(t, "php", "php", "tests/conformance.php")
 }
 
 func TestPHPMiddleware(t *testing.T) {

@@ -95,7 +95,7 @@ final class Client
 {
     public const STATUS = ['allowed' => 200, 'limited' => 429, 'blocked' => 403, 'unavailable' => 503];
     private const RETRY_SECONDS = 1;
-    private const MAX_ANSWER = 8 << 20; // bytes
+    private const MAX_ANSWER = 4 << 20; // bytes; the answer to a batch of 1,000 checks with rules has some 1 MiB
     private const MOST = ['path' => 8192, 'method' => 32, 'agent' => 2048, 'host' => 255]; // bytes
 
     /** @var array<string, resource> the connection to each listener */
@@ -482,6 +482,9 @@ final class Client
                 $request = substr($request, $written);
             }
             do {
+                if (microtime(true) >= $deadline) { // also where parts come all the time
+                    throw new StintOutage('Stint could not be asked: it did not answer in time');
+                }
                 $part = @fread($connection, 65536);
                 $isClosed = ($part === false || $part === '') && feof($connection);
                 if ($part === false || $part === '') {
@@ -572,19 +575,20 @@ final class Client
     private static function chunks(string $received, string $coding, StintOutage $broken): ?string
     {
         $body = '';
-        while ($coding === 'chunked' && ($end = strpos($received, "\r\n")) !== false) {
-            if (preg_match('/^([0-9a-f]{1,8})[ \t]*(;|$)/i', substr($received, 0, $end), $found) !== 1) {
+        $at = 0;
+        while ($coding === 'chunked' && ($end = strpos($received, "\r\n", $at)) !== false) {
+            if (preg_match('/^([0-9a-f]{1,8})[ \t]*(;|$)/i', substr($received, $at, $end - $at), $found) !== 1) {
                 throw $broken;
             }
             $size = hexdec($found[1]);
             if ($size === 0) {
-                return str_contains($received, "\r\n\r\n") ? $body : null;
+                return strpos($received, "\r\n\r\n", $at) === false ? null : $body;
             }
             if (strlen($received) < $end + 2 + $size + 2) {
                 return null;
             }
             $body .= substr($received, $end + 2, $size);
-            $received = substr($received, $end + 2 + $size + 2);
+            $at = $end + 2 + $size + 2;
         }
         return $coding === 'chunked' ? null : throw $broken;
     }
