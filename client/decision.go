@@ -74,6 +74,8 @@ type Decision struct {
 	Block *Block
 	// Shadow is what a policy on trial would have decided; nil without one.
 	Shadow *Shadow
+	// Evidence says in a sentence what the key got its points for; "" unless a rule of points refused it.
+	Evidence string
 	// Exemption let the key through; nil if none did.
 	Exemption *Exemption
 	// Warnings point out probable mistakes, for example a block that has no effect because

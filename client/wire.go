@@ -114,6 +114,7 @@ type wireDecision struct {
 	Rules       []wireRule     `json:"rules"`
 	Block       *wireBlock     `json:"block"`
 	Shadow      *wireShadow    `json:"shadow"`
+	Evidence    string         `json:"evidence"`
 	Exemption   *wireExemption `json:"exemption"`
 	Warnings    []string       `json:"warnings"`
 	Decisions   []wireDecision `json:"decisions"`
@@ -180,7 +181,7 @@ func (w *wireAnswer) answer() Answer {
 func (w *wireDecision) decision() *Decision {
 	d := &Decision{
 		Answer: w.answer(), Key: w.Key, Policy: w.Policy, Mode: w.Mode, Conditional: w.Conditional, DerivedKey: w.DerivedKey,
-		Rule: w.Rule, Rules: states(w.Rules), Block: (*Block)(w.Block), Exemption: (*Exemption)(w.Exemption), Warnings: w.Warnings,
+		Rule: w.Rule, Rules: states(w.Rules), Block: (*Block)(w.Block), Evidence: w.Evidence, Exemption: (*Exemption)(w.Exemption), Warnings: w.Warnings,
 	}
 	if s := w.Shadow; s != nil {
 		d.Shadow = &Shadow{Answer: s.answer(), Policy: s.Policy, Rule: s.Rule, Rules: states(s.Rules)}

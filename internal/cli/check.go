@@ -169,7 +169,11 @@ func decisionSentence(d *wire.Decision, now time.Time) string {
 	case wire.Allowed:
 		return allowedSentence(d)
 	case wire.Limited:
-		return fmt.Sprintf("Limited by %s of policy %s. %s", output.Escape(string(d.Rule)), policy, nextRequest(d.RetryAt.Time, now))
+		why := ""
+		if d.Evidence != "" {
+			why = " " + output.Escape(d.Evidence)
+		}
+		return fmt.Sprintf("Limited by %s of policy %s.%s %s", output.Escape(string(d.Rule)), policy, why, nextRequest(d.RetryAt.Time, now))
 	case wire.Blocked:
 		return blockedSentence(d, now)
 	default:

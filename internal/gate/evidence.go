@@ -97,6 +97,14 @@ func (s *sentences) keep(id timestamplog.LogID, text string) {
 	s.all[id] = text
 }
 
+// EvidenceSentence returns why the key has its points, "" unless a rule of points refused it.
+func (d *Decision) EvidenceSentence() string {
+	if d.Outcome != Limited || d.Policy == nil || !d.Policy.HasEvidence() {
+		return ""
+	}
+	return d.Check.Meta[EvidenceMeta]
+}
+
 // EvidenceMeta is the name in Check.Meta of the sentence that says why a key has its points.
 const EvidenceMeta = "evidence"
 

@@ -116,6 +116,8 @@ type Decision struct {
 	// Replayed reports that the idempotency_key was charged before and nothing was
 	// charged now.
 	Replayed bool `json:"replayed,omitzero"`
+	// Evidence says in a sentence what the key got its points for; omitted unless a rule of points refused it.
+	Evidence string `json:"evidence,omitzero"`
 	// Exemption is the one that allowed the key, omitted without one.
 	Exemption *DecidedExemption `json:"exemption,omitzero"`
 	// Warnings is omitted without any; an example is a block that an exemption hides.

@@ -101,6 +101,10 @@ func (e *Encoder) AppendDecision(b []byte, d *gate.Decision, selector *rules.Sel
 	if d.Replayed {
 		b = append(b, `,"replayed":true`...)
 	}
+	if sentence := d.EvidenceSentence(); sentence != "" {
+		b = append(b, `,"evidence":`...)
+		b = appendString(b, sentence)
+	}
 	if d.Exemption != nil {
 		b = appendExemption(b, d)
 	}
