@@ -82,6 +82,21 @@ export class Stint {
     return answered(await this.#ask('DELETE', `/v1/reservations/${encodeURIComponent(handle)}`)).freed === true
   }
 
+  /** Settles a hold with what was used. See index.d.ts. */
+  async settle(handle, cost) {
+    return answered(await this.#ask('POST', `/v1/holds/${encodeURIComponent(handle)}`, { cost }))
+  }
+
+  /** Gives back all that is held. See index.d.ts. */
+  async release(handle) {
+    return answered(await this.#ask('DELETE', `/v1/holds/${encodeURIComponent(handle)}`))
+  }
+
+  /** Renews a hold. See index.d.ts. */
+  async extend(handle, hold) {
+    return answered(await this.#ask('POST', `/v1/holds/${encodeURIComponent(handle)}/extend`, { hold }))
+  }
+
   /** Forgets what a key has used. See index.d.ts. */
   async reset(key) {
     answered(await this.#askAdmin('DELETE', `/v1/keys?key=${encodeURIComponent(key)}`))

@@ -43,6 +43,8 @@ export interface Check extends Partial<Key> {
   charge?: 'always'
   /** How long the caller would wait, such as "5s": a request that fits within it is reserved, and delay_ms says when it may be done. */
   max_wait?: string
+  /** For how long the cost is held, such as "10m", until settle or release: for policies that count amounts. */
+  hold?: string
   /** Charges once for all checks with this text; a random one by default. */
   idempotency_key?: string
 }
@@ -67,6 +69,8 @@ export interface Decision {
   /** How long to wait before the request, and the reservation of that time, where max_wait was sent. */
   delay_ms?: number
   reservation?: { at: string, handle: string } | null
+  /** What the check holds, where it was allowed and a policy holds. */
+  hold?: { handle: string, expires_at: string }
   /** Retry-After, RateLimit and RateLimit-Policy. */
   headers: Record<string, string>
   /** Why this client decided in Stint's place. */
@@ -110,6 +114,15 @@ export interface Reported {
   [other: string]: unknown
 }
 
+/** What became of a hold. over is how much of the cost is beyond a limit. */
+export interface SettledHold {
+  state: 'settled' | 'released' | 'held'
+  held: number
+  cost: number
+  over: number
+  expires_at: string | null
+}
+
 /** What Stint answered in place of a decision: the check or the report was wrong, or its token. */
 export class StintError extends Error {
   readonly status: number
@@ -130,6 +143,13 @@ export class Stint {
   checkMany(checks: Check[]): Promise<(Decision | StintError)[]>
   /** Reports up to 1,000 outcomes in one call. */
   reportMany(reports: Report[]): Promise<(Reported | StintError)[]>
+  /** Settles a hold with what was used, all of it if cost is omitted. May be repeated. Rejects with a StintError where it was settled
+   * otherwise (409) or has expired (410). */
+  settle(handle: string, cost?: number): Promise<SettledHold>
+  /** Gives back all that is held, as if it had never been charged. */
+  release(handle: string): Promise<SettledHold>
+  /** Renews a hold for this time from now, such as "10m". */
+  extend(handle: string, hold: string): Promise<SettledHold>
   /** Cancels a reservation, and resolves whether that freed room for others. */
   cancel(handle: string): Promise<boolean>
   /** Forgets what a key has used, under all policies. Needs adminUrl. */
@@ -196,7 +216,8 @@ export interface LimiterOptions {
 export class LimitMismatch extends Error {}
 
 /** A store for express-rate-limit 8: one for each limiter. The keys are limits:5/60s: and those of the limiter, by which a policy
- * matches them. resetKey needs adminUrl. */
+ * matches them. resetKey needs adminUrl. skipSuccessfulRequests and skipFailedRequests hold each hit and give it back, which needs a policy
+ * with the algorithm amount_log. */
 export class StintStore {
   constructor(stint: Stint, options?: LimiterOptions)
   readonly localKeys: boolean
@@ -204,6 +225,7 @@ export class StintStore {
   init(options: { windowMs: number, limit: number | ((...args: any[]) => unknown), skipSuccessfulRequests?: boolean, skipFailedRequests?: boolean }): void
   increment(key: string): Promise<{ totalHits: number, resetTime: Date | undefined }>
   get(key: string): Promise<{ totalHits: number, resetTime: Date | undefined } | undefined>
+  /** Gives back the latest hit of the key that this program holds. */
   decrement(key: string): Promise<void>
   resetKey(key: string): Promise<void>
 }

@@ -55,6 +55,8 @@ class Limit {
 export class StintStore {
   localKeys = false // other programs count the same keys
   #stint; #options; #limit; #error
+  #hold // how long a hit stays releasable, undefined if none is released
+  #held = new Map() // the handles of the hits of each key, the latest last
 
   constructor(stint, options = {}) {
     if (typeof stint?.check !== 'function') throw new TypeError('stint must be a Stint')
@@ -66,9 +68,7 @@ export class StintStore {
   init({ windowMs, limit, skipSuccessfulRequests, skipFailedRequests }) {
     try {
       if (this.#limit || this.#error) throw new TypeError('a StintStore belongs to one limiter: create another')
-      if (skipSuccessfulRequests || skipFailedRequests) {
-        throw new TypeError('skipSuccessfulRequests and skipFailedRequests need a store that takes hits back: report outcomes with stint.report instead, which counts what failed')
-      }
+      if (skipSuccessfulRequests || skipFailedRequests) this.#hold = `${Math.min(86_400, Math.max(1, Math.ceil(windowMs / 1000)))}s`
       if (typeof limit === 'function') throw new TypeError('the limit must be a number: give each plan a limiter, or the keys plans on the server')
       this.#limit = new Limit(this.#stint, limit, windowMs, this.#options)
       this.prefix = this.#limit.prefix
@@ -86,7 +86,13 @@ export class StintStore {
 
   async increment(key) {
     const limit = this.#ready()
-    return infoOf(limit, await limit.ask(key, 1), 1)
+    const state = await limit.ask(key, 1, { hold: this.#hold }).catch((error) => {
+      if (error.field !== 'hold') throw error
+      throw new TypeError(`skipSuccessfulRequests and skipFailedRequests give hits back: stint-admin policy set NAME --match '${limit.prefix}*' --rule ${limit.rule}`
+        + ' --algorithm amount_log', { cause: error })
+    })
+    if (this.#hold && state.allowed) this.#keep(key, state.decision)
+    return infoOf(limit, state, 1)
   }
 
   async get(key) {
@@ -95,8 +101,19 @@ export class StintStore {
     return state.allowed && !state.used ? undefined : infoOf(limit, state, 0)
   }
 
-  async decrement() {
-    throw new TypeError('a hit cannot be taken back')
+  #keep(key, { hold }) {
+    if (!hold) return // by an exemption or an outage: nothing was charged
+    const now = Date.now()
+    if (this.#held.size >= 1024) for (const [other, of] of this.#held) if (of.at(-1).ends <= now) this.#held.delete(other)
+    const of = (this.#held.get(key) ?? []).filter(({ ends }) => ends > now)
+    this.#held.set(key, [...of, { handle: hold.handle, ends: Date.parse(hold.expires_at) }])
+  }
+
+  async decrement(key) {
+    const of = this.#held.get(key)
+    const latest = of?.pop()
+    if (of?.length === 0) this.#held.delete(key)
+    if (latest && latest.ends > Date.now()) await this.#stint.release(latest.handle)
   }
 
   async resetKey(key) {

@@ -13,7 +13,8 @@ import (
 
 func TestMain(m *testing.M) { testnode.Main(m) }
 
-// run runs a command in a folder of clients, with a node of its own, and shows what it writes.
+// run runs a command in a folder of clients, with a node and the faults of its own, and shows
+// what it writes.
 func run(t *testing.T, folder string, command ...string) {
 	t.Helper()
 	t.Parallel()

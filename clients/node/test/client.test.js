@@ -49,6 +49,22 @@ test('a check that cannot be sent is a mistake and no outage', async () => {
   await assert.rejects(connect({ onOutage: 'open' }).check({ key: 'a:b', cost: 1n }), TypeError)
 })
 
+test('holds are settled, released and renewed', async () => {
+  await policy('nodeamount:*', ['10 tokens/1d'], { unit: 'tokens' })
+  const stint = connect()
+  const key = fresh('nodeamount')
+  const left = async () => (await stint.check({ key, peek: true })).rules[0].remaining
+  const { hold } = await stint.check({ key, cost: 8, hold: '10m' })
+  assert.equal(await left(), 2)
+  assert.ok(Date.parse((await stint.extend(hold.handle, '20m')).expires_at) > Date.parse(hold.expires_at))
+  assert.deepEqual([(await stint.settle(hold.handle, 3)).state, (await stint.settle(hold.handle, 3)).cost], ['settled', 3])
+  await assert.rejects(stint.settle(hold.handle, 4), ({ status, code }) => status === 409 && code === 'settled')
+  assert.equal(await left(), 7)
+  const other = await stint.check({ key, cost: 7, hold: '10m' })
+  assert.equal((await stint.release(other.hold.handle)).state, 'released')
+  assert.equal(await left(), 7)
+})
+
 test('CommonJS can require the package', () => {
   const required = createRequire(import.meta.url)('../index.js')
   assert.equal(required.Stint, Stint)

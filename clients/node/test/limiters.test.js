@@ -47,7 +47,7 @@ test('what a store of express-rate-limit cannot do is an error, and lets nothing
   const reused = new StintStore(connect())
   await limited(t, { store: reused })
   for (const [options, message] of [
-    [{ store: new StintStore(connect()), skipSuccessfulRequests: true }, 'takes hits back'],
+    [{ store: new StintStore(connect()), skipSuccessfulRequests: true }, '--algorithm amount_log'],
     [{ store: new StintStore(connect()), limit: () => 2 }, 'must be a number'],
     [{ store: new StintStore(connect()), limit: 7 }, "--match 'limits:7/60s:*' --rule 7/60s"],
     [{ store: reused }, 'belongs to one limiter'],
@@ -59,6 +59,32 @@ test('what a store of express-rate-limit cannot do is an error, and lets nothing
   }
   const chosen = await limited(t, { store: new StintStore(connect(), { limits: 'server' }), limit: 7 })
   assert.equal((await fetch(`${chosen}/?user=${randomUUID()}`)).status, 200)
+})
+
+test('express-rate-limit releases what successful requests held', async (t) => {
+  await policy('limits:3/60s:*', ['3/60s'], { algorithm: 'amount_log' })
+  const errors = t.mock.method(console, 'error', () => {})
+  const store = new StintStore(connect())
+  const given = []
+  const decrement = store.decrement.bind(store)
+  store.decrement = (key) => given.push(decrement(key)) // which express-rate-limit calls once the response has gone
+  const app = express()
+  app.use(rateLimit({ windowMs: 60_000, limit: 3, store, skipSuccessfulRequests: true, keyGenerator: (request) => request.query.user }))
+  app.get('/:status', (request, response) => response.status(Number(request.params.status)).send('Hello'))
+  const url = await serve(t, http.createServer(app))
+  const user = randomUUID()
+  const ask = async (status) => {
+    const answer = await fetch(`${url}/${status}?user=${user}`)
+    await answer.text()
+    const released = status < 400 && answer.status !== 429
+    while (released && given.length === 0) await new Promise(setImmediate)
+    await Promise.all(given.splice(0))
+    return answer.status
+  }
+  for (let n = 0; n < 5; n++) assert.equal(await ask(200), 200)
+  for (let n = 0; n < 3; n++) assert.equal(await ask(401), 401)
+  assert.equal(await ask(200), 429)
+  assert.deepEqual(errors.mock.calls.map(({ arguments: [error] }) => error.code), [])
 })
 
 test('express-rate-limit in an outage', async (t) => {

@@ -58,6 +58,18 @@ function testOutcomesAreReported(): void
     same('limited', $stint->check($key, $hostile)->decision);
 }
 
+function testHoldsAreSettledReleasedAndRenewed(): void
+{
+    policy('phpamount:*', ['10 tokens/1d'], ['unit' => 'tokens']);
+    [$stint, $key] = [node(), fresh('phpamount')];
+    $held = $stint->check($key, ['cost' => 8, 'hold' => '10m'])->raw['hold'];
+    same(true, $stint->extend($held['handle'], '20m')['expires_at'] > $held['expires_at']);
+    same([3, 3], [$stint->settle($held['handle'], 3)['cost'], $stint->settle($held['handle'], 3)['cost']]);
+    same([409, 'settled'], [($error = throws(StintError::class, fn () => $stint->settle($held['handle'], 4)))->status, $error->problem]);
+    same('released', $stint->release($stint->check($key, ['cost' => 7, 'hold' => '10m'])->raw['hold']['handle'])['state']);
+    same(7, $stint->check($key, ['peek' => true])->rules[0]['remaining']);
+}
+
 function testAMistakeIsAnErrorWhateverAnOutageIsAnswered(): void
 {
     foreach (['open', 'closed', 'raise'] as $onOutage) {

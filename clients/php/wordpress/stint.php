@@ -211,6 +211,37 @@ final class Client
         return array_map(static fn ($item) => isset($item['policies']) ? $item : new StintError((int) ($item['status'] ?? 422), $item), $items);
     }
 
+    /**
+     * Settles a hold with what was used. The handle is $decision->raw['hold']['handle'] of a check with
+     * the option hold, such as "10m". May be repeated.
+     *
+     * @return array<string, mixed>
+     */
+    public function settle(string $handle, int $cost): array
+    {
+        return $this->hold('POST', $handle, '', ['cost' => $cost]);
+    }
+
+    /**
+     * Gives back all that is held, as if it had never been charged.
+     *
+     * @return array<string, mixed>
+     */
+    public function release(string $handle): array
+    {
+        return $this->hold('DELETE', $handle, '', null);
+    }
+
+    /**
+     * Renews a hold for this time from now, such as "10m".
+     *
+     * @return array<string, mixed>
+     */
+    public function extend(string $handle, string $hold): array
+    {
+        return $this->hold('POST', $handle, '/extend', ['hold' => $hold]);
+    }
+
     /** Forgets what a key has used, under all policies. Needs adminUrl and a token of the scope operate. */
     public function reset(string $key): void
     {
@@ -383,6 +414,13 @@ final class Client
             }
         }
         return '/' . implode('/', $parts);
+    }
+
+    private function hold(string $method, string $handle, string $below, ?array $body): array
+    {
+        $answer = $this->call($method, '/v1/holds/' . rawurlencode($handle) . $below, $body);
+        $given = self::decoded($answer);
+        return $answer['status'] === 200 && isset($given['state']) ? $given : throw self::refused($answer, $given);
     }
 
     private function decide(StintOutage $outage): Decision

@@ -3,9 +3,9 @@
 from ._aio import AsyncStint
 from ._client import Stint
 from ._guard import Guard, Incoming, address_key, hash_of, login_keys
-from ._protocol import Check, Decision, Key, Report, Reported, ReportedPolicy, Rule, StintError, StintOutage
+from ._protocol import Check, Decision, Hold, Key, Report, Reported, ReportedPolicy, Rule, SettledHold, StintError, StintOutage
 
 __all__ = [
-    "AsyncStint", "Check", "Decision", "Guard", "Incoming", "Key", "Report", "Reported", "ReportedPolicy", "Rule", "Stint",
+    "AsyncStint", "Check", "Decision", "Guard", "Hold", "Incoming", "Key", "Report", "Reported", "ReportedPolicy", "Rule", "SettledHold", "Stint",
     "StintError", "StintOutage", "address_key", "hash_of", "login_keys",
 ]  # fmt: skip

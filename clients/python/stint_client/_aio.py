@@ -6,7 +6,7 @@ import weakref
 from typing import Any, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
 from ._http import Answer, AnswerReader, BrokenAnswer, ClosedWithoutAnswer, Target
-from ._protocol import Call, Calls, Check, Decision, Key, Report, Reported, StintError, StintOutage, valid_token
+from ._protocol import Call, Calls, Check, Decision, Key, Report, Reported, SettledHold, StintError, StintOutage, valid_token
 
 T = TypeVar("T")
 _Connection = Tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -115,9 +115,10 @@ class AsyncStint:
         request: Optional[Mapping[str, Any]] = None,
         values: Optional[Mapping[str, Any]] = None,
         idempotency_key: Optional[str] = None,
+        hold: Optional[str] = None,
     ) -> Decision:
         """Asks about one key or, all charged or none, about several. Raises a StintError where the check is wrong."""
-        check = Check(key, policy, cost, peek, detail, charge, source, meta, request, values, idempotency_key)
+        check = Check(key, policy, cost, peek, detail, charge, source, meta, request, values, idempotency_key, hold)
         return await self._run(self._calls.check(check))
 
     async def check_many(self, checks: Sequence[Check]) -> List[Union[Decision, StintError]]:
@@ -143,6 +144,19 @@ class AsyncStint:
     async def report_many(self, reports: Sequence[Report]) -> List[Union[Reported, StintError]]:
         """Reports up to 1,000 outcomes in one call."""
         return await self._run(self._calls.reports(reports))
+
+    async def settle(self, handle: str, cost: Optional[int] = None) -> SettledHold:
+        """Settles a hold with what was used, all of it if cost is None. May be repeated. Raises a StintError where it was
+        settled otherwise (409) or has expired (410), and a StintOutage while Stint cannot be reached."""
+        return await self._run(self._calls.settle(handle, cost))
+
+    async def release(self, handle: str) -> SettledHold:
+        """Gives back all that is held, as if it had never been charged."""
+        return await self._run(self._calls.release(handle))
+
+    async def extend(self, handle: str, hold: str) -> SettledHold:
+        """Renews a hold for this time from now, such as "10m"."""
+        return await self._run(self._calls.extend(handle, hold))
 
     async def reset(self, key: str) -> None:
         """Forgets what a key has used, under all policies. Needs admin_url and a token of the scope operate."""

@@ -59,6 +59,25 @@ class Rule:
 
 
 @dataclasses.dataclass(frozen=True)
+class Hold:
+    """What an allowed check holds until it is settled, released or expires. expires_at is in RFC 3339."""
+
+    handle: str
+    expires_at: str
+
+
+@dataclasses.dataclass(frozen=True)
+class SettledHold:
+    """What became of a hold. over is how much of the cost is beyond a limit."""
+
+    state: str  # settled, released, or held after it was extended
+    held: int
+    cost: int
+    over: int
+    expires_at: Optional[str] = None
+
+
+@dataclasses.dataclass(frozen=True)
 class Decision:
     """The answer to a check. raw has every member that the server sent."""
 
@@ -74,6 +93,7 @@ class Decision:
     rule: Optional[str] = None
     rules: Optional[List[Rule]] = None
     decisions: Optional[List["Decision"]] = None  # about each key, where several were asked
+    hold: Optional[Hold] = None
     headers: Mapping[str, str] = dataclasses.field(default_factory=dict)  # Retry-After, RateLimit and RateLimit-Policy
     outage: Optional[BaseException] = None  # why this client decided in Stint's place
     raw: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -117,6 +137,7 @@ class Check:
     request: Optional[Mapping[str, Any]] = None
     values: Optional[Mapping[str, Any]] = None
     idempotency_key: Optional[str] = None
+    hold: Optional[str] = None  # for how long the cost is held, such as "10m"
 
     def sent(self) -> Dict[str, Any]:
         """Returns what is sent. The idempotency key makes it safe to send it again: it is charged once."""
@@ -128,7 +149,7 @@ class Check:
             keys = [part if isinstance(part, Key) else Key(part) for part in self.key]
             filled = ({"key": k.key, "policy": k.policy or self.policy, "cost": k.cost if k.cost is not None else self.cost} for k in keys)
             sent = {"keys": [_said(k) for k in filled]}
-        sent.update(detail=self.detail, charge=self.charge, peek=self.peek or None)
+        sent.update(detail=self.detail, charge=self.charge, peek=self.peek or None, hold=self.hold)
         sent.update(_texts(self.source, self.meta, self.request, self.values))
         if not self.peek:
             sent["idempotency_key"] = self.idempotency_key or uuid.uuid4().hex
@@ -239,6 +260,15 @@ class Calls:
 
         return Call("/v1/report/batch", read, {"reports": [report.sent() for report in reports]})
 
+    def settle(self, handle: str, cost: Optional[int]) -> Call[SettledHold]:
+        return Call(_hold_path(handle), _settled, {} if cost is None else {"cost": cost})
+
+    def release(self, handle: str) -> Call[SettledHold]:
+        return Call(_hold_path(handle), _settled, method="DELETE")
+
+    def extend(self, handle: str, hold: str) -> Call[SettledHold]:
+        return Call(_hold_path(handle) + "/extend", _settled, {"hold": hold})
+
     def reset(self, key: str) -> Call[None]:
         def read(answer: Answer) -> None:
             if answer.status != 200 or not isinstance(_json(answer), dict):
@@ -296,12 +326,23 @@ def _list(answer: Answer, name: str, length: int) -> List[Dict[str, Any]]:
     return items
 
 
+def _hold_path(handle: str) -> str:
+    return "/v1/holds/" + urllib.parse.quote(handle, safe="")
+
+
+def _settled(answer: Answer) -> SettledHold:
+    given = _json(answer)
+    if answer.status != 200 or not isinstance(given, dict) or "state" not in given:
+        raise _refused(answer, given)
+    return SettledHold(str(given["state"]), int(given.get("held", 0)), int(given.get("cost", 0)), int(given.get("over", 0)), given.get("expires_at"))
+
+
 def _seconds(milliseconds: Any) -> Optional[float]:
     return milliseconds / 1000 if isinstance(milliseconds, (int, float)) else None
 
 
 def _decision(given: Dict[str, Any]) -> Decision:
-    rules, decisions = given.get("rules"), given.get("decisions")
+    rules, decisions, hold = given.get("rules"), given.get("decisions"), given.get("hold")
     return Decision(
         decision=given["decision"],
         allowed=given["allowed"],
@@ -315,6 +356,7 @@ def _decision(given: Dict[str, Any]) -> Decision:
         rule=given.get("rule"),
         rules=[_rule(rule) for rule in rules] if isinstance(rules, list) else None,
         decisions=[_decision(part) for part in decisions if is_decision(part)] if isinstance(decisions, list) else None,
+        hold=Hold(str(hold.get("handle")), str(hold.get("expires_at"))) if isinstance(hold, dict) else None,
         raw=given,
     )
 

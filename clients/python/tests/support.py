@@ -26,10 +26,10 @@ def admin(method, path, body=None):
 
 
 @functools.lru_cache(maxsize=None)
-def policy(match, *rules, outcome=None):
+def policy(match, *rules, **more):
     """Makes a policy of its own name, once."""
     name = f"p{uuid.uuid4().hex[:12]}"
-    admin("PUT", f"/v1/policies/{name}?confirm={name}", {"match": [match], "rules": list(rules), **({"outcome": outcome} if outcome else {})})
+    admin("PUT", f"/v1/policies/{name}?confirm={name}", {"match": [match], "rules": list(rules), **more})
     return name
 
 

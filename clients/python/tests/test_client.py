@@ -86,6 +86,20 @@ class ClientTest(Case):
         self.assertEqual(stint.check(key, **hostile).decision, "limited")
 
     @both
+    def test_holds_are_settled_released_and_renewed(self, connect):
+        policy("pyamount:*", "10 tokens/1d", unit="tokens")
+        stint, key = connect(CHECK, on_outage="raise", timeout=TIMEOUT), fresh("pyamount")
+        held = stint.check(key, cost=8, hold="10m").hold
+        self.assertEqual(stint.check(key, peek=True).rules[0].remaining, 2)
+        self.assertGreater(stint.extend(held.handle, "20m").expires_at, held.expires_at)
+        self.assertEqual([(s.state, s.cost) for s in (stint.settle(held.handle, 3), stint.settle(held.handle, 3))], [("settled", 3)] * 2)
+        with self.assertRaises(StintError) as caught:
+            stint.settle(held.handle, 4)
+        self.assertEqual((caught.exception.status, caught.exception.code), (409, "settled"))
+        self.assertEqual(stint.release(stint.check(key, cost=7, hold="10m").hold.handle).state, "released")
+        self.assertEqual(stint.check(key, peek=True).rules[0].remaining, 7)
+
+    @both
     def test_a_mistake_is_an_error_whatever_an_outage_is_answered(self, connect):
         for on_outage in ("open", "closed", "raise"):
             stint = connect(CHECK, on_outage=on_outage, timeout=TIMEOUT)
