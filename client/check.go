@@ -31,8 +31,12 @@ type Check struct {
 	Key string
 	// Policy names the policy to check; "" selects the best match for the key.
 	Policy string
-	// Cost is 1 to 1000, up to 100,000 with ChargeAlways; 0 means 1.
+	// Cost is 1 to 1000, up to 100,000 with ChargeAlways, and up to 10^15 under a policy that counts amounts;
+	// 0 means what the policy says, which is 1 unless it says so.
 	Cost int
+	// Hold holds the cost for this long, 1 s to 24 h, until it is settled with what was used; the Decision
+	// then has Held. 0 means what the policy says; most charge at once. See Use.
+	Hold time.Duration
 	// Charge is ChargeAlways, or "" to charge the check only if it is allowed.
 	Charge Charge
 	// Peek asks for the decision without charging anything.
@@ -85,6 +89,7 @@ func (c *Client) Check(ctx context.Context, q Check) (*Decision, error) {
 		return &Decision{Answer: a, Key: q.Key, Policy: q.Policy}, nil
 	}
 	decided := d.decision()
+	decided.Held.setLength(q.Hold)
 	c.memory.remember(&q, decided, sent, seen)
 	return decided, nil
 }

@@ -22,6 +22,7 @@ type CombinedCheck struct {
 	Request        Request
 	Values         map[string]string
 	MaxWait        time.Duration
+	Hold           time.Duration
 	IdempotencyKey string
 }
 
@@ -49,6 +50,7 @@ func (c *Client) CheckAll(ctx context.Context, q CombinedCheck) (*CombinedDecisi
 		return &CombinedDecision{Answer: a}, nil
 	}
 	all := &CombinedDecision{Answer: d.answer(), Decisions: make([]Decision, len(d.Decisions))}
+	all.Held.setLength(q.Hold)
 	for i := range d.Decisions {
 		all.Decisions[i] = *d.Decisions[i].decision()
 	}

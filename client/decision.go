@@ -39,6 +39,11 @@ type Answer struct {
 	Delay time.Duration
 	// Reservation is what was reserved; nil if nothing was.
 	Reservation *Reservation
+	// Held is what the check holds, until Settle, Release or its expiry; nil if it holds nothing.
+	Held *HeldCost
+	// TooManyHolds says that the check waits longest because the key has as many open holds as one may
+	// have.
+	TooManyHolds bool
 	// Replayed says that the idempotency key had been charged before, and
 	// that nothing was charged now.
 	Replayed bool

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"net/http"
+	"time"
 )
 
 // Guard is a middleware for net/http that lets a request through only if
@@ -22,6 +23,12 @@ type Guard struct {
 	Policy string
 	// Cost returns what a request costs; nil means 1.
 	Cost func(*http.Request) int
+	// Hold holds the cost of each request until its answer has been written; see Check. The hold renews itself.
+	// Policies with a rule such as "16 concurrent" hold without it.
+	Hold time.Duration
+	// Used returns what a request used, when its answer has been written, also if it broke off; nil means
+	// what was held. A request whose handler panics is released.
+	Used func(*http.Request) int64
 	// Meta returns what is shown with an offence; nil means nothing.
 	Meta func(*http.Request) map[string]string
 	// Remember refuses keys from the Client's memory while they are known to be refused,
@@ -48,7 +55,11 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 			w.Header()[name] = values
 		}
 		if reply.Status == 0 {
-			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), decisionKey{}, d)))
+			r = r.WithContext(context.WithValue(r.Context(), decisionKey{}, d))
+			usage := g.Client.Keep(r.Context(), d.Held)
+			defer func() { _ = usage.Release(r.Context()) }() // if next panics; otherwise it is settled already
+			next.ServeHTTP(w, r)
+			g.settle(r, usage)
 			return
 		}
 		w.WriteHeader(reply.Status)
@@ -57,7 +68,7 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 }
 
 func (g *Guard) question(r *http.Request) (Check, bool) {
-	q := Check{Policy: g.Policy, Detail: DetailRules, Fresh: !g.Remember, Request: RequestOf(r)}
+	q := Check{Policy: g.Policy, Hold: g.Hold, Detail: DetailRules, Fresh: !g.Remember, Request: RequestOf(r)}
 	if g.Key == nil {
 		q.Key = AddressKey(r)
 	} else if q.Key = g.Key(r); q.Key == "" {
@@ -77,6 +88,17 @@ func (g *Guard) report(r *http.Request, d *Decision, err error) {
 		err = d.Outage
 	}
 	if err != nil && g.OnError != nil {
+		g.OnError(r, err)
+	}
+}
+
+// settle charges what r used.
+func (g *Guard) settle(r *http.Request, usage *Usage) {
+	used := AsHeld
+	if g.Used != nil {
+		used = g.Used(r)
+	}
+	if _, err := usage.Settle(r.Context(), used); err != nil && g.OnError != nil {
 		g.OnError(r, err)
 	}
 }

@@ -73,7 +73,7 @@ func newMemory(size int) *memory {
 // may have been charged before, and those that are charged although they are refused. A
 // refusal that may be about the values of a question is not remembered either; see remember.
 func keyOf(q *Check) (memoryKey, bool) {
-	return memoryKey{q.Policy, q.Key, max(q.Cost, 1), digest{}}, !q.Peek && q.MaxWait == 0 && q.IdempotencyKey == "" && q.Charge == ""
+	return memoryKey{q.Policy, q.Key, max(q.Cost, 1), digest{}}, !q.Peek && q.MaxWait == 0 && q.Hold == 0 && q.IdempotencyKey == "" && q.Charge == ""
 }
 
 // lookUp returns the refusal that q would have, nil if it must be asked
@@ -136,10 +136,18 @@ func (r refusal) at(now time.Time) *Decision {
 	return &d
 }
 
+// endsEarlier reports whether a refusal by a rule may end before its RetryAt, because somebody settles a
+// hold or points are forgiven: it limits what is concurrent, amounts or points, as in "16 concurrent" and
+// "1M tokens/1d".
+func endsEarlier(rule string) bool {
+	count, _, _ := strings.Cut(rule, "/")
+	return strings.Contains(count, " ")
+}
+
 // remember keeps a refusal whose question was sent at that time, unless all was
 // forgotten since.
 func (m *memory) remember(q *Check, d *Decision, sent time.Time, seen uint64) {
-	if m == nil || d.Allowed || d.Degraded || d.Outcome == Unavailable {
+	if m == nil || d.Allowed || d.Degraded || d.Outcome == Unavailable || endsEarlier(d.Rule) {
 		return
 	}
 	key, memorable := keyOf(q)

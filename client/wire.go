@@ -32,6 +32,7 @@ type wireCheck struct {
 	Request        Request           `json:"request,omitzero"`
 	Values         map[string]string `json:"values,omitempty"`
 	MaxWait        string            `json:"max_wait,omitzero"`
+	Hold           string            `json:"hold,omitzero"`
 	IdempotencyKey string            `json:"idempotency_key,omitzero"`
 }
 
@@ -44,14 +45,14 @@ type wireKey struct {
 func (c *Client) wire(q *Check) *wireCheck {
 	return &wireCheck{
 		Key: q.Key, Policy: q.Policy, Cost: q.Cost, Charge: q.Charge, Peek: q.Peek, Detail: q.Detail, Source: c.sourceOr(q.Source), Meta: cutMeta(q.Meta),
-		Request: q.Request.cut(), Values: cleanValues(q.Values), MaxWait: wireWait(q.MaxWait), IdempotencyKey: c.idempotencyKey(q.IdempotencyKey, q.Peek),
+		Request: q.Request.cut(), Values: cleanValues(q.Values), MaxWait: wireWait(q.MaxWait), Hold: wireHold(q.Hold), IdempotencyKey: c.idempotencyKey(q.IdempotencyKey, q.Peek),
 	}
 }
 
 func (c *Client) wireCombined(q *CombinedCheck) *wireCheck {
 	w := &wireCheck{
 		Charge: q.Charge, Peek: q.Peek, Detail: q.Detail, Source: c.sourceOr(q.Source), Meta: cutMeta(q.Meta),
-		Request: q.Request.cut(), Values: cleanValues(q.Values), MaxWait: wireWait(q.MaxWait), IdempotencyKey: c.idempotencyKey(q.IdempotencyKey, q.Peek),
+		Request: q.Request.cut(), Values: cleanValues(q.Values), MaxWait: wireWait(q.MaxWait), Hold: wireHold(q.Hold), IdempotencyKey: c.idempotencyKey(q.IdempotencyKey, q.Peek),
 	}
 	for _, k := range q.Keys {
 		w.Keys = append(w.Keys, wireKey(k))
@@ -95,6 +96,13 @@ type wireAnswer struct {
 	DelayMS      int64            `json:"delay_ms"`
 	Reservation  *wireReservation `json:"reservation"`
 	Replayed     bool             `json:"replayed"`
+	Hold         *wireHeldCost    `json:"hold"`
+	TooManyHolds bool             `json:"too_many_holds"`
+}
+
+type wireHeldCost struct {
+	Handle    string    `json:"handle"`
+	ExpiresAt time.Time `json:"expires_at"`
 }
 
 type wireReservation struct {
@@ -170,10 +178,13 @@ func (w *wireDecision) fits(status int) error {
 func (w *wireAnswer) answer() Answer {
 	a := Answer{
 		ID: w.ID, Outcome: w.Decision, Allowed: w.Allowed, Degraded: w.Degraded, DegradedReason: w.Reason,
-		RetryAfter: wait(w.RetryAfterMS), RetryAt: w.RetryAt, Delay: milliseconds(w.DelayMS), Replayed: w.Replayed,
+		RetryAfter: wait(w.RetryAfterMS), RetryAt: w.RetryAt, Delay: milliseconds(w.DelayMS), Replayed: w.Replayed, TooManyHolds: w.TooManyHolds,
 	}
 	if w.Reservation != nil {
 		a.Reservation = &Reservation{At: w.Reservation.At, Handle: w.Reservation.Handle}
+	}
+	if w.Hold != nil {
+		a.Held = &HeldCost{Handle: w.Hold.Handle, ExpiresAt: w.Hold.ExpiresAt, length: time.Until(w.Hold.ExpiresAt)}
 	}
 	return a
 }

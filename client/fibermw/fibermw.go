@@ -2,8 +2,10 @@
 package fibermw
 
 import (
+	"context"
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -25,6 +27,13 @@ type Config struct {
 	Policy string
 	// Cost returns what a request costs; nil means 1.
 	Cost func(*fiber.Ctx) int
+	// Hold holds the cost of each request until its handlers have returned; see client.Check. The hold renews
+	// itself. Policies with a rule such as "16 concurrent" hold without it. A handler that streams its
+	// answer settles by UsageOf when the stream ends.
+	Hold time.Duration
+	// Used returns what a request used, when its handlers have returned; nil means what was held. A
+	// request whose handler panics is released.
+	Used func(*fiber.Ctx) int64
 	// Meta returns what is shown with an offence; nil means nothing.
 	Meta func(*fiber.Ctx) map[string]string
 	// Remember refuses keys from the Client's memory while they are known to be refused,
@@ -55,14 +64,52 @@ func New(config Config) fiber.Handler {
 		}
 		if reply.Status == 0 {
 			c.Locals(decisionLocal{}, d)
-			return c.Next()
+			return config.next(c, d)
 		}
 		return c.Status(reply.Status).Send(reply.Body)
 	}
 }
 
+// next calls the handlers and settles what the request holds.
+func (config *Config) next(c *fiber.Ctx, d *client.Decision) error {
+	if d.Held == nil {
+		return c.Next()
+	}
+	ctx := context.WithoutCancel(c.UserContext())
+	usage := config.Client.Keep(ctx, d.Held)
+	c.Locals(usageLocal{}, usage)
+	streams := false
+	defer func() {
+		if !streams {
+			_ = usage.Release(ctx) // if a handler panics; otherwise it is settled already
+		}
+	}()
+	err := c.Next()
+	if streams = c.Response().IsBodyStream(); streams {
+		return err
+	}
+	used := client.AsHeld
+	if config.Used != nil {
+		used = config.Used(c)
+	}
+	if _, settling := usage.Settle(ctx, used); settling != nil && config.OnError != nil {
+		config.OnError(c, settling)
+	}
+	return err
+}
+
+// usageLocal is the key of the usage among fiber's locals.
+type usageLocal struct{}
+
+// UsageOf returns what the request holds, nil if it holds nothing. A handler that streams its answer
+// settles it when the stream ends. It then lives longer than c.
+func UsageOf(c *fiber.Ctx) *client.Usage {
+	u, _ := c.Locals(usageLocal{}).(*client.Usage)
+	return u
+}
+
 func (config *Config) question(c *fiber.Ctx) (client.Check, bool) {
-	q := client.Check{Policy: config.Policy, Detail: client.DetailRules, Fresh: !config.Remember, Request: requestOf(c)}
+	q := client.Check{Policy: config.Policy, Hold: config.Hold, Detail: client.DetailRules, Fresh: !config.Remember, Request: requestOf(c)}
 	if config.Key == nil {
 		q.Key = AddressKey(c)
 	} else if q.Key = strings.Clone(config.Key(c)); q.Key == "" { // fiber's strings live as long as the request
