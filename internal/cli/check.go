@@ -16,7 +16,8 @@ import (
 
 func newCheck(con *console.Console) *cobra.Command {
 	var check wire.CheckRequest
-	var maxWait durationFlag
+	var maxWait, hold durationFlag
+	var cost amountFlag
 	var chargeAlways bool
 	var values []string
 	c := &cobra.Command{
@@ -27,6 +28,7 @@ An allowed check counts as a request of the key, unless --peek is given. Several
 checked as one: the check is allowed only if the policy of each key allows it, and
 otherwise nothing is charged to any. With --max-wait a reservation within that time is
 made, and the answer says how long to wait; to wait and then run a command, see 'run'.
+With --hold the cost is held for that long; settle it with what was used, see 'hold'.
 With --charge-always the cost is usage that is already over: if it does not fit, the check
 is refused, and as much as fits is charged.
 The exit code is 0 if it is allowed and 3 if it is refused.`,
@@ -36,9 +38,9 @@ The exit code is 0 if it is allowed and 3 if it is refused.`,
 			"admin check ip:203.0.113.7 --scope login --value account=alice",
 		Args: cobra.MinimumNArgs(1),
 		RunE: checkOnline(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			// The request would omit a cost of 0, which then counts as 1.
-			if check.Cost < 1 || check.Cost > wire.MaxAmount {
-				return console.Usagef("--cost is %d; it must be a whole number from 1 to %d", check.Cost, wire.MaxAmount)
+			// The request would omit a cost of 0, which then counts as the policy says.
+			if check.Cost = cost.amount; cost.given && check.Cost < 1 {
+				return console.Usagef("--cost is 0; it must be a whole number from 1 to %d", wire.MaxAmount)
 			}
 			if err := withinMaxWait(maxWait); err != nil {
 				return err
@@ -51,6 +53,7 @@ The exit code is 0 if it is allowed and 3 if it is refused.`,
 				return err
 			}
 			check.Detail, check.MaxWait = wire.DetailRules, maxWait.Duration
+			check.Hold = hold.Duration
 			if len(args) > 1 {
 				return checkKeys(c.Context(), con, server, combined(check, args))
 			}
@@ -67,9 +70,10 @@ The exit code is 0 if it is allowed and 3 if it is refused.`,
 		}),
 	}
 	c.Flags().Var(&maxWait, "max-wait", "reserve a time at most this far ahead, for example 30s, at most 1h")
+	c.Flags().Var(&hold, "hold", "hold the cost for this long, 1s to 1d, until it is settled")
 	c.Flags().StringVar(&check.IdempotencyKey, "idempotency-key", "", "a name for the request: a repeat within a minute is charged once")
 	c.Flags().StringVar(&check.Policy, "policy", "", "the policy to check; the most specific match if omitted")
-	c.Flags().IntVar(&check.Cost, "cost", 1, "the cost of the request, 1 to 1000; to 100000 with --charge-always, and more under policies that count amounts")
+	c.Flags().Var(&cost, "cost", "the cost of the request, 1 to 1000; to 100000 with --charge-always, and more under policies that count amounts, for example 500k; what the policy says if omitted")
 	c.Flags().BoolVar(&chargeAlways, "charge-always", false, "charge as much as fits where the check is refused")
 	addRequestFlags(c, &check.Request)
 	c.Flags().StringArrayVar(&values, "value", nil, "a further value of the request, for distinct rules and further keys: account=alice")
@@ -109,7 +113,7 @@ var decisionColumns = []output.Column[*wire.Decision]{
 	{Name: "rule", Cell: func(d *wire.Decision) output.Cell { return output.Text(string(d.Rule)) }},
 	{Name: "retry_at", Cell: func(d *wire.Decision) output.Cell { return output.Time(d.RetryAt.Time) }},
 	{Name: "delay_ms", Cell: func(d *wire.Decision) output.Cell { return delayCell(d.Waiting) }},
-	{Name: "handle", Cell: func(d *wire.Decision) output.Cell { return handleCell(d.Waiting) }},
+	{Name: "handle", Cell: func(d *wire.Decision) output.Cell { return handleCell(d.Waiting, d.Hold) }},
 	{Name: "degraded", Cell: func(d *wire.Decision) output.Cell { return output.YesNo(d.Degraded) }},
 	{Name: "id", Cell: func(d *wire.Decision) output.Cell { return output.Text(string(d.ID)) }},
 }
@@ -152,6 +156,7 @@ func printDecision(p *output.Printer, d *wire.Decision) error {
 		p.Sayf("The shadow policy %s would have decided: %s.", output.Escape(s.Policy), shadowOutcome(s))
 	}
 	sayWaiting(p, d.Waiting, d.Replayed)
+	sayHold(p, d.Hold)
 	if d.ID != "" {
 		p.Sayf("Refusal id %s", output.Escape(string(d.ID)))
 	}
@@ -223,7 +228,7 @@ func shadowOutcome(s *wire.Shadow) string {
 func combined(check wire.CheckRequest, keys []string) wire.KeysRequest {
 	request := wire.KeysRequest{
 		Peek: check.Peek, Detail: check.Detail, Source: check.Source, Meta: check.Meta, Request: check.Request, Values: check.Values,
-		MaxWait: check.MaxWait, IdempotencyKey: check.IdempotencyKey, Charge: check.Charge,
+		MaxWait: check.MaxWait, Hold: check.Hold, IdempotencyKey: check.IdempotencyKey, Charge: check.Charge,
 	}
 	for _, key := range keys {
 		request.Keys = append(request.Keys, wire.KeyPart{Key: key, Policy: check.Policy, Cost: check.Cost})
@@ -252,7 +257,7 @@ var keyDecisionColumns = []output.Column[wire.Decision]{
 	{Name: "rule", Head: "Rule", Cell: func(d wire.Decision) output.Cell { return output.Text(string(d.Rule)) }},
 	{Name: "retry_at", Head: "Ask again", Cell: func(d wire.Decision) output.Cell { return output.Time(d.RetryAt.Time) }},
 	{Name: "delay_ms", Cell: func(d wire.Decision) output.Cell { return delayCell(d.Waiting) }},
-	{Name: "handle", Cell: func(d wire.Decision) output.Cell { return handleCell(d.Waiting) }},
+	{Name: "handle", Cell: func(d wire.Decision) output.Cell { return handleCell(d.Waiting, d.Hold) }},
 	{Name: "degraded", Cell: func(d wire.Decision) output.Cell { return output.YesNo(d.Degraded) }},
 	{Name: "id", Head: "Refusal id", Drop: 1, Cell: func(d wire.Decision) output.Cell { return output.Text(string(d.ID)) }},
 }
@@ -264,7 +269,7 @@ func printKeysDecision(p *output.Printer, d *wire.KeysDecision, charge string) e
 	case output.CSV:
 		rows := slices.Clone(d.Decisions)
 		for i := range rows {
-			rows[i].Waiting = d.Waiting // the reservation is one of all keys
+			rows[i].Waiting, rows[i].Hold = d.Waiting, d.Hold // they are those of all keys
 		}
 		return output.List(p, rows, keyDecisionColumns)
 	}
@@ -280,6 +285,7 @@ func printKeysDecision(p *output.Printer, d *wire.KeysDecision, charge string) e
 		p.Sayf("Degraded: %s", output.Escape(d.DegradedReason))
 	}
 	sayWaiting(p, d.Waiting, d.Replayed)
+	sayHold(p, d.Hold)
 	p.Sayf("")
 	return output.List(p, d.Decisions, keyDecisionColumns)
 }
@@ -291,7 +297,11 @@ func delayCell(w *wire.Waiting) output.Cell {
 	return output.Milliseconds(w.DelayMS)
 }
 
-func handleCell(w *wire.Waiting) output.Cell {
+// handleCell has the handle of a reservation or a hold.
+func handleCell(w *wire.Waiting, h *wire.Hold) output.Cell {
+	if h != nil {
+		return output.Text(h.Handle)
+	}
 	if w == nil || w.Reservation == nil {
 		return output.Cell{}
 	}

@@ -106,6 +106,10 @@ var policyColumns = []output.Column[wire.Policy]{
 	{Name: "algorithm", Head: "Algorithm", Drop: 4, Cell: func(p wire.Policy) output.Cell { return output.Text(p.Algorithm) }},
 	{Name: "options", Head: "Options", Drop: 6, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Options.Texts()) }},
 	{Name: "on_limit", Head: "At a limit", Drop: 3, Cell: func(p wire.Policy) output.Cell { return output.Text(cmp.Or(p.OnLimit, "limit")) }},
+	{Name: "unit", Head: "Unit", Drop: 5, Cell: func(p wire.Policy) output.Cell { return output.Text(p.Unit) }},
+	{Name: "cost", Head: "Cost", Drop: 5, Cell: func(p wire.Policy) output.Cell { return costOrNone(p.Cost) }},
+	{Name: "hold", Head: "Hold", Drop: 5, Cell: func(p wire.Policy) output.Cell { return durationOrNone(p.Hold) }},
+	{Name: "on_expiry", Head: "On expiry", Drop: 5, Cell: func(p wire.Policy) output.Cell { return output.Text(p.OnExpiry) }},
 	{Name: "escalation", Head: "Automatic block", Drop: 1, Cell: escalationCell},
 	{Name: "version", Head: "Version", Right: true, Cell: func(p wire.Policy) output.Cell { return output.Number(p.Version) }},
 	{Name: "updated_at", Head: "Changed", Drop: 2, Cell: func(p wire.Policy) output.Cell { return output.Time(p.UpdatedAt.Time) }},
@@ -215,6 +219,10 @@ type policyChange struct {
 	noEvidence         bool
 	mode, onFailure    string
 	onLimit            string
+	unit, onExpiry     string
+	cost               amountFlag
+	hold               durationFlag
+	noHold             bool
 	algorithm          string
 	options            []string
 	escalate           string
@@ -242,6 +250,11 @@ func (f *policyChange) add(c *cobra.Command) {
 	flags.StringVar(&f.mode, "mode", "", "enforce, shadow (count only) or off")
 	flags.StringVar(&f.onFailure, "on-failure", "", "while the log is unreachable: local, allow or deny")
 	flags.StringVar(&f.onLimit, "on-limit", "", "what happens to a key that reaches a limit: limit refuses its requests until there is room; block also blocks it at once, for an hour at first or as --block-for says; challenge refuses them until its browser solves a challenge")
+	flags.StringVar(&f.unit, "unit", "", "what the rules count, for example tokens; \"\" for requests")
+	flags.Var(&f.cost, "cost", "the amount of a check that says none, for example 2000")
+	flags.Var(&f.hold, "hold", "for how long a check holds its cost if it says nothing itself, for example 30s")
+	flags.BoolVar(&f.noHold, "no-hold", false, "a check that says nothing charges its cost at once")
+	flags.StringVar(&f.onExpiry, "on-expiry", "", "what a hold leaves that was never settled: keep what it held, or release it")
 	flags.StringVar(&f.algorithm, "algorithm", "", "how it counts, for example timestamp_log; options not given by --option get their defaults")
 	flags.StringSliceVar(&f.options, "option", nil, "an option of the algorithm, for example burst=50; may be repeated and replaces earlier ones")
 	flags.StringVar(&f.escalate, "escalate", "", "block a key automatically after this many offences within this time, for example 100/10m")
@@ -252,6 +265,7 @@ func (f *policyChange) add(c *cobra.Command) {
 	flags.BoolVar(&f.noEscalation, "no-escalation", false, "no automatic blocks")
 	c.MarkFlagsMutuallyExclusive("escalate", "no-escalation")
 	c.MarkFlagsMutuallyExclusive("rule", "no-rules")
+	c.MarkFlagsMutuallyExclusive("hold", "no-hold")
 	c.MarkFlagsMutuallyExclusive("when", "no-when")
 	c.MarkFlagsMutuallyExclusive("outcome", "no-outcome")
 	c.MarkFlagsMutuallyExclusive("scope", "no-scope")
@@ -303,6 +317,7 @@ func (f *policyChange) apply(c *cobra.Command, p *wire.PolicyRequest) error {
 			p.Escalation.Threshold = 1
 		}
 	}
+	f.applyAmounts(given, p)
 	if given("algorithm") {
 		p.Algorithm, p.Options = f.algorithm, wire.PolicyOptions{}
 	}
@@ -317,6 +332,52 @@ func (f *policyChange) apply(c *cobra.Command, p *wire.PolicyRequest) error {
 		p.Escalation = nil
 	}
 	return f.applyEscalation(c, p)
+}
+
+// applyAmounts changes what p counts and holds.
+func (f *policyChange) applyAmounts(given func(string) bool, p *wire.PolicyRequest) {
+	if given("unit") {
+		if (f.unit != "") != (p.Unit != "") {
+			p.Algorithm, p.Options = "", wire.PolicyOptions{} // the server chooses the one that counts it
+		}
+		if !given("rule") {
+			for i, rule := range p.Rules {
+				p.Rules[i] = withoutUnit(rule, p.Unit)
+			}
+		}
+		p.Unit = f.unit
+	}
+	if given("cost") {
+		p.Cost = f.cost.amount
+	}
+	if given("hold") || f.noHold {
+		p.Hold = f.hold.Duration
+	}
+	if given("on-expiry") {
+		p.OnExpiry = f.onExpiry
+	}
+}
+
+// withoutUnit returns a rule without its unit, so that the policy's applies.
+func withoutUnit(rule, unit string) string {
+	if unit == "" {
+		return rule
+	}
+	return strings.Replace(rule, " "+unit+"/", "/", 1)
+}
+
+func costOrNone(cost int) output.Cell {
+	if cost == 0 {
+		return output.Cell{}
+	}
+	return output.Number(cost)
+}
+
+func durationOrNone(d wire.Duration) output.Cell {
+	if d == 0 {
+		return output.Cell{}
+	}
+	return output.Text(d.String())
 }
 
 // applyEscalation changes the escalation of p according to the flags of 'policy set'. A new

@@ -26,6 +26,8 @@ import (
 type runFlags struct {
 	keys    []string
 	check   wire.CheckRequest
+	cost    amountFlag
+	hold    durationFlag
 	maxWait durationFlag
 	timeout durationFlag
 }
@@ -40,6 +42,10 @@ then run a command. Reservations are granted in order, across all machines, and 
 often than the rules allow. If the next possible time is further ahead than --max-wait, run
 asks again later. A reservation that is not used, because run was interrupted while it
 waited, is cancelled.
+
+With --hold the cost is held while the command runs, as policies of amounts and of what is
+concurrent need it. Run then waits until it is allowed, renews the hold, and settles it when
+the command has ended.
 
 The exit code is the command's, or 128 plus the number of the signal that ended it. If the
 command was not run: 1 if the server rejects the request, 2 for a wrong flag, 3 if a block
@@ -59,7 +65,8 @@ the command is not executable, 127 if it does not exist, and 130 if waiting was 
 	}
 	c.Flags().StringArrayVar(&f.keys, "key", nil, "the key to reserve for, for example host:api.example.com; may be repeated, up to 16 times")
 	c.Flags().StringVar(&f.check.Policy, "policy", "", "the policy to check; the most specific match if omitted")
-	c.Flags().IntVar(&f.check.Cost, "cost", 1, "the cost of the command, 1 to 1000")
+	c.Flags().Var(&f.cost, "cost", "the cost of the command, 1 to 1000, and more under policies that count amounts; what the policy says if omitted")
+	c.Flags().Var(&f.hold, "hold", "hold the cost while the command runs, renewed for this long each time, 1s to 1d")
 	c.Flags().Var(&f.maxWait, "max-wait", "how far ahead a reservation may be, at most 1h")
 	c.Flags().Var(&f.timeout, "timeout", "how long to wait in all; unlimited if omitted")
 	requireFlag(c, "key")
@@ -85,8 +92,8 @@ func find(command string) (string, error) {
 }
 
 func runWhenAllowed(ctx context.Context, con *console.Console, server *client.Client, command []string, f *runFlags) error {
-	if f.check.Cost < 1 || f.check.Cost > wire.MaxAmount {
-		return console.Usagef("--cost is %d; it must be a whole number from 1 to %d", f.check.Cost, wire.MaxAmount)
+	if f.check.Cost = f.cost.amount; f.cost.given && f.check.Cost < 1 {
+		return console.Usagef("--cost is 0; it must be a whole number from 1 to %d", wire.MaxAmount)
 	}
 	if err := withinMaxWait(f.maxWait); err != nil {
 		return err
@@ -97,11 +104,15 @@ func runWhenAllowed(ctx context.Context, con *console.Console, server *client.Cl
 	}
 	f.check.Detail, f.check.Source = wire.DetailNone, "admin run"
 	f.check.MaxWait, f.check.IdempotencyKey = f.maxWait.Duration, rand.Text()
+	if f.hold.given { // nothing is held for a time ahead
+		f.check.MaxWait, f.check.Hold = 0, f.hold.Duration
+	}
 	t := waiter{con: con, server: server, flags: f, began: time.Now()}
-	if err := t.reserve(ctx); err != nil {
+	held, err := t.reserve(ctx)
+	if err != nil {
 		return err
 	}
-	return runCommand(con, path, command)
+	return whileHeld(ctx, con, server, held, f.hold.Duration, func() error { return runCommand(con, path, command) })
 }
 
 // runCommand runs a command to its end and returns its exit code as an error if it is not 0. An
@@ -156,33 +167,44 @@ type outcome struct {
 	decision   string
 	retryAfter *int64
 	waiting    *wire.Waiting
+	held       *wire.Hold
 	why        string
 }
 
 // minPause is the minimum time between two checks.
 const minPause = time.Second
 
+// maxHeldPause is the maximum time between two checks that hold: others may settle at any time.
+const maxHeldPause = 10 * time.Second
+
 // reserve makes a reservation and waits until its time. It cancels a reservation that it cannot
-// wait for.
-func (t *waiter) reserve(ctx context.Context) error {
+// wait for. It returns what the check holds, nil for nothing.
+func (t *waiter) reserve(ctx context.Context) (*wire.Hold, error) {
 	for {
 		v, err := t.ask(ctx)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if v.decision == wire.Allowed {
-			return t.await(ctx, v.waiting)
+			return v.held, t.await(ctx, v.waiting)
 		}
 		if v.decision == wire.Blocked || v.retryAfter == nil {
-			return t.refused(v.why)
+			return nil, t.refused(v.why)
 		}
 		pause := max(minPause, time.Duration(*v.retryAfter)*time.Millisecond)
-		if t.flags.timeout.given && time.Since(t.began)+pause > t.flags.timeout.Std() {
-			return t.refused(v.why)
+		if t.flags.hold.given {
+			pause = min(pause, maxHeldPause) // somebody may settle earlier
 		}
-		t.con.Notef("No reservation within %s yet; retrying in %s.", t.flags.maxWait.Duration, output.Duration(pause))
+		if t.flags.timeout.given && time.Since(t.began)+pause > t.flags.timeout.Std() {
+			return nil, t.refused(v.why)
+		}
+		if t.flags.hold.given {
+			t.con.Notef("Not allowed yet; retrying in %s.", output.Duration(pause))
+		} else {
+			t.con.Notef("No reservation within %s yet; retrying in %s.", t.flags.maxWait.Duration, output.Duration(pause))
+		}
 		if err := supervise.Sleep(ctx, pause); err != nil {
-			return err
+			return nil, err
 		}
 	}
 }
@@ -262,7 +284,7 @@ func (t *waiter) askOnce(ctx context.Context) (outcome, error) {
 				break
 			}
 		}
-		return outcome{d.Decision, d.RetryAfterMS, d.Waiting, why}, nil
+		return outcome{d.Decision, d.RetryAfterMS, d.Waiting, d.Hold, why}, nil
 	}
 	check := t.flags.check
 	check.Key = t.flags.keys[0]
@@ -270,5 +292,5 @@ func (t *waiter) askOnce(ctx context.Context) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	return outcome{d.Decision, d.RetryAfterMS, d.Waiting, decisionSentence(d, t.con.Now())}, nil
+	return outcome{d.Decision, d.RetryAfterMS, d.Waiting, d.Hold, decisionSentence(d, t.con.Now())}, nil
 }

@@ -172,6 +172,15 @@ func parseLimit(text, digits string) (int, error) {
 	return n * times, nil
 }
 
+// ParseAmount parses an amount as rules write it: 2000, 500k, 1M. The error says what would be right.
+func ParseAmount(text string) (int, error) {
+	n, err := parseLimit(text, strings.TrimSpace(text))
+	if err != nil {
+		return 0, errors.New("must be a whole number up to 1000T in digits, or one with k, M, G or T, for example 500k")
+	}
+	return n, nil
+}
+
 // suffixes are the letters for thousands, millions and so on, the largest first.
 var suffixes = []struct {
 	letter string

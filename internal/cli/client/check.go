@@ -38,6 +38,23 @@ func (c Checks) decide(ctx context.Context, check, decision any) error {
 	return decode(answer, decision)
 }
 
+// Settle ends a hold by its handle with what was used.
+func (c Checks) Settle(ctx context.Context, handle string, s wire.Settlement) (*wire.SettledHold, error) {
+	return call[wire.SettledHold](ctx, c.conn, ask(wire.PathHolds+"/"+url.PathEscape(handle), s))
+}
+
+// Extend renews a hold by its handle.
+func (c Checks) Extend(ctx context.Context, handle string, e wire.Extension) (*wire.SettledHold, error) {
+	return call[wire.SettledHold](ctx, c.conn, ask(wire.PathHolds+"/"+url.PathEscape(handle)+"/extend", e))
+}
+
+// Release ends a hold by its handle and charges nothing.
+func (c Checks) Release(ctx context.Context, handle string) (*wire.SettledHold, error) {
+	r := remove(wire.PathHolds+"/"+url.PathEscape(handle), nil)
+	r.readOnly = true
+	return call[wire.SettledHold](ctx, c.conn, r)
+}
+
 // Report reports the outcome of a request.
 func (c Checks) Report(ctx context.Context, report wire.OutcomeReport) (*wire.ReportedOutcome, error) {
 	return call[wire.ReportedOutcome](ctx, c.conn, ask(wire.PathReport, report))
