@@ -166,6 +166,9 @@ func fromKeyPolicy(x *admin.KeyExplanation, px *gate.PolicyExplanation) *wire.Ke
 	for _, c := range px.Charges {
 		out.Charges = append(out.Charges, wire.KeyCharge{At: wire.At(c.At), For: c.For, Points: c.Points})
 	}
+	for _, h := range px.Holds {
+		out.Holds = append(out.Holds, wire.OpenHold{Amount: h.Amount, TakenAt: wire.At(h.Taken), ExpiresAt: wire.At(h.Expires)})
+	}
 	if px.Derived != nil {
 		out.DerivedKey = px.Derived.String()
 	}

@@ -301,6 +301,12 @@ func printKeyPolicy(p *output.Printer, k *wire.KeyPolicy, at time.Time, times bo
 	if k.Points != "" {
 		p.Sayf("%s", output.Escape(k.Points))
 	}
+	if len(k.Holds) > 0 {
+		p.Sayf("Open holds: %s", output.Escape(fmt.Sprint(len(k.Holds))))
+		for _, h := range k.Holds {
+			p.Sayf("  %d  since %s, expires %s", h.Amount, h.TakenAt, h.ExpiresAt)
+		}
+	}
 	if times {
 		for _, charge := range k.Charges {
 			p.Sayf("  %s  %d  %s", charge.At, charge.Points, output.Escape(charge.For))

@@ -37,7 +37,9 @@ func wantFault(t *testing.T, err error, code fault.Code, text string) {
 
 func TestHoldsAreSettledByTheirHandle(t *testing.T) {
 	onEveryLog(t, func(t *testing.T, n *node) {
-		left := func(key string) int { return n.check(t, key, withCost(1), func(c *Check) { c.Peek, c.Detail = true, true }).States[0].Remaining }
+		left := func(key string) int {
+			return n.check(t, key, withCost(1), func(c *Check) { c.Peek, c.Detail = true, true }).States[0].Remaining
+		}
 		d := n.check(t, "team:a", withCost(700), withHold(10*time.Minute))
 		if !d.Allowed() || d.Hold.Handle == "" || !d.Hold.Expires.Equal(n.clock().Add(10*time.Minute)) {
 			t.Fatalf("got %+v", d)

@@ -14,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/supervise"
 )
 
@@ -24,6 +25,7 @@ type Metrics struct {
 	shadow       *prometheus.CounterVec
 	reservations *prometheus.CounterVec
 	reports      *prometheus.CounterVec
+	holds        *prometheus.CounterVec
 	degraded     prometheus.Counter
 	requests     durations
 	checkTimes   durations
@@ -46,6 +48,7 @@ type Metrics struct {
 // counters are those of one policy.
 type counters struct {
 	decisionCounters
+	name                                            string // of the label
 	shadowAllowed, shadowLimited, shadowUnavailable prometheus.Counter
 	reservations                                    prometheus.Counter
 	charged, full                                   prometheus.Counter // reports
@@ -97,6 +100,9 @@ func New(build buildinfo.Info, node string, g Gauges) *Metrics {
 		reports: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stint_reports_total", Help: "Reports of outcomes that a policy of any mode counted, by result: charged, or full if its limit was reached.",
 		}, []string{"policy", "result"}),
+		holds: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stint_holds_total", Help: "Holds of a policy of any mode on this node, by result: held, then settled, released, or expired if they were settled too late; extended; and over if more was used than a limit had left.",
+		}, []string{"policy", "result"}),
 		degraded: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "stint_degraded_checks_total", Help: "Checks answered under an outage of the log.",
 		}),
@@ -122,7 +128,7 @@ func New(build buildinfo.Info, node string, g Gauges) *Metrics {
 		ConstLabels: prometheus.Labels{"version": build.Version, "revision": build.Commit, "goversion": build.Go, "node": node},
 	})
 	info.Set(1)
-	m.registry.MustRegister(m.checks, m.shadow, m.reservations, m.reports, m.degraded, m.requests, m.checkTimes, m.calls.redis, m.calls.database, m.jobs, m.jobRuns, m.logins, m.lists, info,
+	m.registry.MustRegister(m.checks, m.shadow, m.reservations, m.reports, m.holds, m.degraded, m.requests, m.checkTimes, m.calls.redis, m.calls.database, m.jobs, m.jobRuns, m.logins, m.lists, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(panics{})
 	m.gauge("stint_log_outage", "1 while the timestamp log is unreachable.", boolean(g.Outage))
@@ -185,6 +191,9 @@ func (m *Metrics) Record(d *gate.Decision) {
 	if !d.IsAdditional {
 		m.recordLists(d)
 	}
+	if !d.HeldUntil.IsZero() && !d.Replayed {
+		m.RecordHold([]*rules.Policy{d.Policy}, "held")
+	}
 	if d.Shadow == nil {
 		return
 	}
@@ -211,6 +220,13 @@ func (m *Metrics) countList(e *blocks.Entry, use string) {
 	}
 	if list := e.ListOf(); list != "" {
 		m.lists.WithLabelValues(list, use).Inc()
+	}
+}
+
+// RecordHold counts what became of the hold of a check under its policies.
+func (m *Metrics) RecordHold(policies []*rules.Policy, result string) {
+	for _, p := range policies {
+		m.holds.WithLabelValues(m.of(p.Name).name, result).Inc()
 	}
 }
 
@@ -274,7 +290,7 @@ func (m *Metrics) KeepPolicies(isKept func(name string) bool) {
 			return true
 		}
 		of := prometheus.Labels{"policy": name}
-		for _, v := range []*prometheus.CounterVec{m.checks, m.shadow, m.reservations, m.reports} {
+		for _, v := range []*prometheus.CounterVec{m.checks, m.shadow, m.reservations, m.reports, m.holds} {
 			v.DeletePartialMatch(of)
 		}
 		return false
@@ -300,7 +316,7 @@ func (m *Metrics) makeAdditional(policy string) *decisionCounters {
 
 func (m *Metrics) makeCounters(policy string) *counters {
 	return &counters{
-		decisionCounters:  m.makeDecisionCounters(policy, "false"),
+		decisionCounters: m.makeDecisionCounters(policy, "false"), name: policy,
 		shadowAllowed:     m.shadow.WithLabelValues(policy, string(gate.Allowed)),
 		shadowLimited:     m.shadow.WithLabelValues(policy, string(gate.Limited)),
 		shadowUnavailable: m.shadow.WithLabelValues(policy, string(gate.Unavailable)),

@@ -88,9 +88,18 @@ type KeyPolicy struct {
 	Points string `json:"points,omitzero"`
 	// Charges are what the policy has charged within its longest window, the newest first; omitted for none.
 	Charges []KeyCharge `json:"charges,omitzero"`
+	// Holds are the open holds of the key, the oldest first, at most 1,024; omitted for none.
+	Holds []OpenHold `json:"holds,omitzero"`
 	// Timestamps count for some rule, the newest first, at most 1,000; reservations that
 	// are reserved lie ahead of At. An algorithm that keeps counters has none.
 	Timestamps []Time `json:"timestamps"`
+}
+
+// OpenHold is one open hold of a key.
+type OpenHold struct {
+	Amount    int  `json:"amount"`
+	TakenAt   Time `json:"taken_at"`
+	ExpiresAt Time `json:"expires_at"`
 }
 
 // KeyCharge is what a policy with evidence charged a key for.

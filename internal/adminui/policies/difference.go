@@ -63,6 +63,7 @@ func linesOf(p *rules.Policy) []line {
 	}
 	return []line{
 		{"rules", "Rules", strings.Join(stack, "  ")},
+		{"unit", "Amounts", amountWords(p)},
 		{"algorithm", "Algorithm", p.DescribeCounting()},
 		{"match", "Applies to", strings.Join(patterns, "  ")},
 		{"when", "Conditions", whenWords(p)},

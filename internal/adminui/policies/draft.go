@@ -32,6 +32,7 @@ type draft struct {
 	Distinct    string // name of the value whose distinct values are counted, "" to count requests
 	Evidence    string // for what requests get the points that the rules limit, one item per line; "" to count requests
 	Also        string // the derived keys that each request also counts for, one per line
+	Amounts     amountFields
 	Algorithm   algorithmFields
 	OnFailure   string
 	OnLimit     string // "" to refuse, or as in the API
@@ -104,8 +105,8 @@ func (d *draft) addRule(r rules.Rule) {
 // draftOf returns the form of an existing policy.
 func draftOf(p *rules.Policy) *draft {
 	d := &draft{Name: p.Name, Outcome: p.Outcome, Scope: p.Scope, Distinct: p.Rules.Distinct(), Expect: rules.TagOf(p), Mode: string(p.Mode), OnFailure: string(p.OnFailure), OnLimit: string(p.OnLimit), Escalation: defaultEscalation, FieldErrors: form.FieldErrors{}}
-	d.Algorithm = algorithmFieldsOf(p)
-	for _, r := range p.Rules {
+	d.Algorithm, d.Amounts = algorithmFieldsOf(p), amountFieldsOf(p)
+	for _, r := range p.Rules.Windows() {
 		d.addRule(r)
 	}
 	for _, m := range p.Match {
@@ -129,8 +130,8 @@ const maxRows = 100
 // validate. before is the active version, nil for a new policy.
 func readDraft(values url.Values, before *rules.Policy) (*draft, error) {
 	d := &draft{
-		Algorithm: algorithmFieldsFrom(values, before),
-		Name:      strings.TrimSpace(values.Get("name")), Mode: values.Get("mode"), OnFailure: values.Get("on_failure"), OnLimit: values.Get("on_limit"),
+		Algorithm: algorithmFieldsFrom(values, before), Amounts: amountFieldsFrom(values),
+		Name: strings.TrimSpace(values.Get("name")), Mode: values.Get("mode"), OnFailure: values.Get("on_failure"), OnLimit: values.Get("on_limit"),
 		Paste: strings.TrimSpace(values.Get("stack")), Outcome: strings.TrimSpace(values.Get("outcome")), Distinct: strings.TrimSpace(values.Get("distinct")), Scope: strings.TrimSpace(values.Get("scope")), FieldErrors: form.FieldErrors{},
 	}
 	var err error
@@ -192,11 +193,13 @@ func (d *draft) policy(parser keys.Parser, before *rules.Policy) *rules.Policy {
 	p := &rules.Policy{Name: d.Name, Outcome: d.Outcome, Scope: d.Scope, Mode: rules.Mode(d.Mode), OnFailure: rules.OnFailure(d.OnFailure), OnLimit: rules.OnLimit(d.OnLimit)}
 	good := d.takePaste() && d.readMatch(parser, p)
 	good = d.readDistinct() && good
+	good = d.readUnit() && good
 	good = d.readWhen(p) && good
 	good = d.readEvidence(p) && good
 	good = d.readAlso(p) && good
 	good = d.readAlgorithm(p) && good
 	good = d.readRows(p, before) && good
+	good = d.readAmounts(p) && good
 	good = d.readEscalation(p) && good
 	if !good {
 		return nil
@@ -224,10 +227,13 @@ func (d *draft) takePaste() bool {
 		return false
 	}
 	d.Rows, d.Paste, d.Distinct = nil, "", stack.Distinct()
+	if d.Amounts.Unit = stack.Unit(); stack.Concurrent() > 0 {
+		d.Amounts.Concurrent = strconv.Itoa(stack.Concurrent())
+	}
 	if stack.CountsPoints() && d.Evidence == "" {
 		d.FieldErrors["evidence"] = "Say for what a request gets points, as in 2 outcome not_found distinct path."
 	}
-	for _, r := range stack {
+	for _, r := range stack.Windows() {
 		d.addRule(r)
 	}
 	return true
@@ -291,6 +297,10 @@ func (d *draft) readRows(p *rules.Policy, before *rules.Policy) bool {
 		row.Pace, row.Change = format.Pace(r), changeOf(r, before)
 		read, of[r] = append(read, r), row
 	}
+	r, isRule, isGood := d.concurrentRule()
+	if good = isGood && good; isRule {
+		read = append(read, r)
+	}
 	stack, err := rules.NewStack(read...)
 	if err != nil {
 		d.FieldErrors["rules"] = format.Capital(err.Error())
@@ -309,8 +319,11 @@ func (d *draft) readRows(p *rules.Policy, before *rules.Policy) bool {
 // ruleText returns the rule of a row.
 func (d *draft) ruleText(row *ruleRow) string {
 	text := row.Limit
-	if d.Evidence != "" {
+	switch {
+	case d.Evidence != "":
 		text += " points"
+	case d.Amounts.Unit != "" && d.FieldErrors["unit"] == "":
+		text += " " + d.Amounts.Unit
 	}
 	text += "/" + row.Window
 	if d.Distinct != "" && d.FieldErrors["distinct"] == "" {
