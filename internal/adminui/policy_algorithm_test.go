@@ -164,6 +164,29 @@ func TestPolicyEditorSetsEvidence(t *testing.T) {
 	}
 }
 
+// What the editor saves has all amounts and holds of the policy, or those that the form names.
+func TestPolicyEditorSetsAmounts(t *testing.T) {
+	n := newNode(t)
+	v := n.as(t, "maria")
+	amounts := url.Values{"unit": {" tokens "}, "cost": {"2k"}, "concurrent": {"16"}, "hold": {"30s"}, "on_expiry": {"keep"}, "limit": {"500k", "1M"}, "window": {"1m", "1d"}, "confirm": {"default"}}
+	v.post("/policies/default", n.editorForm(t, 1, amounts)).is(http.StatusSeeOther)
+	p := n.policy(t)
+	if p.Rules.String() != "16 concurrent 500k tokens/1m 1M tokens/1d" || p.Algorithm != "amount_log" || p.Cost != 2000 || p.Hold != 30*time.Second || p.OnExpiry != rules.ExpiryKeeps {
+		t.Fatalf("saved %+v", p)
+	}
+	v.get("/policies/default").is(http.StatusOK).holds(`name="unit" value="tokens"`).holds(`name="cost" value="2000"`).holds(`name="concurrent" value="16"`).holds(`name="hold" value="30s"`)
+	v.get("/policies").is(http.StatusOK).holds("16 concurrent").holds("1M tokens/day")
+	v.get("/key?key=ip:203.0.113.7").is(http.StatusOK).holds("1M tokens/day").holds("16 concurrent")
+	for field, says := range map[string]string{"unit": "Must be 1 to 32", "cost": "Must be a whole number up to 1000T", "concurrent": "This rule has", "hold": "Enter a duration"} {
+		v.post("/policies/default", n.editorForm(t, 2, url.Values{field: {"No Such"}})).is(http.StatusUnprocessableEntity).holds(says)
+	}
+	v.post("/policies/default", n.editorForm(t, 2, url.Values{"concurrent": {"16"}})).is(http.StatusUnprocessableEntity).holds("Is missing; beside a rule of what is concurrent")
+	v.post("/policies/default", n.editorForm(t, 2, nil)).is(http.StatusSeeOther)
+	if p := n.policy(t); p.Rules.Unit() != "" || p.Hold != 0 || p.Cost != 0 {
+		t.Errorf("the amounts were not removed: %+v", p)
+	}
+}
+
 func TestPolicyEditorShowsOptionErrorsAtFields(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "maria")

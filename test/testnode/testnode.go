@@ -40,6 +40,7 @@ var policies = map[string]string{
 	"never":    `{"match":["never:*"],"rules":["0/1s"]}`,
 	"queue":    `{"match":["queue:*"],"rules":["5/1s"],"algorithm":"leaky_bucket","options":{"variant":"queue","burst":2}}`,
 	"free":     `{"match":["free:*"],"rules":["100000/1s"]}`,
+	"budgets":  `{"match":["budget:*"],"rules":["1000 tokens/1d","2 concurrent"],"cost":100,"hold":"30s"}`,
 	"soon":     `{"match":["soon:*"],"rules":["1/100ms"]}`,
 }
 
