@@ -97,8 +97,8 @@ type KeyPolicy struct {
 
 // OpenHold is one open hold of a key.
 type OpenHold struct {
-	Amount    int  `json:"amount"`
-	TakenAt   Time `json:"taken_at"`
+	Amount    int  `json:"amount"`   // what is held
+	TakenAt   Time `json:"taken_at"` // when it was taken, and from when it counts
 	ExpiresAt Time `json:"expires_at"`
 }
 
