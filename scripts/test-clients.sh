@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tries our client's middleware with net/http, chi, echo and gin, generates clients from a
+# Runs the tests of the clients for Node.js, Python and PHP, tries our Go client's middleware with net/http, chi, echo and gin, generates clients from a
 # node's openapi.json by oapi-codegen, openapi-typescript and
 # @hey-api/openapi-ts, compiles them, and runs the same script of calls with each. It needs
 # Node.js, the npm registry and the Go module proxy.
@@ -9,6 +9,10 @@ go=${GO:-go}
 dir=$(mktemp -d)
 node=
 trap '[ -z "$node" ] || { kill "$node"; wait "$node" || true; }; rm -rf "$dir"' EXIT
+
+echo "test-clients: Node.js, Python and PHP"
+bash scripts/setup-tests.sh
+"$go" test -count 1 ./test/clients
 
 echo "test-clients: net/http, chi, echo and gin"
 "$go" test -C tools/frameworks -count 1 .

@@ -216,6 +216,9 @@ function mistakeOrOutage(answer, given) {
 
 // Whatever else answers for Stint lets no request pass, nor does an answer that contradicts itself.
 const isDecision = (answer, status) => statuses.get(answer?.decision) === status && answer.allowed === (answer.decision === 'allowed')
+  && isMissingOr('string', answer.id) && isMissingOr('number', answer.retry_after_ms) && (Array.isArray(answer.rules) || isMissingOr('undefined', answer.rules))
+
+const isMissingOr = (type, value) => value === undefined || value === null || typeof value === type
 
 function parse(text) {
   try {

@@ -29,7 +29,7 @@ type cases struct {
 	} `json:"faults"`
 }
 
-// fault is how a server misbehaves; with no kind it answers.
+// fault is how a server misbehaves; with no kind it answers what is said.
 type fault struct {
 	Kind    string            `json:"kind"`
 	Status  int               `json:"status"`

@@ -151,6 +151,8 @@ final class Client
                 return Decision::of($given, $headers);
             }
             throw self::refused($answer, $given);
+        } catch (\TypeError $error) {
+            return $this->decide(new StintOutage('Stint could not be asked: the members of the answer have other types', 0, $error));
         } catch (StintOutage $outage) {
             return $this->decide($outage);
         }

@@ -206,7 +206,10 @@ class Call(Generic[T]):
 
     def result(self, answer: Answer) -> T:
         """Returns what the answer means; raises a StintError for a mistake and a StintOutage for anything else."""
-        return self.read(answer)
+        try:
+            return self.read(answer)
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+            raise StintOutage(f"the members of the answer have other types: {error}") from error
 
     def fail(self, error: StintOutage) -> T:
         if self.outage is None:
@@ -294,7 +297,7 @@ class Calls:
 
 def is_decision(given: Any) -> bool:
     """Whatever else answers for Stint lets no request pass, nor does an answer that contradicts itself."""
-    return isinstance(given, dict) and given.get("decision") in _STATUS and given.get("allowed") is (given["decision"] == "allowed")
+    return isinstance(given, dict) and isinstance(given.get("id"), (str, type(None))) and given.get("decision") in _STATUS and given.get("allowed") is (given["decision"] == "allowed")
 
 
 def _refused(answer: Answer, given: Any) -> Exception:
