@@ -27,7 +27,7 @@ more than half of the rows is held until somebody agrees. docs/LISTS.md says mor
 		newSourceCommand(con, "show", "Show a list that is pulled", wire.GetBlockSource),
 		newSourceCommand(con, "pull", "Pull a list now", wire.PullBlockSource),
 		newSourceCommand(con, "agree", "Agree to a pull that is held because it changes much", wire.AgreeBlockSource),
-		newSourceRemove(con), listCommand(con, cobra.Command{
+		newSourceDelete(con), listCommand(con, cobra.Command{
 			Use: "catalogue", Short: "List well-known lists with their licences and advice",
 			Long:    "List well-known lists. None is pulled until you add it by its name: 'block source add NAME'.",
 			Example: "admin block source catalogue\nadmin block source catalogue -o json",
@@ -89,15 +89,15 @@ func printSource(con *console.Console, s wire.BlockSource) error {
 	return fmt.Errorf("the list could not be pulled: %s", s.Error)
 }
 
-func newSourceRemove(con *console.Console) *cobra.Command {
+func newSourceDelete(con *console.Console) *cobra.Command {
 	return &cobra.Command{
-		Use: "remove NAME", Short: "Remove a list: its rows end, unless another source holds them too",
-		Example: "admin block source remove tor-exits", Args: cobra.ExactArgs(1),
+		Use: "delete NAME", Aliases: []string{"remove"}, Short: "Delete a source: its rows end, unless another source holds them too",
+		Example: "admin block source delete tor-exits", Args: cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
 			if _, err := client.Call(c.Context(), server, wire.RemoveBlockSource, wire.ByName{Name: args[0]}); err != nil {
 				return err
 			}
-			con.Notef("Removed the source %s.", output.Escape(args[0]))
+			con.Notef("Deleted the source %s.", output.Escape(args[0]))
 			return nil
 		}),
 	}

@@ -3,13 +3,13 @@ package local
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stint-dev/stint/internal/cli/console"
-	"github.com/stint-dev/stint/internal/cli/output"
 	"github.com/stint-dev/stint/internal/fail2ban"
 	"github.com/stint-dev/stint/internal/policyfile"
 	"github.com/stint-dev/stint/internal/wire"
@@ -45,7 +45,34 @@ effect where Stint is asked, and for all ports by 'firewall nftables'.`,
 			return err
 		},
 	})
+	c.AddCommand(newFileImport(con, "envoy", "Convert the descriptors of envoyproxy/ratelimit to policies", `Write a policy file for the descriptors of a configuration of envoyproxy/ratelimit, for
+'apply --file'. Comments in it say what has no equal. Nothing is changed. Envoy then asks Stint
+instead; see docs/doors/envoy.md.`, convertRateLimits), newFileImport(con, "nginx", "Convert the limit_req zones of nginx to policies", `Write a policy file for the limit_req zones of nginx, for 'apply --file'. Comments in it say what
+has no equal. Nothing is changed. nginx then asks Stint; see docs/doors/nginx.md. Files that it
+includes are not read: print them as one file by 'nginx -T'.`, convertNginx), newFileImport(con, "crowdsec", "Say what the profiles of CrowdSec are in Stint, and how its decisions are imported", `Say what the profiles of CrowdSec, such as /etc/crowdsec/profiles.yaml, are in Stint: how long bans
+last, what has no equal, and how decisions and allow-lists are imported. It makes no policies,
+since what leads to a ban is in scenarios. Nothing is changed.`, convertCrowdSec))
 	return c
+}
+
+// newFileImport returns the command that converts one file of a program.
+func newFileImport(con *console.Console, program, short, long string, convert func(io.Reader) (*conversion, error)) *cobra.Command {
+	return &cobra.Command{
+		Use: program + " FILE", Short: short, Long: long, Args: cobra.ExactArgs(1),
+		Example: "admin import " + program + " " + program + ".conf > policies.yaml\nadmin apply --file policies.yaml --dry-run",
+		RunE: func(_ *cobra.Command, args []string) error {
+			file, err := con.Open(args[0])
+			if err != nil {
+				return err
+			}
+			defer file.Close()
+			c, err := convert(file)
+			if err != nil {
+				return err
+			}
+			return c.write(con.Out())
+		},
+	}
 }
 
 // forEver is how long the block of a jail lasts that never ends it.
@@ -53,11 +80,8 @@ const forEver = 365 * 24 * time.Hour
 
 // convertJails writes the policies of jails as a policy file, with comments in front.
 func convertJails(jails []fail2ban.Jail) ([]byte, error) {
-	var comments, file bytes.Buffer
-	var policies []wire.PolicyRequest
-	note := func(format string, args ...any) {
-		fmt.Fprintf(&comments, "# %s\n", strings.TrimSpace(output.Escape(fmt.Sprintf(format, args...))))
-	}
+	c := &conversion{}
+	note := c.note
 	exempt := map[string]bool{}
 	for i := range jails {
 		j := &jails[i]
@@ -65,7 +89,7 @@ func convertJails(jails []fail2ban.Jail) ([]byte, error) {
 		if _, err := policyfile.Policy(p); err != nil {
 			left = append(left, fmt.Sprintf("no policy can be made of it: %v", err))
 		} else {
-			policies = append(policies, p)
+			c.policies = append(c.policies, p)
 		}
 		note("%s", j.Name)
 		filter := fmt.Sprintf("--filter '%s' --filter-outcome %s", j.Filter, p.Outcome)
@@ -91,10 +115,9 @@ func convertJails(jails []fail2ban.Jail) ([]byte, error) {
 			}
 		}
 	}
-	if err := policyfile.Write(&file, policies); err != nil {
-		return nil, err
-	}
-	return append(comments.Bytes(), file.Bytes()...), nil
+	var text bytes.Buffer
+	err := c.write(&text)
+	return text.Bytes(), err
 }
 
 // policyOf returns the policy of a jail, and what of it is different. The report that finds the
