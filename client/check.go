@@ -58,6 +58,9 @@ type Check struct {
 	// once; the Decision then has Delay and Reservation. The largest is the constant
 	// MaxWait; 0 reserves nothing. Fractions of a millisecond are dropped.
 	MaxWait time.Duration
+	// Pass is the value of PassCookie in the client's request, "" for none: what challenges lets
+	// the check through, and the pass is counted too. One that does not hold is ignored.
+	Pass string
 	// IdempotencyKey makes the server charge only once for all checks that have it. It is 1
 	// to 64 printable ASCII characters. If it is "" and retries are enabled, each call
 	// generates one; set it if a whole task may be repeated.

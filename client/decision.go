@@ -86,6 +86,9 @@ type Decision struct {
 	// Warnings point out probable mistakes, for example a block that has no effect because
 	// of an exemption.
 	Warnings []string
+	// Challenge is the path where a challenged browser gets a pass; "" unless Outcome is
+	// Challenged. See ChallengeHandler.
+	Challenge string
 	// FromCache says that this client remembered the refusal and did not ask. Rules and
 	// Shadow are then nil.
 	FromCache bool

@@ -11,7 +11,8 @@ import (
 // fields do not change.
 //
 // It answers refused requests itself, as ReplyTo describes, and sends each client its
-// quota in the headers RateLimit and RateLimit-Policy. During an outage, the Client's
+// quota in the headers RateLimit and RateLimit-Policy. It leads challenged browsers to
+// ChallengePrefix, where ChallengeHandler must be served. During an outage, the Client's
 // WithOutage decides.
 type Guard struct {
 	Client *Client
@@ -62,13 +63,18 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 			g.settle(r, usage)
 			return
 		}
+		if to := challengeOf(r, d); to != "" {
+			w.Header().Del("Content-Type")
+			http.Redirect(w, r, to, http.StatusSeeOther)
+			return
+		}
 		w.WriteHeader(reply.Status)
 		_, _ = w.Write(reply.Body) // the client may have closed the connection
 	})
 }
 
 func (g *Guard) question(r *http.Request) (Check, bool) {
-	q := Check{Policy: g.Policy, Hold: g.Hold, Detail: DetailRules, Fresh: !g.Remember, Request: RequestOf(r)}
+	q := Check{Policy: g.Policy, Hold: g.Hold, Detail: DetailRules, Fresh: !g.Remember, Request: RequestOf(r), Pass: passOf(r)}
 	if g.Key == nil {
 		q.Key = AddressKey(r)
 	} else if q.Key = g.Key(r); q.Key == "" {

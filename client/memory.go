@@ -73,7 +73,7 @@ func newMemory(size int) *memory {
 // may have been charged before, and those that are charged although they are refused. A
 // refusal that may be about the values of a question is not remembered either; see remember.
 func keyOf(q *Check) (memoryKey, bool) {
-	return memoryKey{q.Policy, q.Key, max(q.Cost, 1), digest{}}, !q.Peek && q.MaxWait == 0 && q.Hold == 0 && q.IdempotencyKey == "" && q.Charge == ""
+	return memoryKey{q.Policy, q.Key, max(q.Cost, 1), digest{}}, !q.Peek && q.MaxWait == 0 && q.Hold == 0 && q.IdempotencyKey == "" && q.Charge == "" && q.Pass == ""
 }
 
 // lookUp returns the refusal that q would have, nil if it must be asked

@@ -36,14 +36,14 @@ type replyProblem struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
-	Code   string `json:"code"` // limited, blocked, unavailable or invalid
+	Code   string `json:"code"` // limited, blocked, challenged, unavailable or invalid
 	// ID is by which the site's operators find the refusal.
 	ID       string   `json:"id,omitzero"`
 	Violated []string `json:"violated-policies,omitempty"`
 }
 
 // ReplyTo returns the reply to a request for which Check returned d and err: 429 if a rule
-// refused it, 403 if a block did, 503 if there is no decision, and 400 if the request
+// or a challenge refused it, 403 if a block did, 503 if there is no decision, and 400 if the request
 // yields an invalid key.
 func ReplyTo(d *Decision, err error) Reply {
 	if err != nil {
@@ -66,6 +66,8 @@ func ReplyTo(d *Decision, err error) Reply {
 		if isRule(d.Rule) && !strings.HasSuffix(d.Rule, "ms") { // as RateLimit-Policy names it
 			p.Violated = []string{d.Rule}
 		}
+	case Challenged:
+		p = replyProblem{Type: typeQuotaExceeded, Status: http.StatusTooManyRequests, Code: string(Challenged), Detail: "This client has to solve a challenge first."}
 	case Blocked:
 		p = replyProblem{Type: "about:blank", Status: http.StatusForbidden, Code: string(Blocked), Detail: "This client is blocked."}
 		if d.RetryAfter > 0 {

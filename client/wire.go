@@ -34,6 +34,7 @@ type wireCheck struct {
 	MaxWait        string            `json:"max_wait,omitzero"`
 	Hold           string            `json:"hold,omitzero"`
 	IdempotencyKey string            `json:"idempotency_key,omitzero"`
+	Pass           string            `json:"pass,omitzero"`
 }
 
 type wireKey struct {
@@ -45,7 +46,7 @@ type wireKey struct {
 func (c *Client) wire(q *Check) *wireCheck {
 	return &wireCheck{
 		Key: q.Key, Policy: q.Policy, Cost: q.Cost, Charge: q.Charge, Peek: q.Peek, Detail: q.Detail, Source: c.sourceOr(q.Source), Meta: cutMeta(q.Meta),
-		Request: q.Request.cut(), Values: cleanValues(q.Values), MaxWait: wireWait(q.MaxWait), Hold: wireHold(q.Hold), IdempotencyKey: c.idempotencyKey(q.IdempotencyKey, q.Peek),
+		Request: q.Request.cut(), Values: cleanValues(q.Values), MaxWait: wireWait(q.MaxWait), Hold: wireHold(q.Hold), IdempotencyKey: c.idempotencyKey(q.IdempotencyKey, q.Peek), Pass: q.Pass,
 	}
 }
 
@@ -125,6 +126,7 @@ type wireDecision struct {
 	Evidence    string         `json:"evidence"`
 	Exemption   *wireExemption `json:"exemption"`
 	Warnings    []string       `json:"warnings"`
+	Challenge   string         `json:"challenge"`
 	Decisions   []wireDecision `json:"decisions"`
 }
 
@@ -192,7 +194,10 @@ func (w *wireAnswer) answer() Answer {
 func (w *wireDecision) decision() *Decision {
 	d := &Decision{
 		Answer: w.answer(), Key: w.Key, Policy: w.Policy, Mode: w.Mode, Conditional: w.Conditional, DerivedKey: w.DerivedKey,
-		Rule: w.Rule, Rules: states(w.Rules), Block: (*Block)(w.Block), Evidence: w.Evidence, Exemption: (*Exemption)(w.Exemption), Warnings: w.Warnings,
+		Rule: w.Rule, Rules: states(w.Rules), Block: (*Block)(w.Block), Evidence: w.Evidence, Exemption: (*Exemption)(w.Exemption), Warnings: w.Warnings, Challenge: w.Challenge,
+	}
+	if d.Challenge != "" {
+		d.Outcome = Challenged
 	}
 	if s := w.Shadow; s != nil {
 		d.Shadow = &Shadow{Answer: s.answer(), Policy: s.Policy, Rule: s.Rule, Rules: states(s.Rules)}

@@ -18,6 +18,7 @@ import (
 	"github.com/stint-dev/stint/internal/api/outcomes"
 	"github.com/stint-dev/stint/internal/api/routes"
 	"github.com/stint-dev/stint/internal/buildinfo"
+	"github.com/stint-dev/stint/internal/challenge"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -38,17 +39,19 @@ type View interface {
 
 // Deps are the dependencies of the API. All are required unless their comment says otherwise.
 type Deps struct {
-	Gate     *gate.Gate
-	Catalog  View
-	Keys     *admin.Keys
-	Profiles *profiles.Profiles
-	Policies *admin.Policies
-	Entries  *admin.Entries
-	Sources  *sources.Sources
-	Tokens   *identities.Tokens
-	Connect  *use.Connect
-	Users    *identities.Users
-	Audit    *use.Audit
+	Gate *gate.Gate
+	// Challenges reads the passes of checks; nil takes none.
+	Challenges *challenge.Service
+	Catalog    View
+	Keys       *admin.Keys
+	Profiles   *profiles.Profiles
+	Policies   *admin.Policies
+	Entries    *admin.Entries
+	Sources    *sources.Sources
+	Tokens     *identities.Tokens
+	Connect    *use.Connect
+	Users      *identities.Users
+	Audit      *use.Audit
 
 	Detection     *admin.Detection
 	Reports       *use.Reports
@@ -81,7 +84,7 @@ func New(d Deps) *API {
 	c := common{catalog: d.Catalog, now: d.Now}
 	entries := &entryHandler{common: c, entries: d.Entries}
 	all := slices.Concat(
-		(&checkHandler{gate: d.Gate, catalog: d.Catalog}).routes(),
+		(&checkHandler{gate: d.Gate, catalog: d.Catalog, challenges: d.Challenges}).routes(),
 		outcomes.Routes(d.Gate, d.Catalog),
 		(&healthHandler{common: c, ready: d.Ready}).routes(),
 		installationRoutes(d),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/api/checkjson"
 	"github.com/stint-dev/stint/internal/api/openapi"
+	"github.com/stint-dev/stint/internal/challenge"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -25,6 +26,19 @@ type checkHandler struct {
 	scratch sync.Pool // of *checkScratch
 	headers ratelimit.Headers
 	encoder checkjson.Encoder
+	// challenges reads passes; nil takes none.
+	challenges *challenge.Service
+}
+
+// setPass sets the pass of a check that was sent one that holds for its key.
+func (h *checkHandler) setPass(check *gate.Check, pass string) {
+	if pass == "" || h.challenges == nil {
+		return
+	}
+	network, _ := check.Key.Network()
+	if key, ok := h.challenges.ReadPass(pass, network.Addr()); ok {
+		check.Pass = key
+	}
 }
 
 func (h *checkHandler) routes() []route {
@@ -49,7 +63,7 @@ var (
 		Body: openapi.Union{Name: "CheckBody", Doc: "A check of one key, or of several as one.", Of: []any{wire.CheckRequest{}, wire.KeysRequest{}}},
 		Answers: []openapi.Answer{
 			{Status: http.StatusOK, Doc: "Allowed.", Body: decided, Headers: quota},
-			{Status: http.StatusTooManyRequests, Doc: "Limited by a rule, or challenged.", Body: decided, Headers: waitAndQuota},
+			{Status: http.StatusTooManyRequests, Doc: "Limited by a rule.", Body: decided, Headers: waitAndQuota},
 			{Status: http.StatusForbidden, Doc: "Blocked by a block.", Body: decided, Headers: waitAndQuota},
 			{Status: http.StatusServiceUnavailable, Doc: "An outage under on_failure deny.", Body: decided, Headers: waitAndQuota},
 		},
@@ -83,7 +97,6 @@ const (
 var statusOfOutcome = map[gate.Outcome]int{
 	gate.Allowed:     http.StatusOK,
 	gate.Limited:     http.StatusTooManyRequests,
-	gate.Challenged:  http.StatusTooManyRequests,
 	gate.Blocked:     http.StatusForbidden,
 	gate.Unavailable: http.StatusServiceUnavailable,
 }
@@ -109,6 +122,7 @@ func (h *checkHandler) handleCheck(c *httpserver.Call) error {
 	}
 	k := h.takeScratch()
 	defer h.putScratch(k)
+	h.setPass(&check, in.Pass)
 	check.Meta = c.MetaWithTrace(check.Meta)
 	k.checks = append(k.checks, check)
 	h.decide(c, k)
@@ -123,7 +137,7 @@ func (h *checkHandler) handleCheck(c *httpserver.Call) error {
 	if d.Policy != nil {
 		c.Policy = d.Policy.Name
 	}
-	return k.send(c, statusOfOutcome[d.Outcome])
+	return k.send(c, statusOfOutcome[d.Plain()])
 }
 
 // fastCheck is handleCheck for checks on the fast path; see httpserver.FastHandler.
@@ -150,7 +164,7 @@ func (h *checkHandler) fastCheck(c *httpserver.FastCall) bool {
 	selector := h.catalog.Selector()
 	c.Answer, c.ContentType = h.encoder.AppendDecision(c.Answer, d, selector), fiber.MIMEApplicationJSON
 	c.Head = h.headers.Append(c.Head, d, selector)
-	c.Status, c.Outcome, c.Key = statusOfOutcome[d.Outcome], string(d.Outcome), d.Check.Key.String()
+	c.Status, c.Outcome, c.Key = statusOfOutcome[d.Plain()], string(d.Outcome), d.Check.Key.String()
 	if d.Policy != nil {
 		c.Policy = d.Policy.Name
 	}
@@ -167,6 +181,7 @@ func (h *checkHandler) checkKeys(c *httpserver.Call, in *checkjson.Check) error 
 	}
 	for i := range k.checks {
 		k.checks[i].Meta = c.MetaWithTrace(k.checks[i].Meta)
+		h.setPass(&k.checks[i], in.Pass)
 	}
 	j, err := h.gate.DecideAll(c.DecisionContext(), k.checks)
 	if err != nil {
@@ -181,7 +196,7 @@ func (h *checkHandler) checkKeys(c *httpserver.Call, in *checkjson.Check) error 
 	h.headers.Set(&c.Response().Header, shown, selector)
 	ratelimit.SetRetryAfter(&c.Response().Header, &j.Answer)
 	c.Outcome = string(j.Outcome)
-	return k.send(c, statusOfOutcome[j.Outcome])
+	return k.send(c, statusOfOutcome[j.Plain()])
 }
 
 // decide makes the gate decide all of k.checks.
@@ -217,6 +232,7 @@ func (h *checkHandler) handleBatch(c *httpserver.Call) error {
 			continue
 		}
 		check.Meta = c.MetaWithTrace(check.Meta)
+		h.setPass(&check, k.inputs[i].Pass)
 		k.checks = append(k.checks, check)
 	}
 	h.decide(c, k)

@@ -170,6 +170,9 @@ func (a *App) build(ctx context.Context) (err error) {
 		Operators: a.settings.VerifiedCrawlers, File: filepath.Join(a.settings.DataDir, "crawlers.json"), Log: a.log, Store: a.backends.store.Crawlers, AwaitStore: a.preparer.wait,
 	})
 	a.gate = newGate(a, a.settings.CheckDeadline, false)
+	challenges := a.settings.Challenge
+	challenges.Secret = func() []byte { return a.catalog.Settings().Secret }
+	a.challenges = challenge.New(challenges)
 	if err := a.grpc.build(a); err != nil {
 		return err
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/buildinfo"
-	"github.com/stint-dev/stint/internal/challenge"
 	"github.com/stint-dev/stint/internal/doors/crowdsec"
 	"github.com/stint-dev/stint/internal/doors/forwardauth"
 	"github.com/stint-dev/stint/internal/gate"
@@ -35,9 +34,6 @@ func (a *App) newServer() (*httpserver.Server, error) {
 	}
 	options.Sessions, options.MissingPage = pages.Sessions(), pages.MissingPage
 	own := append(httpserver.PprofRoutes(), httpserver.MetricsRoute(a.metrics.Handler()))
-	challenges := a.settings.Challenge
-	challenges.Secret = func() []byte { return a.catalog.Settings().Secret }
-	a.challenges = challenge.New(challenges)
 	a.forward = forwardauth.New(forwardauth.Options{Gate: a.gate, View: a.catalog, TokenHeader: a.settings.ForwardTokenHeader, Challenges: a.challenges, Logger: a.log})
 	deps := a.apiDeps(use)
 	deps.Doors = a.forward.Routes()
@@ -92,7 +88,7 @@ func (a *App) observe(of *httpserver.Answered) {
 
 func (a *App) apiDeps(use useCases) api.Deps {
 	return api.Deps{
-		Gate: a.gate, Catalog: a.catalog, Keys: use.keys, Profiles: use.profiles, Jobs: use.jobs, Backups: use.backups, Reports: use.reports,
+		Gate: a.gate, Challenges: a.challenges, Catalog: a.catalog, Keys: use.keys, Profiles: use.profiles, Jobs: use.jobs, Backups: use.backups, Reports: use.reports,
 		Policies: use.policies, Entries: a.entries, Sources: a.sources, Tokens: use.tokens, Connect: use.connect, Users: use.users, Audit: use.audit,
 		Detection: a.detection, Bouncers: a.bouncers,
 		Undo: use.undo, Nodes: &operations.Nodes{Store: a.backends.store.Nodes, Now: time.Now}, Crawlers: use.crawlers,

@@ -152,6 +152,7 @@ type Outcome string
 // The outcomes of challenges, which policies may count.
 const (
 	Nothing Outcome = ""
+	Shown   Outcome = "challenge_shown" // abandoned, unless it is solved
 	Solved  Outcome = "challenge_solved"
 	Failed  Outcome = "challenge_failed"
 )
@@ -169,7 +170,7 @@ func (s *Service) Visit(v *Visit) (*Answer, Outcome) {
 		if shown.Target = values.Get("to"); len(cleanTarget(shown.Target)) > MaxTarget {
 			shown.Target = "/"
 		}
-		return s.Show(&shown, ""), Nothing
+		return s.Show(&shown, ""), Shown
 	case pathPass:
 		return s.takeSolution(v, values)
 	case pathContinue:

@@ -34,6 +34,14 @@ type Combined struct {
 // Allowed reports whether all checks are allowed.
 func (c *Combined) Allowed() bool { return c.Outcome == Allowed }
 
+// Plain is Decision.Plain.
+func (c *Combined) Plain() Outcome {
+	if d := c.Refused(); d != nil {
+		return d.Plain()
+	}
+	return c.Outcome
+}
+
 // Refused returns the first decision with the combined outcome, nil if the outcome is Allowed.
 func (c *Combined) Refused() *Decision {
 	for i := range c.Decisions {

@@ -199,6 +199,18 @@ func refusedBy(p *rules.Policy) Outcome {
 	return Limited
 }
 
+// Plain returns the outcome in words that every client knows: what refuses a challenged check would
+// limit or block it otherwise.
+func (d *Decision) Plain() Outcome {
+	switch {
+	case d.Outcome != Challenged:
+		return d.Outcome
+	case d.Block != nil:
+		return Blocked
+	}
+	return Limited
+}
+
 // Allowed reports whether the request may be done.
 func (d *Decision) Allowed() bool { return d.Outcome == Allowed }
 
@@ -255,6 +267,14 @@ type Shadow struct {
 	Outcome Outcome
 	Policy  *rules.Policy
 	Answer
+}
+
+// Plain is Decision.Plain.
+func (s *Shadow) Plain() Outcome {
+	if s.Outcome == Challenged {
+		return Limited
+	}
+	return s.Outcome
 }
 
 // DecidingRule returns the rule that would have refused, false if none would have.

@@ -82,7 +82,7 @@ func (b *Builder) totalsOf(ctx context.Context, from, to time.Time) (t Totals, e
 	if err != nil {
 		return t, err
 	}
-	t = Totals{Allowed: p.Allowed, Limited: p.Limited, Blocked: p.Blocked, Unavailable: p.Unavailable,
+	t = Totals{Allowed: p.Allowed, Limited: p.Limited, Blocked: p.Blocked, Challenged: p.Challenged, Unavailable: p.Unavailable,
 		ShadowLimited: p.ShadowLimited, Keys: p.Keys, KeysError: offences.DistinctError}
 	ranking, err := b.Counts.Rank(ctx, offences.Query{From: from, To: to, Limit: 1})
 	t.Offenders = ranking.Keys

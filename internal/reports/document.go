@@ -47,6 +47,7 @@ type Totals struct {
 	Allowed       int64 `json:"allowed"`
 	Limited       int64 `json:"limited"`
 	Blocked       int64 `json:"blocked"`
+	Challenged    int64 `json:"challenged"`
 	Unavailable   int64 `json:"unavailable"`
 	ShadowLimited int64 `json:"shadow_limited"`
 	Offenders     int64 `json:"offenders"`
@@ -56,7 +57,7 @@ type Totals struct {
 }
 
 // Refused returns how many checks were refused.
-func (t Totals) Refused() int64 { return t.Limited + t.Blocked }
+func (t Totals) Refused() int64 { return t.Limited + t.Blocked + t.Challenged }
 
 // Point is one part of the period.
 type Point struct {

@@ -84,9 +84,9 @@ type totalRow struct {
 
 func (d *Document) rows() []totalRow {
 	figures := func(t *Totals) []int64 {
-		return []int64{t.Allowed, t.Limited, t.Blocked, t.Unavailable, t.ShadowLimited, t.Offenders, t.Keys}
+		return []int64{t.Allowed, t.Limited, t.Blocked, t.Challenged, t.Unavailable, t.ShadowLimited, t.Offenders, t.Keys}
 	}
-	names := []string{"Allowed", "Limited by a rule", "Blocked", "Errors", "Would be limited (shadow)", "Keys with offences", "Keys seen, estimated"}
+	names := []string{"Allowed", "Limited by a rule", "Blocked", "Challenged", "Errors", "Would be limited (shadow)", "Keys with offences", "Keys seen, estimated"}
 	rows := make([]totalRow, len(names))
 	for i, value := range figures(&d.Totals) {
 		rows[i] = totalRow{Name: names[i], Value: value}

@@ -37,6 +37,7 @@ const (
 	MaxPolicyName = 64                    // bytes
 	MaxKeys       = 16                    // keys in one check
 	MaxID         = 64                    // characters of an idempotency_key
+	MaxPass       = 512                   // bytes of a pass
 
 	MaxWait = Duration(time.Hour)
 	MinHold = Duration(time.Second)
@@ -70,6 +71,10 @@ type CheckRequest struct {
 	// refuses the check, as much of its cost as fits is charged. Only allowed checks
 	// are charged if omitted. It cannot be combined with MaxWait.
 	Charge string `json:"charge,omitzero" enum:"always"`
+	// Pass is the value of the cookie stint_pass of the client, which solving a challenge has
+	// given it: what challenges lets it through, and it is counted by its pass too. A pass that
+	// does not hold is ignored. At most MaxPass bytes.
+	Pass string `json:"pass,omitzero"`
 	// IdempotencyKey names the request: one that comes again within a minute of
 	// its reservation is answered again and not charged. 1 to MaxID printable ASCII
 	// characters.
@@ -80,7 +85,7 @@ type CheckRequest struct {
 type Decision struct {
 	// ID opens the record of a refusal; null if nothing was refused.
 	ID       NullString `json:"id"`
-	Decision string     `json:"decision" enum:"allowed,limited,blocked,challenged,unavailable"`
+	Decision string     `json:"decision" enum:"allowed,limited,blocked,unavailable"`
 	Allowed  bool       `json:"allowed"` // whether the request may be done
 	Key      string     `json:"key"`     // canonical
 	Policy   NullString `json:"policy"`
@@ -122,6 +127,13 @@ type Decision struct {
 	Exemption *DecidedExemption `json:"exemption,omitzero"`
 	// Warnings is omitted without any; an example is a block that an exemption hides.
 	Warnings []string `json:"warnings,omitempty"`
+	// Reason is challenged if the client may go on once its browser has solved a challenge: the
+	// decision, which clients that know of no challenges act upon, is limited or blocked, by what
+	// challenges. Omitted otherwise.
+	Reason string `json:"reason,omitzero" enum:"challenged"`
+	// Challenge is the path of the page where a challenged browser gets a pass, to which
+	// ?to= and the path where it was may be added; omitted without that Reason.
+	Challenge string `json:"challenge,omitzero"`
 }
 
 // RuleStates is what each rule has left, null on the wire if it is nil.
@@ -167,7 +179,7 @@ type DecidedExemption struct {
 // Shadow is what a shadow policy would have decided.
 type Shadow struct {
 	ID           NullString `json:"id"`
-	Decision     string     `json:"decision" enum:"allowed,limited,blocked,challenged,unavailable"`
+	Decision     string     `json:"decision" enum:"allowed,limited,blocked,unavailable"`
 	Allowed      bool       `json:"allowed"` // whether it would have allowed the request
 	Policy       string     `json:"policy"`
 	DerivedKey   string     `json:"derived_key,omitzero"` // as in a Decision

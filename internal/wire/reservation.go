@@ -80,9 +80,9 @@ func (p *KeyPart) UnmarshalJSON(text []byte) error {
 type KeysDecision struct {
 	// ID opens the record of the first part that refuses; null if none does.
 	ID NullString `json:"id"`
-	// Decision is the most severe of the parts, in the order blocked, unavailable, limited, challenged,
+	// Decision is the most severe of the parts, in the order blocked, unavailable, limited,
 	// allowed.
-	Decision string `json:"decision" enum:"allowed,limited,blocked,challenged,unavailable"`
+	Decision string `json:"decision" enum:"allowed,limited,blocked,unavailable"`
 	Allowed  bool   `json:"allowed"`  // whether the request may be done
 	Degraded bool   `json:"degraded"` // whether an outage limited what could be decided
 	// DegradedReason is omitted unless Degraded is true.

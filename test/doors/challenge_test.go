@@ -3,6 +3,7 @@ package doors
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"regexp"
@@ -13,7 +14,9 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 
+	stint "github.com/stint-dev/stint/client"
 	"github.com/stint-dev/stint/internal/challenge"
 	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/testnode"
@@ -248,5 +251,108 @@ func TestChallengesWhileStintIsStopped(t *testing.T) {
 	}
 }
 
-
 var challengeLink = regexp.MustCompile(`<a id="pass" href="([^"]+)"`)
+
+// A Go program with the middleware leads browsers to the challenge and takes their passes.
+func TestChallengesThroughTheGoMiddleware(t *testing.T) {
+	node := testnode.Start(t, "--challenge-difficulty", "8")
+	s := &site{T: t, node: node, app: new(application)}
+	s.put("site", `{"match":["ip:*"],"rules":["0/1d"],"on_limit":"challenge"}`)
+	s.put("passes", `{"match":["pass:*"],"rules":["2/1d"]}`)
+	asking, err := stint.New(node.Check)
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard := &stint.Guard{Client: asking}
+	mux := http.NewServeMux()
+	mux.Handle(stint.ChallengePrefix, asking.ChallengeHandler())
+	mux.Handle("/", guard.Handler(s.app))
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	s.url = server.URL
+	s.expect("a program", s.get("/"), http.StatusTooManyRequests)
+	s.expect("a browser", s.get("/a?b", browserAccepts), http.StatusSeeOther)
+	if to := s.get("/a?b", browserAccepts).header.Get("Location"); to != challenge.Path+"?to=%2Fa%3Fb" {
+		t.Errorf("it is led to %s", to)
+	}
+	person := visitor(t)
+	person.open(s.url + "/search?q=a%20b")
+	person.shows("the browser", "the application")
+	if got := s.app.last(); got != "GET /search?q=a%20b 0" {
+		t.Errorf("the application was asked %s", got)
+	}
+	// Headers that only a gateway may send are not handed on.
+	page := s.get(challenge.Path+"?to=/here", browserAccepts, "X-Forwarded-Uri: /elsewhere", "X-Stint-Decision: blocked")
+	if page.status != http.StatusTooManyRequests || !strings.Contains(page.body, "One moment") {
+		t.Errorf("got %d:\n%s", page.status, page.body)
+	}
+}
+
+// A policy counts failed challenges, and those that nobody solved.
+func TestPoliciesCountChallenges(t *testing.T) {
+	s := start(t, gateways[1], 0, "--challenge-difficulty", "8")
+	s.put("site", `{"match":["ip:*"],"rules":["0/1d"],"on_limit":"challenge"}`)
+	s.put("failures", `{"match":["ip:*"],"outcome":"challenge_failed","rules":["3/1h"]}`)
+	for range 3 {
+		s.expect("a forged solution", s.get(challenge.Prefix+"pass?c=forged&n=1", browserAccepts), http.StatusForbidden)
+		s.expect("a program", s.get("/"), http.StatusTooManyRequests)
+	}
+	refused := s.get("/", browserAccepts)
+	if refused.status != http.StatusTooManyRequests || !strings.Contains(refused.body, "Too many requests") {
+		t.Errorf("after three failures: got %d:\n%s", refused.status, refused.body)
+	}
+	s.remove("failures")
+	s.put("abandoned", `{"match":["ip:*"],"evidence":["1 outcome challenge_shown","-1 outcome challenge_solved forgives challenge_shown"],"rules":["3 points/1h"]}`)
+	person := visitor(t)
+	person.open(s.url + "/a")
+	person.shows("who solves it", "the application")
+	for range 3 {
+		s.expect("a page", s.get("/", browserAccepts), http.StatusTooManyRequests)
+	}
+	if refused = s.get("/", browserAccepts); !strings.Contains(refused.body, "Too many requests") {
+		t.Errorf("after three that were abandoned: got %d:\n%s", refused.status, refused.body)
+	}
+}
+
+// Envoy's ext_authz shows the pages and takes the solutions.
+func TestChallengesThroughExtAuthz(t *testing.T) {
+	e := startEnvoySide(t, "--challenge-difficulty", "8", "--challenge-wait", "1s")
+	e.node.Do(t, http.MethodPost, "/v1/blocks", `{"pattern":"ip:198.51.100.7","action":"challenge","expires_in":"1h"}`, http.StatusCreated)
+	ask := func(target, cookie string) *authv3.CheckResponse {
+		q := httpCheck("198.51.100.7", nil, map[string]string{"accept": "text/html", "cookie": cookie})
+		q.Attributes.Request.Http.Path, q.Attributes.Request.Http.Method = target, http.MethodGet
+		answer, err := authv3.NewAuthorizationClient(e.conn).Check(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer
+	}
+	page := ask("/a?b", "").GetDeniedResponse()
+	found := challengeLink.FindStringSubmatch(page.GetBody())
+	if found == nil || page.GetStatus().GetCode() != http.StatusTooManyRequests || optionOf(page, "Cache-Control") != "no-store" {
+		t.Fatalf("got %v", page)
+	}
+	var passed *authv3.DeniedHttpResponse
+	servers.Await(t, "the wait has ended", func() bool {
+		passed = ask(strings.ReplaceAll(found[1], "&amp;", "&"), "").GetDeniedResponse()
+		return passed.GetStatus().GetCode() == http.StatusSeeOther
+	})
+	pass, _, _ := strings.Cut(optionOf(passed, "Set-Cookie"), ";")
+	last := ask(optionOf(passed, "Location"), pass).GetDeniedResponse()
+	if to := optionOf(last, "Location"); to != "/a?b" {
+		t.Errorf("it leads to %s", to)
+	}
+	if ask("/a?b", pass).GetOkResponse() == nil {
+		t.Error("the pass does not hold")
+	}
+}
+
+// optionOf returns the value of a header of an answer, "" for none.
+func optionOf(d *authv3.DeniedHttpResponse, name string) string {
+	for _, h := range d.GetHeaders() {
+		if h.GetHeader().GetKey() == name {
+			return h.GetHeader().GetValue()
+		}
+	}
+	return ""
+}

@@ -113,10 +113,10 @@ func (p *reportPage) draw() {
 
 func (p *reportPage) count() {
 	figures := func(t *operations.ReportTotals) []int64 {
-		return []int64{t.Allowed, t.Limited, t.Blocked, t.Unavailable, t.Offenders, t.Keys}
+		return []int64{t.Allowed, t.Limited, t.Blocked, t.Challenged, t.Unavailable, t.Offenders, t.Keys}
 	}
 	now := figures(&p.Totals)
-	for i, name := range []string{"Allowed", "Limited by a rule", "Blocked", "Errors", "Keys with offences", "Keys seen, estimated"} {
+	for i, name := range []string{"Allowed", "Limited by a rule", "Blocked", "Challenged", "Errors", "Keys with offences", "Keys seen, estimated"} {
 		f := reportFigure{Name: name, Value: now[i]}
 		if p.Before != nil {
 			f.Before = &figures(p.Before)[i]

@@ -34,6 +34,7 @@ type Check struct {
 	MaxWait        time.Duration
 	Hold           time.Duration // 0 if the body has none
 	IdempotencyKey string
+	Pass           string
 	// Keys is nil in a check of one key. Otherwise Key, Policy and Cost are not set.
 	Keys []Key
 }
@@ -171,7 +172,7 @@ func readBatch(body []byte, checks []Check, errs []error) ([]Check, []error, err
 	return checks, errs, err
 }
 
-const checkFields = "key, policy, cost, charge, peek, detail, source, meta, request, values, max_wait, hold, idempotency_key, keys"
+const checkFields = "key, policy, cost, charge, peek, detail, source, meta, request, values, max_wait, hold, idempotency_key, pass, keys"
 
 // readCheck reads one check whose syntax is valid.
 func readCheck(text []byte) (Check, error) {
@@ -198,6 +199,10 @@ func readCheck(text []byte) (Check, error) {
 			in.ChargeAlways, err = readCharge(d)
 		case "idempotency_key":
 			in.IdempotencyKey, err = readIdempotencyKey(d)
+		case "pass":
+			if in.Pass, err = readString(d, name); len(in.Pass) > wire.MaxPass {
+				err = fault.Field(name, "must be at most %d bytes", wire.MaxPass)
+			}
 		case "peek":
 			in.Peek, err = readBool(d, name)
 		case "detail":

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/stint-dev/stint/internal/challenge"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
@@ -58,7 +59,7 @@ func (e *Encoder) AppendDecision(b []byte, d *gate.Decision, selector *rules.Sel
 	b = append(b, `{"id":`...)
 	b = appendRefusalID(b, d.ID)
 	b = append(b, `,"decision":"`...)
-	b = append(b, d.Outcome...)
+	b = append(b, d.Plain()...)
 	b = append(b, `","allowed":`...)
 	b = strconv.AppendBool(b, d.Allowed())
 	b = append(b, `,"key":`...)
@@ -107,6 +108,9 @@ func (e *Encoder) AppendDecision(b []byte, d *gate.Decision, selector *rules.Sel
 	}
 	if d.Exemption != nil {
 		b = appendExemption(b, d)
+	}
+	if d.Outcome == gate.Challenged {
+		b = append(b, `,"reason":"challenged","challenge":"`+challenge.Path+`"`...)
 	}
 	return append(b, '}')
 }
@@ -235,7 +239,7 @@ func (e *Encoder) appendShadow(b []byte, s *gate.Shadow, selector *rules.Selecto
 	b = append(b, `{"id":`...)
 	b = appendRefusalID(b, s.ID)
 	b = append(b, `,"decision":"`...)
-	b = append(b, s.Outcome...)
+	b = append(b, s.Plain()...)
 	b = append(b, `","allowed":`...)
 	b = strconv.AppendBool(b, s.Outcome == gate.Allowed)
 	b = append(b, `,"policy":`...)
@@ -292,7 +296,7 @@ func (e *Encoder) AppendCombined(b []byte, all *gate.Combined, canWait bool, sel
 	b = append(b, `{"id":`...)
 	b = appendRefusalID(b, all.ID)
 	b = append(b, `,"decision":"`...)
-	b = append(b, all.Outcome...)
+	b = append(b, all.Plain()...)
 	b = append(b, `","allowed":`...)
 	b = strconv.AppendBool(b, all.Allowed())
 	b = append(b, `,"degraded":`...)

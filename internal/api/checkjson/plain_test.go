@@ -1,6 +1,7 @@
 package checkjson
 
 import (
+	"github.com/stint-dev/stint/internal/challenge"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
@@ -12,7 +13,7 @@ import (
 func wireDecision(d *gate.Decision) wire.Decision {
 	a := wireAnswer(d.Policy, &d.Answer)
 	out := wire.Decision{
-		ID: wire.NullString(d.ID.String()), Decision: string(d.Outcome), Allowed: d.Outcome == gate.Allowed, Key: d.Check.Key.String(),
+		ID: wire.NullString(d.ID.String()), Decision: string(d.Plain()), Allowed: d.Outcome == gate.Allowed, Key: d.Check.Key.String(),
 		Degraded: d.Degraded != "", DegradedReason: d.Degraded, RetryAfterMS: a.RetryAfterMS, RetryAt: a.RetryAt, Rule: a.Rule, Rules: a.Rules,
 		Replayed: d.Replayed,
 	}
@@ -23,7 +24,7 @@ func wireDecision(d *gate.Decision) wire.Decision {
 	}
 	if d.Shadow != nil {
 		shadow := wireAnswer(d.Shadow.Policy, &d.Shadow.Answer)
-		shadow.ID, shadow.Decision, shadow.Policy = wire.NullString(d.Shadow.ID.String()), string(d.Shadow.Outcome), d.Shadow.Policy.Name
+		shadow.ID, shadow.Decision, shadow.Policy = wire.NullString(d.Shadow.ID.String()), string(d.Shadow.Plain()), d.Shadow.Policy.Name
 		shadow.Allowed = d.Shadow.Outcome == gate.Allowed
 		out.Shadow = &shadow
 	}
@@ -44,6 +45,9 @@ func wireDecision(d *gate.Decision) wire.Decision {
 	case b != nil:
 		out.Warnings = []string{"The block " + b.ID + " of " + b.Pattern.String() + " would refuse this key, but the exemption " +
 			e.ID + " of " + e.Pattern.String() + " takes precedence."}
+	}
+	if d.Outcome == gate.Challenged {
+		out.Reason, out.Challenge = "challenged", challenge.Path
 	}
 	if e != nil {
 		out.Exemption = &wire.DecidedExemption{ID: e.ID, Pattern: e.Pattern.String(), Reason: e.Reason, ExpiresAt: wire.At(e.Expires)}

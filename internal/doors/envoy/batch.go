@@ -103,7 +103,7 @@ func (q *questions) clear() {
 }
 
 // add adds the check of a call to the batch. It returns false if the call must be answered
-// individually: because it has several checks, is invalid, or has a token that may have to be
+// individually: because it has several checks, may be shown a page, has a pass, is invalid, or has a token that may have to be
 // counted as invalid. An error is the response to the call.
 func (h batchHandler) add(b *batch, c *grpcserver.Call) (bool, error) {
 	if h.o.Tracer != nil || !h.o.Knows(tokenOf(c.Metadata)) {
@@ -123,6 +123,9 @@ func (h batchHandler) add(b *batch, c *grpcserver.Call) (bool, error) {
 	q := new(authv3.CheckRequest)
 	if unmarshal(c.Message, q) != nil {
 		return false, nil //nolint:nilerr // see above
+	}
+	if p := h.pageOf(q.GetAttributes()); p.isOwn() || p.isNavigation || !p.pass.IsZero() {
+		return false, nil
 	}
 	checks, err := h.readCheck(q.GetAttributes())
 	return err == nil && b.checks.add(c, checks), nil

@@ -39,6 +39,10 @@ const (
 // Check implements external authorization. From the client's request it reads the address, the
 // headers named in the extension by, and the attributes that conditions of policies need.
 func (s *Server) Check(ctx context.Context, q *authv3.CheckRequest) (*authv3.CheckResponse, error) {
+	page := s.pageOf(q.GetAttributes())
+	if page.isOwn() {
+		return page.visit(ctx), nil
+	}
 	checks, err := s.readCheck(q.GetAttributes())
 	if errors.Is(err, occurrences.ErrTooMany) {
 		// With failure_mode_allow, Envoy allows a request if the response is an error.
@@ -51,17 +55,22 @@ func (s *Server) Check(ctx context.Context, q *authv3.CheckRequest) (*authv3.Che
 	}
 	meta := metaOf(ctx)
 	for i := range checks {
-		checks[i].Meta = meta
+		checks[i].Meta, checks[i].Pass = meta, page.pass
 	}
 	all, err := decideAlike(ctx, s.o.Gate, checks)
 	if err != nil {
 		return nil, err
 	}
-	if len(checks) == 1 {
-		return s.answer(&all.Decisions[0])
+	d := &all.Decisions[0]
+	if len(checks) > 1 {
+		summary := ratelimit.Summary(&all)
+		d = &summary
 	}
-	d := ratelimit.Summary(&all)
-	return s.answer(&d)
+	answer, err := s.answer(d)
+	if err == nil && !d.Allowed() {
+		page.show(ctx, d, answer.GetDeniedResponse())
+	}
+	return answer, err
 }
 
 func (s *Server) readCheck(a *authv3.AttributeContext) ([]gate.Check, error) {

@@ -33,6 +33,7 @@ import (
 	"github.com/stint-dev/stint/internal/connlimit"
 	"github.com/stint-dev/stint/internal/doors/envoy/grpcserver"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/challenge"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/keys"
@@ -84,6 +85,8 @@ type Options struct {
 	// means always. Calls with other tokens do not delay those that arrive with them.
 	Knows func(token string) bool
 	TLS   *tls.Config // nil for none
+	// Challenges makes challenges and writes pages for ext_authz; nil refuses without pages.
+	Challenges *challenge.Service
 	// Reflection describes the services to clients such as grpcurl.
 	Reflection bool
 	// MaxConnectionAge is how long a connection is kept; 0 means five minutes. Envoy keeps one

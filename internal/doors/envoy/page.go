@@ -1,0 +1,120 @@
+package envoy
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/codes"
+
+	"github.com/stint-dev/stint/internal/challenge"
+	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+// page is what a request of ext_authz says of challenges and pages. Its zero value shows none.
+type page struct {
+	server  *Server
+	request *challenge.Visit
+	key     keys.Key // of the client's address
+	pass    keys.Key // zero for none
+	// isNavigation says that a person opens a page.
+	isNavigation bool
+}
+
+func (s *Server) pageOf(a *authv3.AttributeContext) (p page) {
+	if s.o.Challenges == nil {
+		return p
+	}
+	key, err := s.addressKey(a)
+	if err != nil {
+		return p
+	}
+	first := func(name string) string {
+		for _, line := range linesOf(a, name) {
+			return string(line)
+		}
+		return ""
+	}
+	network, _ := key.Network()
+	http := a.GetRequest().GetHttp()
+	p.server, p.key = s, key
+	p.request = &challenge.Visit{
+		Target: http.GetPath(), Address: network.Addr(), Languages: first("accept-language"), Cookies: linesOf(a, "cookie"),
+		IsInsecure: http.GetScheme() == "http" && isLoopback(http.GetHost()),
+	}
+	p.pass, _ = s.o.Challenges.PassOf(p.request.Cookies, p.request.Address)
+	p.isNavigation = challenge.IsNavigation(http.GetMethod(), http.GetPath(), first("accept"), first("sec-fetch-mode"), first("sec-fetch-dest"))
+	return p
+}
+
+func isLoopback(host string) bool {
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
+		host = host[:i]
+	}
+	address, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return host == "localhost" || err == nil && address.IsLoopback()
+}
+
+func (p *page) isOwn() bool { return p.server != nil && challenge.IsOwn(p.request.Target) }
+
+// visit answers a request for one of the paths of challenges.
+func (p *page) visit(ctx context.Context) *authv3.CheckResponse {
+	answer, outcome := p.server.o.Challenges.Visit(p.request)
+	p.report(ctx, outcome)
+	denied := new(authv3.DeniedHttpResponse)
+	setPage(denied, answer)
+	return &authv3.CheckResponse{
+		Status:       &spb.Status{Code: int32(codes.PermissionDenied)},
+		HttpResponse: &authv3.CheckResponse_DeniedResponse{DeniedResponse: denied},
+	}
+}
+
+// show puts a page in the place of the body of a refused navigation.
+func (p *page) show(ctx context.Context, d *gate.Decision, denied *authv3.DeniedHttpResponse) {
+	if !p.isNavigation {
+		return
+	}
+	id := ""
+	if !d.ID.IsZero() {
+		id = d.ID.String()
+	}
+	if d.Outcome == gate.Challenged {
+		p.report(ctx, challenge.Shown)
+		setPage(denied, p.server.o.Challenges.Show(p.request, id))
+		return
+	}
+	setPage(denied, p.server.o.Challenges.Refuse(p.request, &challenge.Refusal{
+		Outcome: string(d.Outcome), Status: int(denied.GetStatus().GetCode()), ID: id, At: d.At, RetryAt: d.RetryAt,
+	}))
+}
+
+func (p *page) report(ctx context.Context, outcome challenge.Outcome) {
+	if outcome == challenge.Nothing {
+		return
+	}
+	var answer [1]gate.Reported
+	// An error says that the node is starting: nothing is counted yet.
+	_ = p.server.o.Gate.Report(ctx, []gate.Report{{Key: p.key, Outcome: string(outcome), Source: "challenge"}}, answer[:])
+}
+
+func setPage(denied *authv3.DeniedHttpResponse, answer *challenge.Answer) {
+	denied.Status = &typev3.HttpStatus{Code: typev3.StatusCode(answer.Status)} //nolint:gosec // a status of HTTP
+	denied.Body = string(answer.Body)
+	set := func(name, value string) {
+		denied.Headers = append(denied.Headers, &corev3.HeaderValueOption{
+			Header: &corev3.HeaderValue{Key: name, Value: value}, AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
+		})
+	}
+	for _, h := range answer.Headers {
+		set(h[0], h[1])
+	}
+	set("Cache-Control", "no-store")
+	if answer.Body != nil {
+		set("Content-Type", challenge.ContentType)
+	}
+}
