@@ -128,7 +128,7 @@ type Decision struct {
 	// Warnings is omitted without any; an example is a block that an exemption hides.
 	Warnings []string `json:"warnings,omitempty"`
 	// Reason is challenged if the client may go on once its browser has solved a challenge: the
-	// decision, which clients without challenges act upon, is limited or blocked, by what
+	// decision, for clients that do not know challenges, is limited or blocked, by what
 	// challenges. Omitted otherwise.
 	Reason string `json:"reason,omitzero" enum:"challenged"`
 	// Challenge is the path of the page where a challenged browser gets a pass, to which
