@@ -24,7 +24,9 @@ func (a *App) buildSources() {
 	a.sources = &sources.Sources{
 		Store: store.BlockSources, Entries: store.Entries, Leases: store.Jobs, View: a.catalog, Traffic: a.entries.Traffic, Node: a.id, Log: a.log, Now: time.Now,
 		Own: a.ownAddresses, Alarm: a.notifier.source,
-		Refused: func(ctx context.Context, since time.Time) (map[string]int64, error) { return refusedByBlocks(ctx, a, since) },
+		Refused: func(ctx context.Context, since time.Time) (map[string]int64, error) {
+			return refusedByBlocks(ctx, a, since)
+		},
 		Fetch: func(ctx context.Context, r sources.Request) (*sources.Answer, error) {
 			answer, err := client.Fetch(ctx, egress.Fetch{URL: r.URL, Header: r.Header, ETag: r.ETag, Modified: r.Modified})
 			if err != nil {

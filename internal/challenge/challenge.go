@@ -53,7 +53,7 @@ type Options struct {
 const (
 	DefaultDifficulty = 17 // about a second on a phone of 2018
 	DefaultWait       = 10 * time.Second
-	DefaultPass      = 12 * time.Hour
+	DefaultPass       = 12 * time.Hour
 )
 
 // Service makes and answers challenges. It is safe for concurrent use.

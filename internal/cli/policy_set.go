@@ -40,7 +40,7 @@ gets its default:
       rules: [5/10s]
       mode: shadow            # enforce, shadow or off
       on_failure: local       # local, allow or deny
-      on_limit: limit         # or block: a key that reaches a limit is blocked at once; or challenge
+      on_limit: limit         # or block: block the key at once; or challenge it
       algorithm: sorted_set_log
       options: {count_refused: true}
       escalation:

@@ -98,7 +98,9 @@ type Counts struct {
 }
 
 // Checks returns the number of checks that were answered.
-func (c Counts) Checks() int64 { return c.Allowed + c.Limited + c.Blocked + c.Challenged + c.Unavailable }
+func (c Counts) Checks() int64 {
+	return c.Allowed + c.Limited + c.Blocked + c.Challenged + c.Unavailable
+}
 
 // Refused returns the number of offences.
 func (c Counts) Refused() int64 { return c.Limited + c.Blocked + c.Challenged }

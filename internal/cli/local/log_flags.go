@@ -169,5 +169,5 @@ sends: a log without one is refused, and --key-column names it. Behind proxies
 found is said at the start, and which policies have nothing to look at. --skip-path leaves out
 requests. Sites that show one page for everything, or redirect everything, are recognized by how
 they answer what no site has: what asks there for a program that the site does not run is the
-outcome probe. --own-path names what it runs. Lines out of order are sorted as far as they fit into memory; lines without a request
-are counted and shown.`
+outcome probe. --own-path names what it runs. Lines out of order are sorted as far as they fit
+into memory; lines without a request are counted and shown.`

@@ -74,7 +74,7 @@ func (t Tx) selected(f blocks.Filter) iter.Seq2[keptEntry, error] {
 // keptEntry is an entry in a temporary file. The times are as in the database.
 type keptEntry struct {
 	ID, Kind, Pattern, Reason, Author, Source, Scope, Action, EndedBy string
-	PolicyID, Level, Revision, Created, Expires, Ended        int64
+	PolicyID, Level, Revision, Created, Expires, Ended                int64
 }
 
 func keep(e *blocks.Entry) keptEntry {
