@@ -1,8 +1,10 @@
 package local
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -51,7 +53,7 @@ func convertRateLimits(file io.Reader) (*conversion, error) {
 	for n := 0; ; n++ {
 		var d rateLimitDomain
 		switch err := decoder.Decode(&d); {
-		case err == io.EOF && n > 0:
+		case errors.Is(err, io.EOF) && n > 0:
 			return c, nil
 		case err != nil:
 			return nil, console.Usagef("it is no configuration of envoyproxy/ratelimit: %w", err)
@@ -70,7 +72,7 @@ type envoyRun struct {
 // walk converts descriptors below a list of entries.
 func (r *envoyRun) walk(all []rateDescriptor, above []rateDescriptor) {
 	for i := range all {
-		entries := append(above[:len(above):len(above)], all[i])
+		entries := slices.Concat(above, all[i:i+1])
 		r.convert(entries, isLimitedByKey(all, all[i].Key))
 		r.walk(all[i].Descriptors, entries)
 	}

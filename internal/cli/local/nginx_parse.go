@@ -48,9 +48,9 @@ func (p *nginxParser) block(depth int) (all []nginxDirective, err error) {
 	for {
 		word, isQuoted, err := p.token()
 		switch {
-		case err == io.EOF && depth == 0 && len(words) == 0:
+		case errors.Is(err, io.EOF) && depth == 0 && len(words) == 0:
 			return all, nil
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return nil, errEnd
 		case err != nil:
 			return nil, err

@@ -30,10 +30,10 @@ import (
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 
+	"github.com/stint-dev/stint/internal/challenge"
 	"github.com/stint-dev/stint/internal/connlimit"
 	"github.com/stint-dev/stint/internal/doors/envoy/grpcserver"
 	"github.com/stint-dev/stint/internal/fault"
-	"github.com/stint-dev/stint/internal/challenge"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/keys"
