@@ -44,7 +44,7 @@ type jsonChange struct{ Path, Was, Now string }
 
 // auditObjects are the kinds of objects of entries, and auditGroups.
 var auditObjects = []string{
-	"policy", "block", "exemption", "proposal", "escalation", "key", "note", "profile", "view", "token", "user", "login",
+	"policy", "block", "exemption", "source", "proposal", "escalation", "key", "note", "profile", "view", "token", "user", "login",
 	"channel", "silence", "notification", "report", "job", "backup", "database", "audit",
 }
 

@@ -1,6 +1,7 @@
 package adminui_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -81,6 +82,7 @@ func TestFormsThatChangeSomethingWriteAuditRecords(t *testing.T) {
 	n, _ := webhookNode(t, status)
 	w := &audited{T: t, node: n, who: n.as(t, "maria"), seen: map[string]bool{}}
 	w.entries()
+	w.sources()
 	w.acts()
 	w.decisions()
 	w.policies()
@@ -188,6 +190,23 @@ func (w *audited) policies() {
 		w.submit(submission{route: route, path: strings.Replace(route, ":name", "search", 1), form: url.Values{"expect": {string(rules.TagOf(draft))}}, action: "policy.delete", before: true})
 	}
 	w.submit(submission{route: "/policies/:name/delete", path: "/policies/search/delete", form: url.Values{"confirm": {"search"}, "expect": {w.node.tag(w, "search", 6)}}, action: "policy.delete", before: true})
+}
+
+func (w *audited) sources() {
+	w.Helper()
+	const list, one = "/blocks/sources", "/blocks/sources/:name"
+	w.node.list = "" // which is refused, so that the source is all that there is
+	w.submit(submission{route: list, form: url.Values{"name": {"bad"}, "url": {"https://lists.example.com/"}, "as": {"block"}, "every": {"2h"}}, action: "source.add", after: true})
+	w.node.list = "198.51.100.41\n198.51.100.42\n"
+	w.submit(submission{route: one + "/pull", path: list + "/bad/pull", action: "block.pull", after: true})
+	for i := range 250 {
+		w.node.list += fmt.Sprintf("192.0.2.%d\n", i)
+	}
+	if held := w.who.post(list+"/bad/pull", nil); held.status != http.StatusSeeOther {
+		w.Fatalf("the pull of a list that has grown: got %d", held.status)
+	}
+	w.submit(submission{route: one + "/agree", path: list + "/bad/agree", action: "block.pull", after: true})
+	w.submit(submission{route: one + "/remove", path: list + "/bad/remove", action: "source.remove", before: true})
 }
 
 func (w *audited) identities() {

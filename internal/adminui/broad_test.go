@@ -149,7 +149,7 @@ func TestRestoringScopedBlockKeepsScope(t *testing.T) {
 		t.Fatalf("got %+v", active)
 	}
 	lines := strings.Split(maria.get("/blocks/export").is(http.StatusOK).body, "\n")
-	if !strings.HasSuffix(lines[0], ",scope,ended_at,ended_by,id,sources") || !strings.HasSuffix(lines[1], ",login,,,"+active[0].ID+",maria") {
+	if !strings.HasSuffix(lines[0], ",scope,ended_at,ended_by,id,sources,action") || !strings.HasSuffix(lines[1], ",login,,,"+active[0].ID+",maria,") {
 		t.Errorf("got the export %q, want the scope login in it", lines)
 	}
 	id := active[0].ID

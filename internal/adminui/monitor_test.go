@@ -327,7 +327,7 @@ func TestLivePageNamesStreamWithItsFilters(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "vic")
 	for path, want := range map[string]string{
-		"/live": "/v1/events", "/live?show=refused": "/v1/events?decision=limited%2Cblocked%2Cunavailable&kind=decision",
+		"/live": "/v1/events", "/live?show=refused": "/v1/events?decision=limited%2Cblocked%2Cchallenged%2Cunavailable&kind=decision",
 		"/live?show=allowed": "/v1/events?decision=allowed&kind=decision", "/live?show=changes&policy=default": "/v1/events?kind=block%2Cchange&policy=default",
 		"/live?pattern=203.0.113.0/24": "/v1/events?pattern=ip%3A203.0.113.0%2F24",
 	} {
