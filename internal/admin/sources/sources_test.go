@@ -99,7 +99,7 @@ func newFixture(t *testing.T, url, name string) *fixture {
 	f := &fixture{now: time.Now()}
 	now := func() time.Time { return f.now }
 	f.node = storetest.OpenNode(t, url, now)
-	client := egress.New(egress.Options{AllowPrivate: true, Timeout: 30 * time.Second})
+	client := egress.New(egress.Options{AllowPrivate: true, Timeout: 20 * time.Minute})
 	f.Sources = &sources.Sources{
 		Store: f.node.Store.BlockSources, Entries: f.node.Store.Entries, Leases: f.node.Store.Jobs, View: f.node.Catalog, Node: name, Now: now, Log: slog.New(slog.DiscardHandler),
 		Own: func() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("203.0.113.99/32")} },
