@@ -32,7 +32,11 @@ func stint(names ...string) system {
 			if name == "login" {
 				login = preset.Policies
 			} else {
-				site = append(site, preset.Policies...)
+				for _, p := range preset.Policies { // also those that begin in shadow mode
+					enforcing := *p
+					enforcing.Mode = rules.Enforce
+					site = append(site, &enforcing)
+				}
 			}
 		}
 		refused = make([]bool, len(t.Requests))

@@ -76,7 +76,7 @@ func (p *policyPage) IsShadow() bool { return p.Policy != nil && p.Policy.Mode =
 
 // NoteIDs returns the elements that checking the draft updates.
 func (p *policyPage) NoteIDs() string {
-	ids := "#outcome-note,#scope-note,#distinct-note,#evidence-note,#also-note,#refused-note,#meaning,#changes,#escalation-note,#rules-note,#save-note,#algorithm-note,#burst-note"
+	ids := "#unit-note,#cost-note,#concurrent-note,#hold-note,#on_expiry-note,#outcome-note,#scope-note,#distinct-note,#evidence-note,#also-note,#refused-note,#meaning,#changes,#escalation-note,#rules-note,#save-note,#algorithm-note,#burst-note"
 	for _, w := range p.Draft.When {
 		ids += ",#" + w.Name + "-note"
 	}
@@ -185,6 +185,11 @@ func around(all []*rules.Policy, name string) []*rules.Policy {
 // if the rules are invalid, and ignores errors of other fields.
 func (d *draft) readable() *rules.Policy {
 	var texts []string
+	if r, isRule, isGood := d.concurrentRule(); !isGood {
+		return nil
+	} else if isRule {
+		texts = append(texts, r.String())
+	}
 	for i := range d.Rows {
 		row := &d.Rows[i]
 		if row.Error != "" {

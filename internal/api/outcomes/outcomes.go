@@ -19,6 +19,7 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/proxies"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -217,6 +218,8 @@ func noteOf(r *gate.Reported) string {
 		return "Not counted: it happened more than " + rules.FormatDuration(gate.MaxReportAge) + " ago, and reports count from when they come."
 	case len(r.Policies) > 0:
 		return ""
+	case r.IsCounted && rules.Subject{Key: r.Report.Key}.CDN() != "":
+		return "Not counted. " + proxies.AboutEdge(rules.Subject{Key: r.Report.Key}.CDN())
 	case r.Unsaid != "":
 		return "Not counted: the policy counts different values of " + r.Unsaid + ", and the report has none."
 	case r.IsCounted:
