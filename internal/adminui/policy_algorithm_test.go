@@ -174,7 +174,7 @@ func TestPolicyEditorSetsAmounts(t *testing.T) {
 	if p.Rules.String() != "16 concurrent 500k tokens/1m 1M tokens/1d" || p.Algorithm != "amount_log" || p.Cost != 2000 || p.Hold != 30*time.Second || p.OnExpiry != rules.ExpiryKeeps {
 		t.Fatalf("saved %+v", p)
 	}
-	v.get("/policies/default").is(http.StatusOK).holds(`name="unit" value="tokens"`).holds(`name="cost" value="2000"`).holds(`name="concurrent" value="16"`).holds(`name="hold" value="30s"`).says("At most 16 at once")
+	v.get("/policies/default").is(http.StatusOK).holds(`name="unit" value="tokens"`).holds(`name="cost" value="2000"`).holds(`name="concurrent" value="16"`).holds(`value="500k"`).holds(`value="1M"`).holds(`name="hold" value="30s"`).says("At most 16 at once")
 	v.get("/policies").is(http.StatusOK).holds("16 concurrent").holds("1M tokens/day")
 	v.get("/key?key=ip:203.0.113.7").is(http.StatusOK).holds("1M tokens/day").holds("16 concurrent")
 	for field, says := range map[string]string{"unit": "Must be 1 to 32", "cost": "Must be a whole number up to 1000T", "concurrent": "This rule has", "hold": "Enter a duration"} {

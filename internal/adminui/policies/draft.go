@@ -99,7 +99,9 @@ func newDraft() *draft {
 var defaultEscalation = escalationFields{Threshold: "1000", Window: "10m", Duration: "1h", Factor: "2", MaxDuration: "3d", DecayAfter: "2d"}
 
 func (d *draft) addRule(r rules.Rule) {
-	d.Rows = append(d.Rows, ruleRow{Limit: strconv.Itoa(r.Limit), Window: rules.FormatWindow(r.Window)})
+	limit, _, _ := strings.Cut(r.String(), "/")
+	limit, _, _ = strings.Cut(limit, " ") // as it is written, 1M tokens: a narrow field shows 1000000 as 100000
+	d.Rows = append(d.Rows, ruleRow{Limit: limit, Window: rules.FormatWindow(r.Window)})
 }
 
 // draftOf returns the form of an existing policy.
