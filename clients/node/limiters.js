@@ -56,6 +56,7 @@ export class StintStore {
   localKeys = false // other programs count the same keys
   #stint; #options; #limit; #error
   #hold // how long a hit stays releasable, undefined if none is released
+  #sweepAt = 1024
   #held = new Map() // the handles of the hits of each key, the latest last
 
   constructor(stint, options = {}) {
@@ -104,7 +105,10 @@ export class StintStore {
   #keep(key, { hold }) {
     if (!hold) return // by an exemption or an outage: nothing was charged
     const now = Date.now()
-    if (this.#held.size >= 1024) for (const [other, of] of this.#held) if (of.at(-1).ends <= now) this.#held.delete(other)
+    if (this.#held.size >= this.#sweepAt) { // once the keys have doubled, so that a hit costs the same on average
+      for (const [other, of] of this.#held) if (of.at(-1).ends <= now) this.#held.delete(other)
+      this.#sweepAt = Math.max(1024, 2 * this.#held.size)
+    }
     const of = (this.#held.get(key) ?? []).filter(({ ends }) => ends > now)
     this.#held.set(key, [...of, { handle: hold.handle, ends: Date.parse(hold.expires_at) }])
   }

@@ -72,7 +72,7 @@ func (h *sourcesHandler) showSources(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return h.render(c, http.StatusOK, sourcesPage{Remove: q.Get("remove"), Form: wire.BlockSourceRequest{As: string(blocks.AsShadow)}, Every: "1h", FieldErrors: form.FieldErrors{}})
+	return h.render(c, http.StatusOK, sourcesPage{Remove: q.Get("remove"), Form: wire.BlockSourceRequest{As: string(blocks.AsShadow)}, FieldErrors: form.FieldErrors{}})
 }
 
 func (h *sourcesHandler) render(c *httpserver.Call, status int, page sourcesPage) error {

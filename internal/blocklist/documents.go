@@ -30,8 +30,9 @@ var documentLists = []string{
 }
 
 // documentValues are the members of a row that hold its address, network or number of an
-// autonomous system.
-var documentValues = []string{"ip_prefix", "ipv6_prefix", "ipv4Prefix", "ipv6Prefix", "ip_address", "ipAddress", "cidr", "ip", "asn"}
+// autonomous system. Where a row has an address, the network and the system that it is in are none of
+// its own.
+var documentValues = []string{"ip_prefix", "ipv6_prefix", "ipv4Prefix", "ipv6Prefix", "ip_address", "ipAddress", "ip", "cidr", "asn"}
 
 // documentReasons are the members of a row that say why it is there.
 var documentReasons = []string{"sblid", "asname", "scenario", "description", "service", "name"}
@@ -143,8 +144,8 @@ func documentFields(m rowfile.Members, column string) (all []fields) {
 	}
 	for _, name := range documentValues {
 		text := m.Text(name)
-		if text == "" {
-			continue
+		if text == "" || len(all) > 0 && (name == "asn" || name == "cidr") {
+			continue // says more of the address, and is not blocked with it
 		}
 		if name == "asn" {
 			text = "asn:" + strings.TrimPrefix(strings.ToUpper(text), "AS")

@@ -89,10 +89,18 @@ func dshieldLine(w []string) (f fields, problem string, is bool) {
 	if len(w) < 3 || !isAddress(w[0]) || !isAddress(w[1]) {
 		return f, "", false
 	}
-	if bits, err := strconv.Atoi(w[2]); err != nil || bits > 128 {
+	// Other tables have two addresses too, such as those of a connection, which are no range.
+	network, err := netip.ParsePrefix(w[0] + "/" + w[2])
+	if err != nil || network.Masked() != network || !isLast(network, w[1]) {
 		return f, "", false
 	}
-	return fields{pattern: w[0] + "-" + w[1], reason: strings.Join(w[min(4, len(w)):], " ")}, "", true
+	return fields{pattern: network.String(), reason: strings.Join(w[min(4, len(w)):], " ")}, "", true
+}
+
+// isLast reports whether a text is the last address of a network.
+func isLast(network netip.Prefix, text string) bool {
+	last, err := netip.ParseAddr(text)
+	return err == nil && network.Contains(last) && !network.Contains(last.Next())
 }
 
 // fail2banTime is how fail2ban prints the end of a ban, in the time zone of its machine.

@@ -54,6 +54,8 @@ var published = []struct {
 	{"nginx deny", "", "deny 192.0.2.7;\ndeny 198.51.100.0/24;\n", []string{"ip:192.0.2.7", "ip:198.51.100.0/24"}},
 	{"hosts", "", "# hosts\n0.0.0.0 evil.example\n127.0.0.1\tads.example\n192.0.2.7 scanner.example\n", []string{`it names the domain "evil.example"`, `it names the domain "ads.example"`, "ip:192.0.2.7 (scanner.example)"}},
 	{"address and more columns", "", "192.0.2.7\t5\n192.0.2.8\t3\n192.0.2.9 192.0.2.10\n", []string{"ip:192.0.2.7 (5)", "ip:192.0.2.8 (3)", "the pattern"}},
+	{"connections", "", "192.0.2.7 203.0.113.9 24\n192.0.2.0 192.0.3.255 24\n", []string{"the pattern", "the pattern"}},
+	{"JSON of addresses in their networks", "", `{"data":[{"ip":"192.0.2.7","cidr":"192.0.2.0/24","asn":"64500"},{"cidr":"198.51.100.0/24","asn":64501}]}`, []string{"ip:192.0.2.7", "ip:198.51.100.0/24"}},
 	{"ranges", "", "192.0.2.0-192.0.2.255\n198.51.100.0 - 198.51.100.127\n", []string{"ip:192.0.2.0/24", "ip:198.51.100.0/25"}},
 	{"a geofeed", "", "# comment\n192.0.2.0/24,US,US-CA,San Francisco,94124\n2001:db8::/32,DE,,,\n", []string{"ip:192.0.2.0/24", "ip:2001:db8::/32"}},
 	{"a table by the name of a column", "dst_ip", "# Feodo\n\n\"first_seen_utc\",\"dst_ip\",\"dst_port\"\n\"2026-11-01 00:00:00\",\"192.0.2.7\",\"443\"\n", []string{"ip:192.0.2.7"}},

@@ -2,6 +2,7 @@ package rowfile
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 
@@ -25,6 +26,9 @@ func (m Members) Text(name string) string {
 	}
 	return ""
 }
+
+// maxMembers bounds the members of an object, whose names are in memory together.
+const maxMembers = 10_000
 
 // Document says what the rows of a JSON document are that others publish. Its lists may be of any
 // length: only one object is in memory at a time.
@@ -76,6 +80,7 @@ var errStopped = errors.New("the reader of the rows has stopped")
 // next allows the next token to be as long as a row, and goes to where it begins.
 func (w *walk[T]) next() jsontext.Kind {
 	w.reader.NextRow()
+	w.line() // forgets the line breaks before it
 	return w.decoder.PeekKind()
 }
 
@@ -117,11 +122,14 @@ func (w *walk[T]) object(hasRows bool) error {
 	if _, err := w.decoder.ReadToken(); err != nil {
 		return err
 	}
-	line, members := w.line(), Members{}
+	line, members, count := w.line(), Members{}, 0
 	for w.next() != '}' {
 		token, err := w.decoder.ReadToken()
 		if err != nil {
 			return err
+		}
+		if count++; count > maxMembers {
+			return &FileError{line, fmt.Sprintf("an object has more than %d members", maxMembers)}
 		}
 		name := token.String()
 		v, err := w.value(hasRows && w.IsList(name))

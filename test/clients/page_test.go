@@ -105,7 +105,7 @@ func TestProgramsOfThePage(t *testing.T) {
 		language, after := languages[found[2]], afterwards[heading]
 		t.Run(heading, func(t *testing.T) {
 			at := strings.TrimPrefix(node.Check, "http://")
-			text := strings.NewReplacer(append(language.slower, "stint://127.0.0.1:8080", "stint://"+at+"?timeout=60", "127.0.0.1:8080", at)...).Replace(found[3])
+			text := strings.NewReplacer(append(language.slower, "stint://127.0.0.1:8080?on_outage=open", "stint://"+at+"?on_outage=open&timeout=60", "127.0.0.1:8080", at)...).Replace(found[3])
 			program := exec.CommandContext(t.Context(), language.command[0], append(language.command[1:], language.begin+text+after.program)...)
 			program.Dir = filepath.Join("..", "..", "clients", folders[found[2]])
 			got, err := program.Output()

@@ -24,7 +24,7 @@ final class Plugin
 
     public static function start(): void
     {
-        if (!defined('STINT_URL') || !defined('STINT_ON_OUTAGE')) {
+        if (!defined('STINT_URL') || !defined('STINT_ON_OUTAGE') || !in_array(STINT_ON_OUTAGE, ['open', 'closed'], true)) {
             self::complain('Stint protects nothing yet: define STINT_URL and STINT_ON_OUTAGE, "open" or "closed", in wp-config.php.');
             return;
         }

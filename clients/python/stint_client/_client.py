@@ -55,7 +55,19 @@ class _Pool:
         return None
 
     def _connect(self, deadline: float) -> socket.socket:
-        connection = socket.create_connection((self.target.host, self.target.port), timeout=_left(deadline))
+        # Each address gets what is left of the time. How long a name takes to be found is up to the system.
+        failed: OSError = OSError("no address was found")
+        for *address, _, to in socket.getaddrinfo(self.target.host, self.target.port, type=socket.SOCK_STREAM):
+            connection = socket.socket(*address)
+            try:
+                connection.settimeout(_left(deadline))
+                connection.connect(to)
+                break
+            except OSError as error:
+                connection.close()
+                failed = error
+        else:
+            raise failed
         try:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._context is not None:

@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/stint-dev/stint/internal/audit"
@@ -89,7 +90,8 @@ func (s *Sources) read(ctx context.Context, by audit.Actor, l *blocks.List, stat
 	}
 	next := *state
 	next.ETag, next.Modified, next.Held = answer.ETag, answer.Modified, nil
-	rows := s.rowsOf(l, answer.Body, &next)
+	expires := false
+	rows := s.rowsOf(l, answer.Body, &next, &expires)
 	var added *keys.Index[struct{}]
 	if s.Traffic != nil && l.As == blocks.AsBlock {
 		added = keys.NewIndex[struct{}]()
@@ -114,6 +116,9 @@ func (s *Sources) read(ctx context.Context, by audit.Actor, l *blocks.List, stat
 		return err
 	}
 	next.Rows, next.Pulled = diff.Rows, now
+	if expires { // rows that end by themselves are read again, also where the list is the same
+		next.ETag, next.Modified = "", ""
+	}
 	if diff.Added+diff.Ended > 0 {
 		next.Changed = now
 	}
@@ -131,16 +136,16 @@ func isHeld(l *blocks.List, d blocks.PullDiff, agreed bool) bool {
 		apart := max(d.Rows, held.Rows) - min(d.Rows, held.Rows)
 		return apart > max(minHeld, held.Rows/10)
 	}
-	isMuch := func(n int) bool { return n > minHeld && 2*n > d.Before }
+	isMuch := func(n int) bool { return n > minHeld && 2*n > max(d.Before, l.State.Rows) }
 	return isMuch(d.Added) || isMuch(d.Ended)
 }
 
 // rowsOf yields the rows of a list that may be in force, and counts the others. It fails if the
-// list is empty, too long, or no list at all.
-func (s *Sources) rowsOf(l *blocks.List, body io.Reader, state *blocks.ListState) iter.Seq2[blocks.Entry, error] {
+// list is empty, too long, or no list at all. expires is set if a row ends by itself.
+func (s *Sources) rowsOf(l *blocks.List, body io.Reader, state *blocks.ListState, expires *bool) iter.Seq2[blocks.Entry, error] {
 	kind := l.RowsOf().Kind
 	defaults := blocklist.Defaults{Kind: kind, Reading: keys.Reading{Parser: s.View.Parser()}, Now: s.Now(), Reason: "list " + l.Name, Column: l.Column}
-	never := append(s.Own(), reserved...)
+	never := slices.Concat(s.Own(), reserved)
 	return func(yield func(blocks.Entry, error) bool) {
 		state.Invalid, state.LeftOut, state.Notes = 0, 0, nil
 		note := func(line int, problem string) {
@@ -165,13 +170,19 @@ func (s *Sources) rowsOf(l *blocks.List, body io.Reader, state *blocks.ListState
 			if row.HasEnded {
 				continue
 			}
-			if problem := leftOut(row.Pattern, never); problem != "" {
+			problem := leftOut(row.Pattern, never)
+			if row.Scope != "" {
+				problem = "is left out: rows of a list have no scope, and without it the row would refuse every check"
+			}
+			if problem != "" {
 				state.LeftOut++
 				note(row.Line, row.Pattern.String()+" "+problem)
 				continue
 			}
 			good++
-			if !yield(row.Entry(), nil) {
+			entry := row.Entry()
+			*expires = *expires || !entry.Expires.IsZero()
+			if !yield(entry, nil) {
 				return
 			}
 		}
@@ -206,7 +217,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 }
 
 // reserved are the networks that no list blocks or exempts: private, shared, loopback, link-local,
-// multicast and documentation addresses, and those that no client has.
+// and multicast addresses, and those that no client has.
 var reserved = prefixes("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
 	"192.168.0.0/16", "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4", "::/8", "64:ff9b::/96", "fc00::/7", "fe80::/10", "ff00::/8")
 

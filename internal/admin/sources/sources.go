@@ -4,6 +4,7 @@ package sources
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -269,6 +270,7 @@ func (s *Sources) PullDue(ctx context.Context) (string, error) {
 		return "", err
 	}
 	pulled, failed := 0, 0
+	var errs []error
 	for _, known := range all {
 		if !known.IsDue(s.Now()) {
 			continue
@@ -289,10 +291,10 @@ func (s *Sources) PullDue(ctx context.Context) (string, error) {
 			return "", ctx.Err()
 		}
 		if err != nil && !fault.Is(err, fault.Conflict) && !fault.Is(err, fault.NotFound) {
-			return "", err
+			errs = append(errs, fmt.Errorf("the source %s: %w", known.Name, err)) // the others are pulled
 		}
 	}
-	return fmt.Sprintf("pulled %d lists, of which %d failed", pulled, failed), nil
+	return fmt.Sprintf("pulled %d lists, of which %d failed", pulled, failed), errors.Join(errs...)
 }
 
 // refused returns how many checks each list refused in the last day, by name; nil if that is not

@@ -310,6 +310,44 @@ func TestNoListBlocksWhatItMustNot(t *testing.T) {
 	})
 }
 
+func TestRowsThatListsCannotHoldAreLeftOut(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		p := newPublisher(t, "pattern,scope\nip:198.51.100.1,\nip:198.51.100.2,login\n")
+		if got := f.add(t, wire.BlockSourceRequest{Name: "scoped", URL: p.URL}); got.Rows != 1 || got.LeftOut != 1 {
+			t.Errorf("got %+v", got)
+		}
+		f.wantActive(t, listed, "ip:198.51.100.1")
+	})
+}
+
+// A list whose rows end by themselves is read again also where it did not change.
+func TestRowsThatEndAreRenewed(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		p := newPublisher(t, "pattern,expires_in\nip:198.51.100.1,90m\n")
+		f.add(t, wire.BlockSourceRequest{Name: "short", URL: p.URL})
+		for range 3 {
+			f.due(t)
+			f.wantActive(t, listed, "ip:198.51.100.1")
+		}
+	})
+}
+
+func TestAValidatorOfNoTextStopsNoOtherList(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		p, q := newPublisher(t, "198.51.100.1\n"), newPublisher(t, "198.51.100.2\n")
+		f.add(t, wire.BlockSourceRequest{Name: "a", URL: p.URL})
+		f.add(t, wire.BlockSourceRequest{Name: "b", URL: q.URL})
+		p.answerWith(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("ETag", "\"\xff\xfe\"")
+			w.Header().Set("Last-Modified", "\x80")
+			_, _ = io.WriteString(w, "198.51.100.3\n")
+		})
+		q.publish("198.51.100.44\n")
+		f.due(t)
+		f.wantActive(t, listed, "ip:198.51.100.3", "ip:198.51.100.44")
+	})
+}
+
 func TestALargeChangeIsHeldUntilSomebodyAgrees(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		p := newPublisher(t, addresses(0, 100))

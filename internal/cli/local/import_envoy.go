@@ -46,7 +46,7 @@ var rateUnits = map[string]string{"second": "s", "minute": "m", "hour": "h", "da
 
 // convertRateLimits converts a file of envoyproxy/ratelimit, which may hold several domains.
 func convertRateLimits(file io.Reader) (*conversion, error) {
-	c := &conversion{}
+	c, matched := &conversion{}, map[string]string{}
 	c.note("Windows of envoyproxy/ratelimit begin at each full unit and let twice the limit pass around it; these slide.")
 	decoder := yaml.NewDecoder(file)
 	decoder.KnownFields(true)
@@ -60,13 +60,14 @@ func convertRateLimits(file io.Reader) (*conversion, error) {
 		case d.Domain == "":
 			return nil, console.Usagef("it is no configuration of envoyproxy/ratelimit: it has no domain")
 		}
-		(&envoyRun{conversion: c, domain: d.Domain}).walk(d.Descriptors, nil)
+		(&envoyRun{conversion: c, domain: d.Domain, matched: matched}).walk(d.Descriptors, nil)
 	}
 }
 
 type envoyRun struct {
 	*conversion
-	domain string
+	domain  string
+	matched map[string]string // by a pattern, what has its policy, in all domains
 }
 
 // walk converts descriptors below a list of entries.
@@ -124,6 +125,11 @@ func (r *envoyRun) convert(entries []rateDescriptor, hasLimitOfKey bool) {
 	if strings.HasSuffix(match, "*") && strings.HasPrefix(match, "envoy:") {
 		r.note("%s: %s also limits lists that go on behind it, unless a policy is more specific", where, match)
 	}
+	if known := r.matched[match]; known != "" {
+		r.lacks(where, "%s limits the same keys (%s), and a pattern has one policy of its own", known, match)
+		return
+	}
+	r.matched[match] = where
 	r.add(where, p)
 }
 

@@ -87,7 +87,7 @@ func (c *nginxRun) walk(all []nginxDirective, at nginxPlace) {
 	for _, d := range all {
 		switch d.name {
 		case "server_name":
-			at.hosts = slices.DeleteFunc(slices.Clone(d.args), func(host string) bool { return host == "_" || host == "" })
+			at.hosts = hostsOf(d.args)
 			if slices.ContainsFunc(at.hosts, func(host string) bool { return strings.ContainsAny(host, "~$") }) {
 				at.problem = "the server_name is a regular expression or a variable"
 			}
@@ -155,6 +155,9 @@ func (c *nginxRun) use(d nginxDirective, at nginxPlace) {
 		c.lacks(where, "%s", at.problem)
 		return
 	}
+	if at.path == "" || strings.HasSuffix(at.path, "*") {
+		c.note("%s: this policy limits too what nginx leaves to other locations and servers; try it with mode: shadow, or add what is not limited to when", where)
+	}
 	if at.hasOuter {
 		c.note("%s: nginx applies it instead of the limits around it; these policies apply together", where)
 	}
@@ -173,6 +176,19 @@ func (c *nginxRun) use(d nginxDirective, at nginxPlace) {
 		use.paths = []string{at.path}
 	}
 	c.uses = append(c.uses, use)
+}
+
+// hostsOf returns the hosts of a server_name as conditions: .example.com is the domain and all below it.
+func hostsOf(names []string) (hosts []string) {
+	for _, name := range names {
+		switch domain, isBoth := strings.CutPrefix(name, "."); {
+		case isBoth:
+			hosts = append(hosts, domain, "*."+domain)
+		case name != "_" && name != "":
+			hosts = append(hosts, name)
+		}
+	}
+	return hosts
 }
 
 var nginxRate = regexp.MustCompile(`^(\d+)r/([sm])$`)
@@ -261,6 +277,10 @@ func isClient(variable string) bool {
 // exemptGeo says how the networks of a geo that are not limited are exempt.
 func (c *nginxRun) exemptGeo(geo nginxDirective, isLimited func(value string) bool) (problem string) {
 	var lines []string
+	hasDefault := slices.ContainsFunc(geo.block, func(v nginxDirective) bool { return v.name == "default" })
+	if !hasDefault && !isLimited("") { // what nginx takes for all others
+		return "its geo limits only some networks; write them as the match of a policy"
+	}
 	for _, v := range geo.block {
 		if len(v.args) != 1 {
 			continue

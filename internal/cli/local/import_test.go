@@ -119,6 +119,29 @@ http {
 }
 `
 
+// A policy limits nobody whom nginx does not limit without saying so.
+func TestConversionsSayWhomTheyLimitToo(t *testing.T) {
+	c, err := convertNginx(strings.NewReader(`http {
+    geo $limit { 10.0.0.0/8 1; }
+    map $limit $k { default ""; 1 $binary_remote_addr; }
+    limit_req_zone $k zone=inside:10m rate=1r/s;
+    limit_req_zone $binary_remote_addr zone=all:10m rate=1r/s;
+    server { server_name .example.com; location / { limit_req zone=inside; } location /api { limit_req zone=all; } location /static/ {} }
+}`))
+	text := converted(t, c, err)
+	wantLines(t, text, "its geo limits only some networks", "- example.com", "'*.example.com'", "this policy limits too what nginx leaves to other locations and servers")
+	if n := strings.Count(text, "- name:"); n != 1 {
+		t.Errorf("got %d policies, want that of zone all:\n%s", n, text)
+	}
+	c, err = convertRateLimits(strings.NewReader("domain: a\ndescriptors: [{key: remote_address, rate_limit: {unit: second, requests_per_unit: 1}}]\n---\n" +
+		"domain: b\ndescriptors: [{key: remote_address, rate_limit: {unit: second, requests_per_unit: 2}}]\n"))
+	text = converted(t, c, err)
+	wantLines(t, text, "# b remote_address has no equal: a remote_address limits the same keys")
+	if n := strings.Count(text, "- name:"); n != 1 {
+		t.Errorf("got %d policies, want 1:\n%s", n, text)
+	}
+}
+
 func TestZonesOfNginxBecomePolicies(t *testing.T) {
 	c, err := convertNginx(strings.NewReader(nginxExample))
 	text := converted(t, c, err)

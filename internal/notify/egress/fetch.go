@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // FetchTimeout bounds the whole download of a file, so that a server that sends a byte now and then
@@ -79,7 +80,7 @@ func (c *Client) fetch(ctx context.Context, f Fetch) (*Fetched, error) {
 const maxValidator = 1000
 
 func header(r *http.Response, name string) string {
-	if text := r.Header.Get(name); len(text) <= maxValidator {
+	if text := r.Header.Get(name); len(text) <= maxValidator && utf8.ValidString(text) {
 		return text
 	}
 	return ""

@@ -14,8 +14,8 @@ import (
 
 // listRows reads the rows of one holder that are in force.
 const listRows = `
-SELECT pattern, expires_at FROM entries WHERE source_name = $1 AND source_name <> '' AND kind = $2 AND scope = $3 AND place = scope AND expires_at > $4
-UNION ALL SELECT e.pattern, s.expires_at FROM entry_sources s JOIN entries e ON e.id = s.entry_id
+SELECT pattern, expires_at, action FROM entries WHERE source_name = $1 AND source_name <> '' AND kind = $2 AND scope = $3 AND place = scope AND expires_at > $4
+UNION ALL SELECT e.pattern, s.expires_at, e.action FROM entry_sources s JOIN entries e ON e.id = s.entry_id
 WHERE s.name = $1 AND e.kind = $2 AND e.scope = $3 AND e.place = e.scope AND s.expires_at > $4 AND e.expires_at > $4`
 
 // pullTolerance is by how much the expiry of a row may differ from that in force: what is printed as
@@ -33,6 +33,7 @@ func hashOf(pattern string) patternHash {
 // pulledRow is the state of a row while a list is compared with what is in force.
 type pulledRow struct {
 	expires int64
+	action  blocks.Action
 	isSame  bool // it is in force as it is
 	isTaken bool // it is in the batch, or was already
 }
@@ -48,7 +49,7 @@ func (s *Store) Pull(ctx context.Context, by audit.Actor, l blocks.ListRows, row
 				if _, twice := fresh[h]; twice {
 					continue
 				}
-				fresh[h] = pulledRow{expires: db.ExpiryToMS(e.Expires)}
+				fresh[h] = pulledRow{expires: db.ExpiryToMS(e.Expires), action: e.Action}
 				e.Kind, e.Scope, e.Source, e.From, e.Author = l.Kind, l.Scope, blocks.Listed, &blocks.Holder{Name: l.Holder}, l.Holder
 			}
 			if !yield(e, err) {
@@ -99,7 +100,7 @@ func (s *Store) Pull(ctx context.Context, by audit.Actor, l blocks.ListRows, row
 		if err := run.flush(); err != nil {
 			return err
 		}
-		summary := fmt.Sprintf("Pulled the list %s: %d rows, %d added, %d ended, %d with another expiry.", l.Holder, diff.Rows, diff.Added, diff.Ended, diff.Changed)
+		summary := fmt.Sprintf("Pulled the list %s: %d rows, %d added, %d ended, %d changed.", l.Holder, diff.Rows, diff.Added, diff.Ended, diff.Changed)
 		return t.Record(string(l.Kind)+".pull", string(l.Kind), l.Holder, summary, nil, pullCounts(diff))
 	})
 	return diff, err
@@ -118,9 +119,9 @@ type pullCounts struct {
 // in force and not in the pull.
 func compare(t *db.Tx, l blocks.ListRows, fresh map[patternHash]pulledRow, diff *blocks.PullDiff) (ended []string, err error) {
 	_, err = db.Each(t, func(r db.Row) (none struct{}, err error) {
-		var pattern string
+		var pattern, action string
 		var expires int64
-		if err := r.Scan(&pattern, &expires); err != nil {
+		if err := r.Scan(&pattern, &expires, &action); err != nil {
 			return none, err
 		}
 		diff.Before++
@@ -135,7 +136,8 @@ func compare(t *db.Tx, l blocks.ListRows, fresh map[patternHash]pulledRow, diff 
 			return none, nil
 		}
 		row.isTaken = true
-		if row.isSame = max(row.expires, expires)-min(row.expires, expires) < pullTolerance.Milliseconds(); !row.isSame {
+		row.isSame = max(row.expires, expires)-min(row.expires, expires) < pullTolerance.Milliseconds() && row.action == actionOf(action)
+		if !row.isSame {
 			diff.Changed++
 		}
 		fresh[h] = row
