@@ -53,8 +53,9 @@ type Options struct {
 	// SkipPaths are paths whose requests are left out; the zero value leaves out none.
 	SkipPaths conditions.When
 
-	// Filter, if not nil, finds failures in lines of any other program, in the place of requests;
-	// FilterOutcome is the outcome of each.
+	// Filter, if not nil, finds failures in lines of any other program, in the place of requests.
+	// FilterOutcome is the outcome of each; if it is "", that is the name of the filter, and
+	// login_failed too where lines name a user, so that the presets count them.
 	Filter        *fail2ban.Filter
 	FilterOutcome string
 

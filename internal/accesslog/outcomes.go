@@ -181,7 +181,11 @@ func parseOutcome(text string) (o Outcome, err error) {
 // robots.txt has none, unless an outcome names its path: browsers ask for them by themselves.
 func (all Outcomes) Append(names []string, r *Record) []string {
 	if r.Outcome != "" {
-		return append(names, r.Outcome)
+		names = append(names, r.Outcome)
+		if r.IsLogin {
+			names = append(names, loginFailed)
+		}
+		return names
 	}
 	if r.Status == 0 {
 		return names

@@ -26,8 +26,10 @@ type Record struct {
 	Account string
 	// Status is that of the answer, 0 where the log has none.
 	Status int
-	// Outcome is what Options.Filter has found, "" for a request.
+	// Outcome is what Options.Filter has found, "" for a request. IsLogin says that it was also a
+	// login that failed.
 	Outcome string
+	IsLogin bool
 }
 
 // texts returns the texts of requestNames, in their order.

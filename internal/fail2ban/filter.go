@@ -113,6 +113,11 @@ func ReadFilter(text string, zone *time.Location) (*Filter, error) {
 	return f, nil
 }
 
+// FindsLogins reports whether the failures of f are refused logins: their lines name a user.
+func (f *Filter) FindsLogins() bool {
+	return slices.ContainsFunc(f.fail, func(e *expression) bool { return slices.Contains(e.names, "user") })
+}
+
 // Parse returns the failure in a line. The error is ErrNoFailure for a line without one.
 func (f *Filter) Parse(line string, now time.Time) (Failure, error) {
 	rest, at, err := f.dates.cut(line, now, f.zone)

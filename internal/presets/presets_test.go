@@ -38,7 +38,7 @@ func TestEachPresetIsValidWithoutWarnings(t *testing.T) {
 			}
 		}
 	}
-	if !slices.Equal(presets.Names(), []string{"api", "website", "login", "scraper", "traps", "traps-php", "ai-crawlers", "scraping"}) {
+	if !slices.Equal(presets.Names(), []string{"api", "website", "login", "scraper", "traps", "traps-php", "ai-crawlers", "scraping", "ssh"}) {
 		t.Errorf("Names: got %q", presets.Names())
 	}
 	if _, found := presets.Find("none"); found {

@@ -34,7 +34,7 @@ func BenchmarkQuality(b *testing.B) {
 	var text strings.Builder
 	for b.Loop() {
 		text.Reset()
-		if err := write(b.Context(), &text, Generate(1, *part), real); err != nil {
+		if err := write(b.Context(), &text, Generate(publishedSeed, *part), real); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -92,7 +92,7 @@ func decide(ctx context.Context, t *Traffic, policies []*rules.Policy, keyOf fun
 	if err != nil {
 		return nil, err
 	}
-	scopes, err := accesslog.ParseScopes([]string{"POST /login=login"})
+	scopes, err := accesslog.ParseScopes([]string{"POST /login=login", "POST /wp-login.php=login"})
 	if err != nil {
 		return nil, err
 	}
