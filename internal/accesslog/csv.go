@@ -10,12 +10,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/algorithms"
 )
 
 var (
 	errEmptyTime = errors.New("the time is empty")
-	errCost      = fmt.Errorf("the cost is not a whole number from 1 to %d", timestamplog.MaxCost)
+	errCost      = fmt.Errorf("the cost is not a whole number from 1 to %d", algorithms.MaxAmount)
 )
 
 // rowParser reads lines of columns that were named before, as in CSV.
@@ -249,7 +249,7 @@ func parseStatus(text string) int {
 
 func parseCost(text string) (int, error) {
 	cost, err := strconv.Atoi(text)
-	if err != nil || cost < 1 || cost > timestamplog.MaxCost {
+	if err != nil || cost < 1 || cost > algorithms.MaxAmount {
 		return 0, errCost
 	}
 	return cost, nil

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/accesslog"
-	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/algorithms"
 )
 
 // fuzz reads any bytes in one format. Every line must be either a
@@ -32,7 +32,7 @@ func fuzz(f *testing.F, format accesslog.Format, seeds ...string) {
 			if err != nil { // truncated gzip data
 				return
 			}
-			if record.Time < 0 || record.Time > 253402300799999 || record.Key.IsZero() || record.Cost < 1 || record.Cost > timestamplog.MaxCost {
+			if record.Time < 0 || record.Time > 253402300799999 || record.Key.IsZero() || record.Cost < 1 || record.Cost > algorithms.MaxAmount {
 				t.Fatalf("reading %q: got %+v", log, record)
 			}
 		}

@@ -18,7 +18,7 @@ import (
 type Record struct {
 	Time int64 // Unix milliseconds
 	Key  keys.Key
-	Cost int // 1 to timestamplog.MaxCost
+	Cost int // 1 to algorithms.MaxAmount
 	// Path, Method, Agent and Host are those of the request, "" where the log has none.
 	// The path may be a whole target with its query.
 	Path, Method, Agent, Host string

@@ -334,7 +334,7 @@ end
 
 -- settle ends a hold, or renews it if extend is more than 0. A cost of -1 is what was held. It
 -- returns the state of the hold (0 unknown, 1 open, 2 settled, 3 expired), what was held, what was
--- used, how much of that is beyond a limit, and when the hold expires.
+-- used, how much of that is beyond a limit, when the hold expires, and when it did before this renewed it.
 function amounts.settle(stack, s, now, tag, cost, extend)
   advance(stack, s, now)
   local i = find_hold(s, tag)
@@ -344,7 +344,7 @@ function amounts.settle(stack, s, now, tag, cost, extend)
   if extend > 0 then
     if not is_open then return 3, held, 0, 0, expires end
     s[i + 3] = larger(expires, now + extend)
-    return 1, held, 0, 0, s[i + 3]
+    return 1, held, 0, 0, s[i + 3], expires
   end
   if cost < 0 then cost = held end
   local own, more = 0, cost

@@ -243,6 +243,7 @@ type Settled struct {
 	Cost    int64 // what was used
 	Over    int64 // how much of Cost is beyond a limit
 	Expires int64 // when the hold expires or expired; 0 if that is not known
+	Was     int64 // the Expires before this renewed the hold; 0 if it did not
 	Changed bool  // whether the state must be stored
 }
 
@@ -268,7 +269,7 @@ func (a *amounts) settle(s *State, c Settlement) (r Settled) {
 	r.State, r.Held, r.Expires = HoldExpired, max(h[2], -h[2]), h[3]
 	if c.Extend > 0 {
 		if isOpen {
-			h[3] = max(h[3], c.Now+c.Extend)
+			r.Was, h[3] = h[3], max(h[3], c.Now+c.Extend)
 			r.State, r.Expires, r.Changed = HoldOpen, h[3], true
 		}
 		return r

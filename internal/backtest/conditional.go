@@ -92,7 +92,7 @@ func (t *trial) decideConditional(ctx context.Context, l *triedPolicy, applying 
 	requests, results := make([]timestamplog.Request, len(all)), make([]timestamplog.Result, len(all))
 	for i, each := range all {
 		isReported := each.policy.IsReported()
-		if !isReported && record.Cost > each.policy.LargestCost() {
+		if !isReported && isTooCostly(each.policy, record.Cost) {
 			t.tooCostly++
 			t.refused++
 			return each.refuseCost(record.Cost), nil

@@ -79,6 +79,27 @@ func TestCostCountsAsThatManyRequests(t *testing.T) {
 	}
 }
 
+// Under a policy of amounts a request may cost as much as its limit; under others at most what a check may.
+func TestALogSaysAmounts(t *testing.T) {
+	tokens, plain := policy(t, "tokens", rules.Enforce, "*", "1M tokens/1h"), policy(t, "plain", rules.Enforce, "*", "100000/1h")
+	tokens.Algorithm = algorithms.AmountLog
+	for _, test := range []struct {
+		p    *rules.Policy
+		want [3]int64
+	}{{tokens, [3]int64{2, 1, 0}}, {plain, [3]int64{0, 3, 3}}} {
+		var records []accesslog.Record
+		for i := range 3 {
+			r := at(t, float64(i), "a")
+			r.Cost = 400_000
+			records = append(records, r)
+		}
+		report := run(t, backtest.Options{Plan: backtest.PoliciesPlan([]*rules.Policy{test.p})}, records...)
+		if got := [3]int64{report.Allowed, report.Refused, report.TooCostly}; got != test.want {
+			t.Errorf("%s: allowed, refused and too costly are %v, want %v", test.p.Name, got, test.want)
+		}
+	}
+}
+
 func policy(t testing.TB, name string, mode rules.Mode, match string, limits ...string) *rules.Policy {
 	return &rules.Policy{
 		Name: name, Match: []keys.Pattern{pattern(t, match)}, Rules: stack(t, limits...), Mode: mode, Algorithm: algorithms.TimestampLog,

@@ -69,7 +69,11 @@ func newTrial(plan Plan, o *Options) *trial {
 		if p.Mode == rules.Enforce {
 			for i, rule := range p.Rules.Counted(p.Options) {
 				l.counts = append(l.counts, RuleCount{Policy: p.Name, DerivedKey: derived, Rule: p.Rules[i].String(), Outcome: p.Outcome, Scope: p.Scope, Trap: p.IsTrap()})
-				l.maxCosts = append(l.maxCosts, int(min(rule.Limit, rule.Capacity())))
+				most := min(rule.Limit, rule.Capacity())
+				if !p.CountsAmounts() {
+					most = min(most, timestamplog.MaxCost)
+				}
+				l.maxCosts = append(l.maxCosts, int(most))
 			}
 			if policy, found := escalations[p.ID]; found && p.Derived == nil {
 				l.escalation = &escalation{policy: policy, of: l, states: map[string]*escalated{}, count: EscalationCount{Policy: p.Name, Scope: p.Scope}}
@@ -143,7 +147,7 @@ func (t *trial) ask(ctx context.Context, l *triedPolicy, key string, record acce
 	request, result := &t.requests[0], &t.results[0]
 	*request = l.request
 	request.Key, request.Cost = key, record.Cost
-	if record.Cost > l.policy.LargestCost() {
+	if isTooCostly(l.policy, record.Cost) {
 		t.tooCostly++
 		t.refused++
 		return l.refuseCost(record.Cost), nil
@@ -184,6 +188,11 @@ func (t *trial) countRules(ctx context.Context, l *triedPolicy) error {
 	states := t.results[0].States
 	l.count(func(i int) bool { return states[i].RetryAfterMS > 0 })
 	return nil
+}
+
+// isTooCostly reports whether a policy refuses every request of a cost.
+func isTooCostly(p *rules.Policy, cost int) bool {
+	return cost > p.LargestCost() || cost > timestamplog.MaxCost && !p.CountsAmounts()
 }
 
 // refuseCost counts the rules that could never allow so large a cost, which

@@ -193,18 +193,29 @@ type Settled struct {
 // AsHeld is the cost of a settlement that charges what was held.
 const AsHeld = algorithms.AsHeld
 
+// HoldEnd is what became of a hold under one policy.
+type HoldEnd struct {
+	Policy *rules.Policy
+	Key    string
+	Result string // "settled", "released", "extended", or "expired" before that
+	Held   int64
+	Used   int64
+	Over   int64 // how much of Used is beyond a limit
+	// Expires is when the hold expires or would have, and Was the same before it was extended.
+	Expires, Was time.Time
+}
+
 // HoldRecorder is a Recorder that also counts what becomes of holds.
 type HoldRecorder interface {
-	// RecordHold is called with the policies of a hold once it is "settled", "released", "extended", "expired"
-	// before that, or "over" a limit in addition to being settled.
-	RecordHold(policies []*rules.Policy, result string)
+	// RecordHold is called once for each end and each renewal of a hold under a policy.
+	RecordHold(e *HoldEnd)
 }
 
 // RecordHold passes on what became of a hold to those that count it.
-func (r Recorders) RecordHold(policies []*rules.Policy, result string) {
+func (r Recorders) RecordHold(e *HoldEnd) {
 	for _, one := range r {
 		if counts, is := one.(HoldRecorder); is {
-			counts.RecordHold(policies, result)
+			counts.RecordHold(e)
 		}
 	}
 }
@@ -237,7 +248,6 @@ func (g *Gate) settle(ctx context.Context, handle, result string, cost, extend i
 	}
 	limited, cancel := context.WithTimeout(ctx, 10*g.deadline)
 	defer cancel()
-	var policies []*rules.Policy
 	isKnown, isExpired, isOther := false, false, false
 	for _, one := range all {
 		p := g.policyOf(one)
@@ -257,7 +267,7 @@ func (g *Gate) settle(ctx context.Context, handle, result string, cost, extend i
 			continue
 		}
 		if isKnown = true; !answer.Repeated {
-			policies = append(policies, p)
+			g.recordHold(p, one.Key, result, &answer)
 		}
 		used := m.Used
 		if used < 0 {
@@ -272,15 +282,10 @@ func (g *Gate) settle(ctx context.Context, handle, result string, cost, extend i
 		return s, &fault.Error{Code: fault.Settled, Message: "The hold is settled already, with another cost; this changes nothing.",
 			Detail: map[string]any{"settled_cost": s.Cost, "held": s.Held, "over": s.Over}}
 	case isExpired:
-		g.recordHold(policies, "expired")
 		return s, &fault.Error{Code: fault.Expired, Message: "The hold has expired. What its policy keeps, and what was used beyond it, is charged.",
 			Detail: map[string]any{"held": s.Held, "over": s.Over}}
 	case !isKnown:
 		return s, fault.New(fault.Expired, "The hold is no longer known: it expired, or was settled more than a minute ago.")
-	}
-	g.recordHold(policies, result)
-	if s.Over > 0 {
-		g.recordHold(policies, "over")
 	}
 	return s, nil
 }
@@ -296,10 +301,17 @@ func (s *Settled) include(answer *timestamplog.Settled, fixed bool) {
 	}
 }
 
-func (g *Gate) recordHold(policies []*rules.Policy, result string) {
-	if counts, is := g.recorder.(HoldRecorder); is && len(policies) > 0 {
-		counts.RecordHold(policies, result)
+func (g *Gate) recordHold(p *rules.Policy, key, result string, s *timestamplog.Settled) {
+	counts, is := g.recorder.(HoldRecorder)
+	if !is {
+		return
 	}
+	if s.State == algorithms.HoldExpired {
+		result = "expired"
+	}
+	counts.RecordHold(&HoldEnd{
+		Policy: p, Key: key, Result: result, Held: s.Held, Used: s.Used, Over: s.Over, Expires: time.UnixMilli(s.Expires), Was: time.UnixMilli(s.Was),
+	})
 }
 
 // policyOf returns the policy whose log has a hold, with its present rules, nil if that log is no longer

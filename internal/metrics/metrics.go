@@ -14,7 +14,6 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/gate"
-	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/supervise"
 )
 
@@ -26,6 +25,8 @@ type Metrics struct {
 	reservations *prometheus.CounterVec
 	reports      *prometheus.CounterVec
 	holds        *prometheus.CounterVec
+	overrun      *prometheus.CounterVec
+	openHolds    holdCounts
 	degraded     prometheus.Counter
 	requests     durations
 	checkTimes   durations
@@ -103,6 +104,9 @@ func New(build buildinfo.Info, node string, g Gauges) *Metrics {
 		holds: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stint_holds_total", Help: "Holds of a policy of any mode on this node, by result: held, then settled, released, or expired if they were settled too late; extended; and over if more was used than a limit had left.",
 		}, []string{"policy", "result"}),
+		overrun: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stint_hold_overrun_total", Help: "How much was used beyond what a limit of a policy had left, in the policy's unit: settlements charge it nevertheless.",
+		}, []string{"policy"}),
 		degraded: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "stint_degraded_checks_total", Help: "Checks answered under an outage of the log.",
 		}),
@@ -128,7 +132,7 @@ func New(build buildinfo.Info, node string, g Gauges) *Metrics {
 		ConstLabels: prometheus.Labels{"version": build.Version, "revision": build.Commit, "goversion": build.Go, "node": node},
 	})
 	info.Set(1)
-	m.registry.MustRegister(m.checks, m.shadow, m.reservations, m.reports, m.holds, m.degraded, m.requests, m.checkTimes, m.calls.redis, m.calls.database, m.jobs, m.jobRuns, m.logins, m.lists, info,
+	m.registry.MustRegister(m.checks, m.shadow, m.reservations, m.reports, m.holds, m.overrun, &m.openHolds, m.degraded, m.requests, m.checkTimes, m.calls.redis, m.calls.database, m.jobs, m.jobRuns, m.logins, m.lists, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(panics{})
 	m.gauge("stint_log_outage", "1 while the timestamp log is unreachable.", boolean(g.Outage))
@@ -191,9 +195,7 @@ func (m *Metrics) Record(d *gate.Decision) {
 	if !d.IsAdditional {
 		m.recordLists(d)
 	}
-	if !d.HeldUntil.IsZero() && !d.Replayed {
-		m.RecordHold([]*rules.Policy{d.Policy}, "held")
-	}
+	m.recordHeld(d)
 	if d.Shadow == nil {
 		return
 	}
@@ -220,13 +222,6 @@ func (m *Metrics) countList(e *blocks.Entry, use string) {
 	}
 	if list := e.ListOf(); list != "" {
 		m.lists.WithLabelValues(list, use).Inc()
-	}
-}
-
-// RecordHold counts what became of the hold of a check under its policies.
-func (m *Metrics) RecordHold(policies []*rules.Policy, result string) {
-	for _, p := range policies {
-		m.holds.WithLabelValues(m.of(p.Name).name, result).Inc()
 	}
 }
 
@@ -290,9 +285,10 @@ func (m *Metrics) KeepPolicies(isKept func(name string) bool) {
 			return true
 		}
 		of := prometheus.Labels{"policy": name}
-		for _, v := range []*prometheus.CounterVec{m.checks, m.shadow, m.reservations, m.reports, m.holds} {
+		for _, v := range []*prometheus.CounterVec{m.checks, m.shadow, m.reservations, m.reports, m.holds, m.overrun} {
 			v.DeletePartialMatch(of)
 		}
+		m.openHolds.drop(name)
 		return false
 	}
 	m.byPolicy.keep(keepOrDelete)

@@ -95,6 +95,7 @@ type Settled struct {
 	// Over is how much of Used is beyond a limit.
 	Over    int64
 	Expires int64
+	Was     int64 // the Expires before this renewed the hold; 0 if it did not
 	// Repeated reports that the hold was settled before, and that nothing was charged now. The other
 	// fields are those of the answer then.
 	Repeated bool

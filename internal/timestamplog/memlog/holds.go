@@ -62,7 +62,7 @@ func (s *shard) settle(hash uint64, now int64, m *timestamplog.Settlement) times
 	if r.State == algorithms.HoldUnknown {
 		return s.settledBefore(id, now)
 	}
-	answer := timestamplog.Settled{Now: now, State: r.State, Held: r.Held, Used: r.Cost, Over: r.Over, Expires: r.Expires}
+	answer := timestamplog.Settled{Now: now, State: r.State, Held: r.Held, Used: r.Cost, Over: r.Over, Expires: r.Expires, Was: r.Was}
 	if m.Extend == 0 {
 		s.bytes += s.settled.add(id, answer)
 	}

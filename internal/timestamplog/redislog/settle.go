@@ -43,7 +43,7 @@ func readSettled(reply any, name string) (r timestamplog.Settled, err error) {
 	if _, err := fmt.Sscan(texts[0], &r.Now); err != nil {
 		return r, unreachable(fmt.Errorf("%w: %q", errReply, texts[0]))
 	}
-	if n, err := fmt.Sscan(texts[1], &state, &r.Held, &r.Used, &r.Over, &r.Expires, &again); n < 5 {
+	if n, err := fmt.Sscan(texts[1], &state, &r.Held, &r.Used, &r.Over, &r.Expires, &r.Was, &again); n < 6 {
 		return r, unreachable(fmt.Errorf("%w: %q: %w", errReply, texts[1], err))
 	}
 	r.State, r.Repeated = state, again != ""
