@@ -338,11 +338,11 @@ end
 function amounts.settle(stack, s, now, tag, cost, extend)
   advance(stack, s, now)
   local i = find_hold(s, tag)
-  if not i then return 0, 0, 0, 0, 0 end
+  if not i then return 0, 0, 0, 0, 0, 0 end
   local taken, amount, expires = s[i + 1], s[i + 2], s[i + 3]
   local is_open, held = amount > 0, larger(amount, -amount)
   if extend > 0 then
-    if not is_open then return 3, held, 0, 0, expires end
+    if not is_open then return 3, held, 0, 0, expires, 0 end
     s[i + 3] = larger(expires, now + extend)
     return 1, held, 0, 0, s[i + 3], expires
   end
@@ -368,7 +368,7 @@ function amounts.settle(stack, s, now, tag, cost, extend)
       end
     end
   end
-  return is_open and 2 or 3, held, cost, over, expires
+  return is_open and 2 or 3, held, cost, over, expires, 0
 end
 
 return amounts

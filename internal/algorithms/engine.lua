@@ -231,7 +231,7 @@ end
 
 -- settle ends or renews a hold under the log of amounts; see amount_log.lua.
 function engine.settle(stack, s, now, tag, cost, extend)
-  if not stack.shared or not stack.shared.settle then return 0, 0, 0, 0, 0 end
+  if not stack.shared or not stack.shared.settle then return 0, 0, 0, 0, 0, 0 end
   return stack.shared.settle(stack, s, now, tag, cost, extend)
 end
 

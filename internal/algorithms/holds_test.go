@@ -288,7 +288,7 @@ return table.concat(out, ' ')`)
 				tag := tags[step.settles]
 				args = append(args, now, step.cost, 0, uint64(tag), 1, step.extend)
 				got := stack.Settle(&s.state, algorithms.Settlement{Tag: tag, Now: now, Cost: step.cost, Extend: step.extend})
-				s.say(int64(got.State), got.Held, got.Cost, got.Over, got.Expires)
+				s.say(int64(got.State), got.Held, got.Cost, got.Over, got.Expires, got.Was)
 			} else {
 				tag := algorithms.HoldTag(uint64(len(tags))*7919, step.releases)
 				args = append(args, now, step.cost, step.hold, uint64(tag), 0, 0)

@@ -45,6 +45,9 @@ func (f *fixture) end(m timestamplog.Settlement) timestamplog.Settled {
 	if settled.Expires > 0 {
 		settled.Expires -= f.start
 	}
+	if settled.Was > 0 {
+		settled.Was -= f.start
+	}
 	return settled
 }
 
@@ -98,7 +101,7 @@ func settlesOnce(t *testing.T, h Harness) {
 	f.wantLeft(300)
 	f.wantAllowed(f.at(103_000).decide(f.holding(300, 2000, 10)))
 	renewed := f.end(timestamplog.Settlement{Request: f.holding(1, 1, 10), Extend: 5000})
-	f.wantSettled(renewed, timestamplog.Settled{State: algorithms.HoldOpen, Held: 300, Expires: 108_000})
+	f.wantSettled(renewed, timestamplog.Settled{State: algorithms.HoldOpen, Held: 300, Expires: 108_000, Was: 105_000})
 	f.at(107_999)
 	if open, _, err := f.Log.Holds(t.Context(), f.id()); err != nil || !slices.Equal(open, []algorithms.Hold{{Taken: f.start + 103_000, Expires: f.start + 108_000, Amount: 300}}) {
 		t.Fatalf("Holds: %v, %v", open, err)

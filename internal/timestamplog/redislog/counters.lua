@@ -100,7 +100,7 @@ local function settle(keys, args)
   else
     store(v)
   end
-  local answer = concat({ number(state), number(held), number(used), number(over), number(expires), number(was or 0) }, ' ')
+  local answer = concat({ number(state), number(held), number(used), number(over), number(expires), number(was) }, ' ')
   if state > 0 and extend == 0 then call('SET', keys[2], number(now) .. ' ' .. answer, 'PXAT', number(now + ID_LIFETIME)) end
   return { number(now), answer }
 end
