@@ -21,9 +21,9 @@ import (
 // firstRunPage shows the first steps. It replaces the overview until there was a check.
 type firstRunPage struct {
 	site.Frame
-	Checked            bool   // a check was answered
-	Connected          bool   // keys other than that of the example were checked
-	Undecided          string // see presets.Undecided
+	Checked            bool              // a check was answered
+	Connected          bool              // keys other than that of the example were checked
+	Question           *presets.Question // what is protected, nil once that is known
 	CheckURL, AdminURL string
 	DataDir            string
 	Policy             *rules.Policy // the policy of the example's key, nil for none
@@ -59,7 +59,7 @@ func (h *firstRunHandler) show(c *httpserver.Call) error {
 	page := firstRunPage{
 		Frame: h.NewFrame(c, "First steps", "/"), CheckURL: h.checkURL, AdminURL: h.adminURL, DataDir: h.dataDir,
 	}
-	page.Checked, page.Undecided = h.hasChecked(c), presets.Undecided(h.Catalog.Selector())
+	page.Checked, page.Question = h.hasChecked(c), presets.Ask(h.Catalog.Selector())
 	page.Connected = page.Checked && h.isConnected(c.Context())
 	key, err := h.Catalog.Parser().Key(exampleKey)
 	if err != nil {

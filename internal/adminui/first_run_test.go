@@ -105,7 +105,7 @@ func TestFirstStepsRemainAfterTheFirstCheck(t *testing.T) {
 	_, err = n.store.Policies.PutPolicy(context.Background(), audit.SystemActor("test"), &counting, etag.Any)
 	must(t, err)
 	for _, page := range []string{"/start", "/"} {
-		maria.get(page).is(http.StatusOK).holds("No limits are enforced: the policy default only counts").holds(`href="/presets"`)
+		maria.get(page).is(http.StatusOK).holds("The policy default only counts").holds(`href="/presets/website"`)
 	}
 }
 

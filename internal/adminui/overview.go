@@ -22,8 +22,8 @@ import (
 // overviewPage shows whether there is an attack, on whom, since when, and what to do.
 type overviewPage struct {
 	site.MonitorPage
-	Attack    *offences.Attack
-	Undecided string // see presets.Undecided
+	Attack   *offences.Attack
+	Question *presets.Question // what is protected, nil once that is known
 	// Unconnected means that only the example of the first steps was checked.
 	Unconnected bool
 	Checks      int64 // in the time range
@@ -89,7 +89,7 @@ func (h *overviewHandler) show(c *httpserver.Call) error {
 	if err = h.Tolerate(&page.Frame, err); err != nil {
 		return err
 	}
-	page.Health, page.Undecided = h.health(ctx), presets.Undecided(h.Catalog.Selector())
+	page.Health, page.Question = h.health(ctx), presets.Ask(h.Catalog.Selector())
 	page.Unconnected = h.firstRun.hasChecked(c) && !h.firstRun.isConnected(ctx)
 	err = together(ctx, page, h.addTraffic, h.addTopOffenders, h.addProposals, h.addPauses, h.addNewBlocks, h.addRules)
 	if page.FromMemory = err != nil; page.FromMemory {

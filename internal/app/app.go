@@ -337,8 +337,8 @@ func (a *App) announce() {
 		text = fmt.Appendf(text, "  data    %s and %s\n", redact(a.settings.RedisURL), redact(a.settings.DatabaseURL))
 	}
 	_, _ = a.out.Write(text)
-	if undecided := presets.Undecided(a.catalog.Selector()); undecided != "" {
-		a.log.Warn(undecided)
+	if question := presets.Ask(a.catalog.Selector()); question != nil {
+		a.log.Warn(question.String())
 	}
 }
 

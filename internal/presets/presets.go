@@ -101,7 +101,7 @@ func describe(text string) (title, summary string) {
 }
 
 // choices are the presets that say what an installation protects. The others go beside one of them.
-var choices = []string{"api", "website", "login", "scraper"}
+var choices = []string{"api", "website", "login", "scraper", "ssh"}
 
 // Set are the names of the presets that a new database begins with, none for the policy default in
 // shadow mode.
@@ -148,13 +148,28 @@ func (s Set) Policies() []*rules.Policy {
 	return first
 }
 
-// Undecided returns what people must know of an installation that counts and enforces no limit,
-// "" for every other.
-func Undecided(s *rules.Selector) string {
+// Question is what an installation that counts and enforces no limit asks: what it protects.
+type Question struct {
+	Policy  string   // the only one, which counts
+	Presets []Preset // the answers
+}
+
+// Ask returns the question that is open, nil if there is none.
+func Ask(s *rules.Selector) *Question {
 	policy := s.OnlyCounting()
 	if policy == "" {
-		return ""
+		return nil
 	}
-	return "No limits are enforced: the policy " + policy + " only counts what it would refuse. Choose what is protected: stint-admin apply --preset NAME, where NAME is " +
+	q := &Question{Policy: policy}
+	for _, name := range choices {
+		preset, _ := Find(name)
+		q.Presets = append(q.Presets, preset)
+	}
+	return q
+}
+
+// String returns the question for the log and the terminal.
+func (q *Question) String() string {
+	return "No limits are enforced: the policy " + q.Policy + " only counts what it would refuse. Choose what is protected: stint-admin apply --preset NAME, where NAME is " +
 		strings.Join(choices[:len(choices)-1], ", ") + " or " + choices[len(choices)-1] + "."
 }
