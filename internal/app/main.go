@@ -122,13 +122,17 @@ func limitHeap(environ []string) {
 
 // runConfig runs the commands on settings files.
 func runConfig(p Process) int {
-	const usage = "usage: stint-server config check FILE, or stint-server config example"
+	const usage = "usage: stint-server config check FILE, stint-server config example, or stint-server config reference"
 	switch args := p.Args[1:]; {
 	case slices.Contains(args, "--help"), slices.Contains(args, "-h"):
 		fmt.Fprintln(p.Out, usage)
 		return 0
-	case len(args) == 1 && args[0] == "example":
-		if _, err := fmt.Fprint(p.Out, ExampleFile()); err != nil {
+	case len(args) == 1 && (args[0] == "example" || args[0] == "reference"):
+		text := ExampleFile()
+		if args[0] == "reference" {
+			text = SettingsPage()
+		}
+		if _, err := fmt.Fprint(p.Out, text); err != nil {
 			p.complain(err)
 			return 1
 		}

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -273,6 +275,38 @@ func ExampleFile() string {
 	}
 	return text.String()
 }
+
+// documentName matches the name of a document in the text of a setting.
+var documentName = regexp.MustCompile(`docs/([A-Z_]+\.md)`)
+
+// SettingsPage returns docs/SETTINGS.md: every setting with its variable, its default and its meaning.
+func SettingsPage() string {
+	var s Settings
+	text := &strings.Builder{}
+	text.WriteString(settingsHead)
+	for _, o := range s.options() {
+		flag, value := "`--"+o.name+"`", "`"+o.preset+"`"
+		if o.secret {
+			flag = "`--" + o.name + fileSuffix + "`"
+		}
+		if o.preset == "" {
+			value = ""
+		}
+		help := documentName.ReplaceAllString(strings.ReplaceAll(o.help, "|", "\\|"), "[$1]($1)")
+		fmt.Fprintf(text, "| %s | `%s` | %s | %s |\n", flag, o.variable(), value, help)
+	}
+	return text.String()
+}
+
+const settingsHead = `# Settings of stint-server
+
+Written by ` + "`stint-server config reference`" + `; do not edit. A flag takes precedence over its environment variable, which takes precedence over systemd's credential of the
+setting's name, which takes precedence over the YAML file that ` + "`--config`" + ` names. [deploy/stint.example.yaml](../deploy/stint.example.yaml) is such a file with every
+setting. Secrets, and the URLs of Redis and Postgres, may be in files of their own: [INSTALL.md](INSTALL.md#secrets).
+
+| flag | variable | default | meaning |
+|---|---|---|---|
+`
 
 const exampleHead = `# Settings of stint-server, for --config or STINT_CONFIG. Every setting is here with its
 # default, or "" where it has none. A flag wins over its variable, which wins over this file.

@@ -189,6 +189,7 @@ const usage = `Stint answers whether a key may make one more request, and blocks
 Usage: stint-server [flags]
        stint-server config check FILE   validate a settings file, with the environment
        stint-server config example      print a settings file with every setting and its default
+       stint-server config reference    print every setting as docs/SETTINGS.md has it
        stint-server health              ask the node with these settings whether it is ready
        stint-server man                 print this as a manual page
 

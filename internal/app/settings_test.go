@@ -197,6 +197,16 @@ func TestLoadAcceptsCommonFormsOfSettingsFiles(t *testing.T) {
 	}
 }
 
+func TestSettingsPageIsUpToDate(t *testing.T) {
+	page, err := os.ReadFile("../../docs/SETTINGS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(page) != SettingsPage() {
+		t.Error("docs/SETTINGS.md is out of date: go run ./cmd/server config reference > docs/SETTINGS.md")
+	}
+}
+
 func TestExampleFileHasEverySettingWithItsDefault(t *testing.T) {
 	example, err := os.ReadFile("../../deploy/stint.example.yaml")
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,16 +33,6 @@ func (s *site) used(key string) int {
 		s.Fatalf("%v: %s", err, body)
 	}
 	return shown.Policy.Rules[0].Used
-}
-
-func TestReadmeShowsTheMinimalNginxConfiguration(t *testing.T) {
-	text, err := os.ReadFile(repository(t, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(text), configuration(t, gateways[0], 0)) {
-		t.Error("README.md does not contain the minimal configuration of docs/doors/nginx.md")
-	}
 }
 
 // The minimal configuration expects no proxy in front of the gateway, so that no header

@@ -11,9 +11,6 @@ import (
 	"github.com/stint-dev/stint/test/testnode"
 )
 
-// readmeNginx is the configuration in README.md.
-var readmeNginx = gateway{name: "README", page: "../../README.md", language: "nginx", run: runNginx}
-
 var failsLine = regexp.MustCompile(`(?i)fails (open|closed)`)
 
 // maxAnswer bounds the answer to a request while Stint is dead. nginx alone would wait for 60 s, and Caddy for ever;
@@ -23,11 +20,8 @@ const maxAnswer = 20 * time.Second
 // TestPrintedConfigurationsSurviveADeadStint runs each configuration as it is printed, with Stint stopped and with Stint
 // killed: requests are answered, in time, and as its line says.
 func TestPrintedConfigurationsSurviveADeadStint(t *testing.T) {
-	for _, g := range append(underTest(), readmeNginx) {
+	for _, g := range underTest() {
 		for n := range 2 {
-			if g.page == readmeNginx.page && n == 1 {
-				continue // it has one configuration
-			}
 			t.Run(fmt.Sprintf("%s-%d", g.name, n), func(t *testing.T) {
 				config := configuration(t, g, n)
 				line := failsLine.FindStringSubmatch(config)
@@ -63,12 +57,12 @@ func (s *site) expectAsPrinted(when, fails string) {
 	}
 }
 
-// TestPageWithAssetsLoadsThroughTheReadmesNginx on a new server, before and after a preset is chosen.
-func TestPageWithAssetsLoadsThroughTheReadmesNginx(t *testing.T) {
+// TestPageWithAssetsLoadsThroughNginx on a new server, before and after a preset is chosen.
+func TestPageWithAssetsLoadsThroughNginx(t *testing.T) {
 	for _, preset := range []string{"", "website"} {
 		t.Run("preset "+preset, func(t *testing.T) {
 			s := &site{T: t, node: testnode.Start(t, "--trusted-proxies", "127.0.0.1", "--preset", preset), app: new(application)}
-			s.program(readmeNginx.run, configuration(t, readmeNginx, 0))
+			s.program(gateways[0].run, configuration(t, gateways[0], 0))
 			s.expect("the page", s.get("/"), http.StatusOK)
 			for n := range 8 {
 				s.expect("an asset", s.get(fmt.Sprintf("/asset-%d.css", n)), http.StatusOK)
@@ -82,7 +76,7 @@ func TestPageWithAssetsLoadsThroughTheReadmesNginx(t *testing.T) {
 
 // TestRefusalsThroughMinimalConfigurationsSayWhenToRetry: 429 for a limit, 403 for a block.
 func TestRefusalsThroughMinimalConfigurationsSayWhenToRetry(t *testing.T) {
-	for _, g := range append(underTest(), readmeNginx) {
+	for _, g := range underTest() {
 		t.Run(g.name, func(t *testing.T) {
 			s := &site{T: t, node: testnode.Start(t, "--trusted-proxies", "127.0.0.1"), app: new(application)}
 			s.put("strict", `{"match":["ip:*"],"rules":["1/1d"]}`)

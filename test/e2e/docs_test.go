@@ -208,23 +208,3 @@ func checkTargets(t *testing.T, command string) {
 		}
 	}
 }
-
-func TestEverySettingIsInTheReadme(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	help, err := exec.Command(server.built(t), "--help").CombinedOutput()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, flag := range regexp.MustCompile(`--[a-z-]+`).FindAllString(string(help), -1) {
-		if flag == "--help" || flag == "--version" || flag == "--config" || strings.HasPrefix(flag, "--notify-") {
-			continue // the last are in docs/NOTIFICATIONS.md
-		}
-		setting := strings.TrimSuffix(flag, "-file") // that a secret may be in a file is said once, for all
-		if !strings.Contains(string(readme), "`"+flag+"`") && !strings.Contains(string(readme), "`"+setting+"`") {
-			t.Errorf("README.md does not name %s", flag)
-		}
-	}
-}
