@@ -137,12 +137,3 @@ func TestMemoryKeepsRefusedFurtherKeysAndOwnLimits(t *testing.T) {
 		t.Error("nothing was forgotten")
 	}
 }
-
-func TestHugePagesCanBeSwitchedOff(t *testing.T) {
-	for value, want := range map[string]bool{"true": true, "false": false} {
-		a := startApp(t, "--huge-pages", value)
-		if got := slices.ContainsFunc(a.tasks(), func(t task) bool { return t.name == "huge pages" }); got != want {
-			t.Errorf("--huge-pages %s: the task exists: %v, want %v", value, got, want)
-		}
-	}
-}

@@ -35,7 +35,6 @@ type Settings struct {
 	BackupKeep  int
 	RedisPrefix string
 	MaxMemory   int64 // bytes for the logs in memory; 0 for a third of the machine's
-	HugePages   bool  // use huge pages if the kernel supports them
 
 	AdminToken    string // the bootstrap admin token, "" to generate one
 	AdminPassword string // of the first user, "" to generate one
@@ -162,7 +161,6 @@ func (s *Settings) options() []option {
 		{name: "backup-keep", preset: "7", value: number(&s.BackupKeep, 1, 1000), help: "how many backups the job keeps there"},
 		{name: "redis-prefix", preset: "stint", value: text(&s.RedisPrefix), help: "what the names of all Redis keys begin with"},
 		{name: "max-memory", preset: "auto", value: memory(&s.MaxMemory), help: "how much memory the logs of keys may take on this node, as 512MiB or 4GiB; beyond it the keys that were idle longest are forgotten, but none that is refused or blocked; auto is a third of what the machine or the container has"},
-		{name: "huge-pages", preset: "true", value: flag(&s.HugePages), help: "false leaves the memory of a node with many keys in pages of the usual size; true has the kernel gather it into huge ones, in which a check finds its key sooner"},
 		{name: "admin-token", secret: true, value: text(&s.AdminToken), help: "the bootstrap admin token; without it one is generated on the first start and printed once"},
 		{name: "admin-password", secret: true, value: text(&s.AdminPassword), help: "the password of the user admin, who is added on the first start; without it one is generated and printed once"},
 		{name: "oidc-issuer", value: text(&o.Issuer), help: "the OpenID Connect provider that people log in with, exactly as its metadata write it, for example https://id.example.com; off when empty; see docs/OIDC.md"},

@@ -2,8 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
-	"log/slog"
 	"runtime/debug"
 	"time"
 
@@ -33,8 +31,6 @@ const (
 	// countsInterval is how often the offences of the pages' default view are loaded into
 	// memory.
 	countsInterval = 5 * time.Minute
-	// hugePageInterval is how often newly used memory is moved into huge pages.
-	hugePageInterval = 10 * time.Second
 	// backlogInterval is how often the notifications that wait are counted.
 	backlogInterval = 15 * time.Second
 	// certificateInterval is how often the files of certificates are read, and the files of
@@ -134,9 +130,6 @@ func (a *App) tasks() []task {
 		{"GeoIP files", every(certificateInterval, a.geo.Follow)},
 		{"catalog listener", func(ctx context.Context) { a.backends.store.Listen(ctx, a.catalog.Wake) }},
 	}
-	if a.settings.HugePages {
-		tasks = append(tasks, task{"huge pages", gatherHugePages(a.log)})
-	}
 	if a.watch != nil {
 		tasks = append(tasks, task{"redis watcher", a.watch.run})
 	}
@@ -150,23 +143,6 @@ func (a *App) tasks() []task {
 		tasks = append(tasks, task{"snapshots", every(snapshotInterval, func(context.Context) { a.snapshots.save() })})
 	}
 	return tasks
-}
-
-// gatherHugePages moves the memory of a node with many keys into huge pages. It stops when it
-// finds that the system has none.
-func gatherHugePages(log *slog.Logger) func(context.Context) {
-	var memory machine.HugePages
-	return func(ctx context.Context) {
-		for supervise.Sleep(ctx, hugePageInterval) == nil {
-			switch err := memory.Gather(ctx); {
-			case errors.Is(err, machine.ErrNoHugePages):
-				log.Debug("memory stays in pages of the usual size", "reason", err)
-				return
-			case err != nil && ctx.Err() == nil:
-				log.Debug("not all memory was gathered into huge pages this time", "reason", err)
-			}
-		}
-	}
 }
 
 // newJobs returns every job, in the order that the pages show.

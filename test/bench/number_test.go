@@ -1,7 +1,6 @@
 package bench_test
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -11,7 +10,6 @@ import (
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keys"
-	"github.com/stint-dev/stint/internal/machine"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
@@ -36,7 +34,7 @@ func byNumber(b *testing.B, r *report) {
 	r.begin("A check by what the node holds", "The gate over the log in memory, one goroutine, keys in random order, a log of one entry or more for each.")
 	var fewest float64
 	for _, n := range []int{1_000, 100_000, 1_000_000, 10_000_000} {
-		usual, cost := checkCost(b, n, 1, 0)
+		cost := checkCost(b, n, 1, 0)
 		if fewest == 0 {
 			fewest = cost
 		}
@@ -45,20 +43,19 @@ func byNumber(b *testing.B, r *report) {
 			r.add(what, fmt.Sprintf("%.0f ns", cost))
 			continue
 		}
-		r.atMost(what+", times the cost with 1,000", cost/fewest, 2, "%.1f", fmt.Sprintf("(%.0f ns; %.0f ns before the memory was gathered into huge pages)", cost, usual))
+		r.atMost(what+", times the cost with 1,000", cost/fewest, 3, "%.1f", fmt.Sprintf("(%.0f ns)", cost))
 	}
-	_, one := checkCost(b, 10_000, 1, 0)
+	one := checkCost(b, 10_000, 1, 0)
 	r.add("10,000 keys, 1 policy, no block", fmt.Sprintf("%.0f ns", one))
-	_, policies := checkCost(b, 10_000, 1000, 0)
+	policies := checkCost(b, 10_000, 1000, 0)
 	r.atMost("1,000 policies, times the cost with 1", policies/one, 1.2, "%.2f", "")
-	_, blocked := checkCost(b, 10_000, 1, 1_000_000)
+	blocked := checkCost(b, 10_000, 1, 1_000_000)
 	r.atMost("1,000,000 blocks, times the cost with none", blocked/one, 1.2, "%.2f", "")
 }
 
 // checkCost returns the nanoseconds of a check among so many keys, policies and
-// blocks: the least of three rounds each before and after the memory was gathered into huge
-// pages, as a node does it every ten seconds.
-func checkCost(b *testing.B, number, policies, blocked int) (usual, huge float64) {
+// blocks: the least of three rounds.
+func checkCost(b *testing.B, number, policies, blocked int) (least float64) {
 	b.Helper()
 	stack, err := rules.ParseStack([]string{"10000/s", "100000/m", "100000/h", "100000/d"})
 	if err != nil {
@@ -98,24 +95,17 @@ func checkCost(b *testing.B, number, policies, blocked int) (usual, huge float64
 	for _, i := range rand.Perm(number) { // so that logs do not lie in the order in which they are asked about
 		ask(i)
 	}
-	least := func() (least float64) {
-		for range 3 {
-			const rounds = 1_000_000
-			began := time.Now()
-			for i := range rounds {
-				ask(i % number)
-			}
-			if cost := float64(time.Since(began).Nanoseconds()) / rounds; least == 0 || cost < least {
-				least = cost
-			}
+	for range 3 {
+		const rounds = 1_000_000
+		began := time.Now()
+		for i := range rounds {
+			ask(i % number)
 		}
-		return least
+		if cost := float64(time.Since(began).Nanoseconds()) / rounds; least == 0 || cost < least {
+			least = cost
+		}
 	}
-	usual = least()
-	if err := new(machine.HugePages).Gather(b.Context()); err != nil && !errors.Is(err, machine.ErrNoHugePages) {
-		b.Logf("some memory stays in usual pages: %v", err)
-	}
-	return usual, least()
+	return least
 }
 
 func pattern(b *testing.B, text string) keys.Pattern {
