@@ -106,17 +106,12 @@ func run(p Process) error {
 	return settings.bySource(node.Run(ctx))
 }
 
-// limitHeap makes the garbage collector work harder near the memory limit of the process, and
-// less while the process uses little memory. It does nothing that GOMEMLIMIT or GOGC set.
+// limitHeap makes the garbage collector work harder near the memory limit of the machine or the
+// container, unless GOMEMLIMIT is set.
 func limitHeap(environ []string) {
-	isSet := func(name string) bool {
-		return slices.ContainsFunc(environ, func(v string) bool { return strings.HasPrefix(v, name+"=") })
-	}
-	if limit := machine.Memory(); limit > 0 && !isSet("GOMEMLIMIT") {
+	isSet := slices.ContainsFunc(environ, func(v string) bool { return strings.HasPrefix(v, "GOMEMLIMIT=") })
+	if limit := machine.Memory(); limit > 0 && !isSet {
 		debug.SetMemoryLimit(limit / 10 * 9)
-	}
-	if !isSet("GOGC") {
-		machine.PaceCollector()
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/stint-dev/stint/internal/bouncers"
 	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/jobs"
-	"github.com/stint-dev/stint/internal/machine"
 	"github.com/stint-dev/stint/internal/nodes"
 	"github.com/stint-dev/stint/internal/notify"
 	"github.com/stint-dev/stint/internal/offences"

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
-	"github.com/stint-dev/stint/internal/machine"
 	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/storetest"
 )
@@ -33,7 +32,6 @@ func BenchmarkImportBlocks(b *testing.B) {
 // BenchmarkCatalogLoad loads b.N blocks into a catalog; run it with
 // -benchtime=1000000x.
 func BenchmarkCatalogLoad(b *testing.B) {
-	machine.PaceCollector() // as every node does
 	onBothOnce(b, func(b *testing.B, f *storetest.Fixture) {
 		if _, err := f.Entries.Import(b.Context(), storetest.Operator, storetest.Blocks(b, b.N), blocks.Keep, nil); err != nil {
 			b.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/stint-dev/stint/internal/blocks"
-	"github.com/stint-dev/stint/internal/machine"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/internal/supervise"
 )
@@ -28,15 +27,10 @@ func (t Tx) Changes(since, count int64) iter.Seq2[*blocks.Entry, error] {
 		case since > 0:
 			gather(t.Context(), []part{{t.Tx, loadSince, []any{since}, new(EntryScanner)}}, yield)
 		default:
-			defer machine.ExpectGrowth(loadGrowth)()
 			t.loadActive(yield)
 		}
 	}
 }
-
-// loadGrowth is how many bytes the heap may grow while all entries are loaded before a garbage
-// collection. A million blocks take 630 MB, and reading them creates half as much garbage.
-const loadGrowth = 1 << 30
 
 // loadActive yields every active entry. It reads two halves concurrently: a starting node is
 // not ready before it has read all entries, and most of the time is spent on converting the
