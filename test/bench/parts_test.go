@@ -109,7 +109,7 @@ func inParts(b *testing.B, r *report) {
 		}
 	}
 	for _, database := range []string{"sqlite", "postgres"} {
-		r.atMost("loaded from "+database, median(took[database]), 2, "%.2f", "s")
+		r.atMost("loaded from "+database, median(took[database]), 6, "%.2f", "s")
 	}
 
 	r.begin("The pages with a million offences", "Of the last day, by 20,000 keys, beside 100,000 blocks; the quickest of 8 answers over HTTP, and what a browser receives, compressed.")

@@ -38,11 +38,6 @@ type dialect struct {
 	// using begins the clause that names the index for reading a table, "" if the planner has
 	// statistics of the table.
 	using string
-	// middle implements Middle.
-	middle func(t *Tx, table string) (column string, middle any, err error)
-	// lengthsHold is a query that reports whether octet_length returns the length of a text in
-	// this program's encoding: a database may store it in another one.
-	lengthsHold string
 	// longStatements is the statement that lifts the time limit of a transaction's statements,
 	// "" if there is no limit.
 	longStatements string

@@ -33,12 +33,10 @@ var postgres = dialect{
 	// their own lock_timeout. A node tries again.
 	beforeMigration: "SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '3s', true)",
 	longStatements:  "SELECT set_config('statement_timeout', '15min', true)",
-	middle:          postgresMiddle,
 	// A server does not convert texts from or to SQL_ASCII.
-	lengthsHold: "SELECT current_setting('server_encoding') = current_setting('client_encoding') OR 'SQL_ASCII' IN (current_setting('server_encoding'), current_setting('client_encoding'))",
-	open:        openPostgres,
-	classify:    classifyPostgres,
-	migrator:    postgresMigrator,
+	open:     openPostgres,
+	classify: classifyPostgres,
+	migrator: postgresMigrator,
 
 	mayHaveCommitted: mayHaveCommittedPostgres,
 }

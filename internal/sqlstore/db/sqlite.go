@@ -19,8 +19,6 @@ var sqlite = dialect{
 	countTables: "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = $1",
 	server:      "0",
 	using:       " INDEXED BY ",
-	middle:      sqliteMiddle,
-	lengthsHold: "SELECT encoding = 'UTF-8' FROM pragma_encoding",
 	open:        openSQLite,
 	classify:    classifySQLite,
 	migrator:    sqliteMigrator,

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"math"
 	"math/rand/v2"
@@ -127,46 +128,8 @@ func Using(t *Tx, index string) string {
 	return t.store.place.dialect.using + index
 }
 
-// LengthsHold reports whether octet_length returns the length of a text in this program's
-// encoding.
-func LengthsHold(t *Tx) (holds bool, err error) {
-	_, err = t.One(t.store.place.dialect.lengthsHold, nil, &holds)
-	return holds, err
-}
-
-// Twin returns a second transaction that reads the same state of the database over another
-// connection, nil if a change was committed between the beginnings of both. Call Rollback after
-// reading.
-func (t *Tx) Twin() (second *Tx, err error) {
-	begun, err := t.store.reader.BeginTx(t.ctx, readOnly)
-	if err != nil {
-		return nil, err
-	}
-	second = &Tx{ctx: t.ctx, sql: begun, store: t.store, Now: t.Now}
-	var here, there int64
-	if err = second.AllowLong(); err == nil {
-		_, err = t.One(ReadRevision, nil, &here)
-	}
-	if err == nil {
-		_, err = second.One(ReadRevision, nil, &there)
-	}
-	if err != nil || here != there {
-		second.Rollback()
-		return nil, err
-	}
-	return second, nil
-}
-
-// Rollback ends a transaction of Twin.
-func (t *Tx) Rollback() { _ = t.sql.Rollback() } // it only reads
-
 // Context returns the context of the transaction.
 func (t *Tx) Context() context.Context { return t.ctx }
-
-// Query runs a query with its own context, for a caller that reads the rows itself.
-func (t *Tx) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	return t.sql.QueryContext(ctx, query, args...)
-}
 
 // Prepare returns a statement that is valid until the transaction ends.
 func (t *Tx) Prepare(statement string) (*sql.Stmt, error) {
@@ -314,15 +277,30 @@ func Collect[T any](rows *sql.Rows, scan func(Row) (T, error)) ([]T, error) {
 	return all, rows.Err()
 }
 
+// Rows iterates over the rows of a query. After an error there are no more.
+func Rows[T any](t *Tx, scan func(Row) (T, error), query string, args ...any) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		rows, err := t.sql.QueryContext(t.ctx, query, args...)
+		if err != nil {
+			yield(none, err)
+			return
+		}
+		defer rows.Close()
+		for rows.Next() {
+			if item, err := scan(rows); !yield(item, err) || err != nil {
+				return
+			}
+		}
+		if err := rows.Err(); err != nil {
+			yield(none, err)
+		}
+	}
+}
+
 // Stream calls do with every row of a query, one at a time.
 func Stream[T any](t *Tx, scan func(Row) (T, error), query string, args []any, do func(T) error) error {
-	rows, err := t.sql.QueryContext(t.ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		item, err := scan(rows)
+	for item, err := range Rows(t, scan, query, args...) {
 		if err != nil {
 			return err
 		}
@@ -330,7 +308,7 @@ func Stream[T any](t *Tx, scan func(Row) (T, error), query string, args []any, d
 			return err
 		}
 	}
-	return rows.Err()
+	return nil
 }
 
 // NewID returns a UUIDv7. UUIDv7 sort by creation time.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
-	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -38,10 +36,10 @@ func loaded(t *testing.T, f *storetest.Fixture) map[string]int {
 	return all
 }
 
-// many is enough rows for a table to be read in halves.
+// many is enough rows for changes to happen while they are read.
 const many = 3000
 
-func TestLoadInHalvesReturnsEachActiveBlockOnce(t *testing.T) {
+func TestLoadReturnsEachActiveBlockOnce(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		if _, err := f.Entries.Import(t.Context(), storetest.Operator, storetest.Blocks(t, many), blocks.Keep, nil); err != nil {
 			t.Fatal(err)
@@ -65,105 +63,7 @@ func TestLoadInHalvesReturnsEachActiveBlockOnce(t *testing.T) {
 	})
 }
 
-func TestMiddleSplitsTableIntoSimilarHalves(t *testing.T) {
-	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
-		view := func(do func(tx *db.Tx) error) {
-			t.Helper()
-			if err := f.View(t.Context(), do); err != nil {
-				t.Fatal(err)
-			}
-		}
-		view(func(tx *db.Tx) error {
-			if _, middle, err := db.Middle(tx, "entries"); err != nil || middle != nil {
-				t.Errorf("the middle of an empty table is %v, %v, want nil", middle, err)
-			}
-			return nil
-		})
-		if _, err := f.Entries.Import(t.Context(), storetest.Operator, storetest.Blocks(t, many), blocks.Keep, nil); err != nil {
-			t.Fatal(err)
-		}
-		view(func(tx *db.Tx) error {
-			column, middle, err := db.Middle(tx, "entries")
-			if err != nil || middle == nil {
-				t.Fatalf("the middle of a table of %d rows is %v, %v", many, middle, err)
-			}
-			var below, above int
-			_, err = tx.One("SELECT count(*) FROM entries WHERE "+column+" < $1", []any{middle}, &below)
-			if err != nil {
-				return err
-			}
-			_, err = tx.One("SELECT count(*) FROM entries WHERE "+column+" >= $1", []any{middle}, &above)
-			if below+above != many || min(below, above) < many/3 {
-				t.Errorf("the parts have %d and %d rows of %d, want a third or more in each", below, above, many)
-			}
-			return err
-		})
-		if f.Postgres() {
-			// Nothing may move the rows between reading the two halves.
-			view(func(tx *db.Tx) error {
-				if _, _, err := db.Middle(tx, "entries"); err != nil {
-					return err
-				}
-				raw := f.Raw(t)
-				raw.SetMaxOpenConns(1) // for the setting
-				if _, err := raw.ExecContext(t.Context(), "SET lock_timeout = '50ms'"); err != nil {
-					return err
-				}
-				_, err := raw.ExecContext(t.Context(), "VACUUM FULL entries")
-				if err == nil || !strings.Contains(err.Error(), "lock timeout") {
-					t.Errorf("the table was rewritten while it was read: %v", err)
-				}
-				return nil
-			})
-		}
-	})
-}
-
-// ByID reads the columns of an entry one by one.
-func TestPackedRowsMatchRowsReadByColumn(t *testing.T) {
-	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
-		var ids []string
-		for i, reason := range []string{"", " ", "two  words ", "12 34", "ünï\u2028cödé", "\"quoted\" 'twice', and \\", strings.Repeat("long ", 150), "with a NUL"} {
-			b := storetest.NewBlock(t, fmt.Sprintf("user:%d &ünï", i), time.Time{})
-			if b.Reason = reason; i%2 == 1 {
-				b.Expires, b.Scope = f.Clock.Now().Add(time.Hour), "login"
-			}
-			ids = append(ids, storetest.AddEntry(t, f, b, blocks.Fail).Entry.ID)
-		}
-		f.Exec(t, `UPDATE entries SET policy_id = 7, level = 3, source = 'automatic', author = '' WHERE scope <> ''`)
-		f.Exec(t, `UPDATE entries SET source = 'another', author = 'a  b ' WHERE reason = ' '`)
-		// As in a forged backup.
-		f.Exec(t, `UPDATE entries SET created_at = -1, level = -2, source = 'manual login' WHERE reason = ''`)
-		f.Exec(t, `UPDATE entries SET scope = 'login x', place = 'login x' WHERE reason = '12 34'`)
-		if !strings.HasPrefix(f.URL, "postgres") { // which keeps no NUL
-			f.Exec(t, `UPDATE entries SET reason = 'a' || char(0) || 'b' WHERE reason = 'with a NUL'`)
-		}
-		got := map[string]*blocks.Entry{}
-		err := f.EachChange(t.Context(), catalog.Position{}, func(ch catalog.Changes) error {
-			for b, err := range ch.Entries {
-				if err != nil {
-					return err
-				}
-				got[b.ID] = b
-			}
-			return nil
-		})
-		if err != nil || len(got) != len(ids) {
-			t.Fatalf("loaded %d entries, want %d: %v", len(got), len(ids), err)
-		}
-		for _, id := range ids {
-			want, err := f.Entries.ByID(t.Context(), blocks.Block, id)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !reflect.DeepEqual(got[id], want) {
-				t.Errorf("loaded %+v, want %+v", got[id], want)
-			}
-		}
-	})
-}
-
-// A database may store texts in another encoding, in which their lengths differ.
+// A database may store texts in another encoding.
 func TestLoadReadsDatabaseInOtherEncoding(t *testing.T) {
 	urls := map[string]func(t *testing.T) string{
 		"SQLite": func(t *testing.T) string {
@@ -242,13 +142,13 @@ func TestLoadSkipsOnlyUnreadableEntries(t *testing.T) {
 	})
 }
 
-func TestLoadInHalvesSeesOneSnapshotDuringChanges(t *testing.T) {
+func TestLoadSeesOneSnapshotDuringChanges(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		if _, err := f.Entries.Import(t.Context(), storetest.Operator, storetest.Blocks(t, many), blocks.Keep, nil); err != nil {
 			t.Fatal(err)
 		}
-		// Each replacement ends a row of the lower half and adds one to the upper: with halves
-		// of two states, a pattern would occur twice or never.
+		// Each replacement ends a row at the beginning and adds one at the end: without one
+		// snapshot, a pattern would be loaded twice or never.
 		ctx, stop := context.WithCancel(t.Context())
 		var changing sync.WaitGroup
 		changing.Go(func() {

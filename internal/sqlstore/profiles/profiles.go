@@ -2,7 +2,6 @@
 package profiles
 
 import (
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -72,29 +71,11 @@ func (t Tx) Changes(since, count int64) iter.Seq2[*profiles.Profile, error] {
 	if count == 0 {
 		return nil
 	}
-	return func(yield func(*profiles.Profile, error) bool) {
-		query, args := loadActive, []any(nil)
-		if since > 0 {
-			query, args = loadSince, []any{since}
-		}
-		err := db.Stream(t.Tx, Scan, query, args, func(p *profiles.Profile) error {
-			if !yield(p, nil) {
-				return errStopped
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, errStopped) {
-			yield(nil, err)
-		}
+	if since == 0 {
+		return db.Rows(t.Tx, Scan, loadActive)
 	}
+	return db.Rows(t.Tx, Scan, loadSince, since)
 }
-
-type stopped struct{}
-
-func (stopped) Error() string { return "stopped" }
-
-// errStopped ends a stream whose reader wants no more rows.
-var errStopped error = stopped{}
 
 // find returns the row of a key, nil if there never was one. A deleted profile has only its
 // revision.
