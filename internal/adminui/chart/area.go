@@ -1,3 +1,4 @@
+// Package chart draws charts as SVG.
 package chart
 
 import (

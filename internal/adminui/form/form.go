@@ -1,3 +1,4 @@
+// Package form reads the forms and files that pages send.
 package form
 
 import (

@@ -1,3 +1,4 @@
+// Package format writes numbers, times and keys for the pages.
 package format
 
 import (

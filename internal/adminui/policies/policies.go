@@ -1,3 +1,4 @@
+// Package policies is the page of a policy and its editor.
 package policies
 
 import (

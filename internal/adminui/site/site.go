@@ -1,3 +1,4 @@
+// Package site has what all pages share: routes, frame, navigation, templates, sessions and errors.
 package site
 
 import (

@@ -1,3 +1,5 @@
+// Package local has the commands on files, databases and the kernel of this machine, which ask no
+// server or ask it by the public client.
 package local
 
 import (

@@ -1,3 +1,5 @@
+// Package db opens the database and runs transactions: changes with their revision and audit record,
+// migrations, backups and errors. All that differs between SQLite and Postgres is here.
 package db
 
 import (

@@ -1,3 +1,5 @@
+// Package entries stores blocks and exemptions: single ones, imports of a million, the sources that
+// hold them, and what bouncers are sent of their changes.
 package entries
 
 import (

@@ -1,3 +1,4 @@
+// Package identities stores users, sessions, logins and tokens.
 package identities
 
 import (

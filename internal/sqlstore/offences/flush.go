@@ -1,3 +1,5 @@
+// Package offences stores the counted decisions, ranks them, adds them up by hour and day, and runs
+// the escalations that they trigger.
 package offences
 
 import (

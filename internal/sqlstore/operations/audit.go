@@ -1,3 +1,5 @@
+// Package operations has small stores that no consumer needs two of: audit, jobs, nodes, notes,
+// outbox, reports and retention.
 package operations
 
 import (

@@ -1,3 +1,4 @@
+// Package policies stores policies with all their versions, each as its document.
 package policies
 
 import (
