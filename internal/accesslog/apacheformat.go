@@ -22,7 +22,7 @@ func isApacheFormat(text string) bool {
 	return !formatVariable.MatchString(text) && strings.Contains(text, "%")
 }
 
-// fromApache returns a description in the style of Apache's LogFormat in that of nginx's log_format.
+// fromApache converts a description in the style of Apache's LogFormat to the style of nginx's log_format.
 func fromApache(text string) string {
 	text = strings.NewReplacer(`\"`, `"`, `\t`, "\t", `\\`, `\`).Replace(text)
 	n := 0

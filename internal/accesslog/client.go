@@ -36,7 +36,7 @@ func newClientKeys(o *Options, kind, list string, isList bool) *clientKeys {
 }
 
 // key returns the key of a request from peer, with the list of forwarded addresses, nil for none.
-// Whatever a client sends, the result is that of proxies.Trusted.Client: the hop that the last
+// Whatever a client sends, the result equals that of proxies.Trusted.Client: the hop that the last
 // trusted proxy saw.
 func (c *clientKeys) key(peer, list []byte) (keys.Key, error) {
 	if c.cache.kind != addressKind {

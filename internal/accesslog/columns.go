@@ -43,7 +43,7 @@ func (c Columns) String() string {
 	return text
 }
 
-// Has reports whether a log with these columns has a part of a request; true for what is none
+// Has reports whether a log with these columns has a part of a request; true for anything that is not one
 // of a log's.
 func (c Columns) Has(what string) bool {
 	for _, part := range c.all() {

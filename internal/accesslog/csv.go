@@ -30,7 +30,7 @@ type rowParser struct {
 	// columns of their own in W3C Extended Log Format.
 	date, query, key, forwarded, cost int
 	keys                              *clientKeys
-	// request are the columns of requestNames, status that of the status and line that of the
+	// request are the columns of requestNames, status is the column of the status and line that of the
 	// request line; -1 where there is none.
 	request      [len(requestNames)]int
 	status, line int

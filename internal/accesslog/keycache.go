@@ -52,7 +52,7 @@ func (c *keyCache) parse(value string) (keys.Key, error) {
 	case wholeKey:
 		return c.parser.Key(value)
 	case addressKind:
-		// A list of addresses is one of hops, of which the nearest proxy has written the last;
+		// A list of addresses names hops. The nearest proxy has written the last of them;
 		// some load balancers write the client's port behind its address.
 		if addr, ok := lastAddress(value); ok {
 			return c.parser.AddressKey(addr), nil

@@ -14,11 +14,11 @@ type description struct {
 	isWhole bool
 	// isLocal says that times are in the machine's zone.
 	isLocal bool
-	// isURL says that a target may be a whole URL, of which the host is that of the request.
+	// isURL says that a target may be a whole URL, whose host is the host of the request.
 	isURL bool
 }
 
-// descriptions are those of servers that write neither Common Log Format, JSON nor W3C Extended
+// descriptions describe the logs of servers that write neither Common Log Format, JSON nor W3C Extended
 // Log Format. Another server is a row here.
 var descriptions = []description{
 	{

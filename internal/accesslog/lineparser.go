@@ -135,7 +135,7 @@ func firstLine(head [][]byte) []byte {
 // Format returns the format that is parsed.
 func (p *LineParser) Format() Format { return p.format }
 
-// Wrapper returns the name of what is around the lines, "" for nothing.
+// Wrapper returns the name of the format that wraps the lines, "" for none.
 func (p *LineParser) Wrapper() string {
 	if p.lines.wrapper == nil {
 		return ""
@@ -186,7 +186,7 @@ func (p *LineParser) Parse(line []byte) (Record, error) {
 	return r, err
 }
 
-// isSkipped reports whether paths include that of a target. They do not where programs may
+// isSkipped reports whether paths include the path of a target. They do not where programs may
 // read the target in several ways: a client must not skip its request by a spelling.
 func isSkipped(paths conditions.When, target string) bool {
 	spelled, _, _ := strings.Cut(strings.ToLower(target), "?")

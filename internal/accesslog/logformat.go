@@ -32,7 +32,7 @@ var formatUses = func() map[string]wanted {
 // writes.
 const appendedForwarded = "proxy_add_x_forwarded_for"
 
-// The characters of which the value of a variable is, in the syntax of a class of regular
+// The characters that the value of a variable consists of, in the syntax of a class of regular
 // expressions. A client writes the value of any variable that is not here.
 const addressCharacters = `0-9A-Fa-f.:\[\]\-unix` // also "-" and "unix:"
 
@@ -46,10 +46,10 @@ var variableCharacters = map[string]string{
 	"_": `^ "`,
 }
 
-// optionalCharacters are those of variables that may be empty.
+// optionalCharacters are the characters of variables that may be empty.
 var optionalCharacters = map[string]string{"captures": `^"`}
 
-// quotedText is what is between quotes, of which servers escape each within.
+// quotedText is a text between quotes. Servers escape quotes within it.
 const quotedText = `(?:[^"\\]|\\.)*`
 
 var formatVariable = regexp.MustCompile(`\$(?:\{(\w+)\}|(\w+))`)
@@ -100,7 +100,7 @@ func (o Options) CheckLogFormat() error {
 	return err
 }
 
-// description returns that of LogFormat.
+// description returns the description of LogFormat.
 func (o Options) description() *description {
 	d := &description{format: described, title: "lines of --log-format", lines: o.LogFormat}
 	if isApacheFormat(d.lines) {

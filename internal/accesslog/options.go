@@ -46,7 +46,7 @@ type Options struct {
 	// for a known format.
 	LogFormat string
 
-	// Zone is that of times which name none. nil means UTC, and the machine's for formats that
+	// Zone is the time zone of times without one. nil means UTC, and the machine's for formats that
 	// always write their times so.
 	Zone *time.Location
 
@@ -108,7 +108,7 @@ var (
 		"status", "status_code", "response_code", "response_status", "http_status", "response.status_code", "httprequest.status", "downstreamstatus",
 		"http.response.status_code", "edgeresponsestatus", "sc-status",
 	}
-	// requestNames are those of the path, the method, the agent, the host and the account,
+	// requestNames are the names of the path, the method, the agent, the host and the account,
 	// which only Options.Account names. Those of Traefik come first: it may write each header
 	// of a client as request_NAME, also one called Uri or Method.
 	requestNames = [...][]string{
@@ -122,8 +122,8 @@ var (
 	lineNames = []string{"request", "request_line"}
 )
 
-// Kinds that are not only put before a value: that of addresses, of which a value may be a list,
-// and that of a value that is a key already.
+// Kinds that are not just put before a value: addresses, whose value may be a list, and values
+// that are keys already.
 const (
 	addressKind = "ip"
 	wholeKey    = ":"

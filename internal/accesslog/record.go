@@ -19,12 +19,12 @@ type Record struct {
 	Time int64 // Unix milliseconds
 	Key  keys.Key
 	Cost int // 1 to algorithms.MaxAmount
-	// Path, Method, Agent and Host are those of the request, "" where the log has none.
+	// Path, Method, Agent and Host describe the request, "" if the log lacks them.
 	// The path may be a whole target with its query.
 	Path, Method, Agent, Host string
 	// Account is the text of Options.Account, "" where the log has none.
 	Account string
-	// Status is that of the answer, 0 where the log has none.
+	// Status is the status of the answer, 0 if the log lacks it.
 	Status int
 	// Outcome is what Options.Filter has found, "" for a request. IsLogin says that it was also a
 	// login that failed.

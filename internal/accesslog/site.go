@@ -18,8 +18,8 @@ import (
 const Probe = "probe"
 
 // Browsed is the outcome of each filesOfAVisit-th file of pages that a client has loaded, as browsers do
-// and scanners do not. It can take back the points of dead links, of which an office of five hundred people
-// meets as many in a day as a scanner tries.
+// and scanners do not. It can take back the points of dead links: an office of five hundred people
+// meets as many of them in a day as a scanner tries.
 const Browsed = "browsed"
 
 // Site is what a log shows of its site: with which statuses it answers what it does not have, and which
@@ -27,7 +27,7 @@ const Browsed = "browsed"
 // the newest is kept. It is safe for concurrent use.
 //
 // What a site does not have is learned from canaries, the paths of the lists secrets and exploits, which
-// no site shows, and from the consoles of different products, of which hardly a site has several. A
+// no site shows, and from the consoles of different products, since hardly a site has several. A
 // program is the site's own once visitors who load the files of pages have loaded those of the program
 // too, or, of PHP, its pages. A client that has asked for a canary teaches nothing of that.
 type Site struct {

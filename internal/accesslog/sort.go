@@ -56,7 +56,7 @@ type waiting struct {
 // checkEvery is after how many records a cancelled context is noticed.
 const checkEvery = 1 << 12
 
-// Sort returns the records of src by time, those of one instant in the order in which src has
+// Sort returns the records of src by time, records of one instant in the order in which src has
 // them. What is older than a record that has been returned, because the two are further apart
 // in src than fits into memory, is left out and counted.
 func Sort(ctx context.Context, src Source, o SortOptions) *Sorted {

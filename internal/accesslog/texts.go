@@ -49,7 +49,7 @@ func (c *textCache) ofPath(text []byte) string {
 	return c.of(text)
 }
 
-// ofPart is of for one of Record.texts, of which the first is the path.
+// ofPart is of for one of Record.texts. The first of them is the path.
 func (c *textCache) ofPart(i int, text []byte) string {
 	if i == 0 {
 		return c.ofPath(text)
@@ -58,7 +58,7 @@ func (c *textCache) ofPart(i int, text []byte) string {
 }
 
 // requestLine returns the method and the target of a request line such as
-// "GET /x HTTP/1.1"; nothing for what is none.
+// "GET /x HTTP/1.1"; nothing for anything else.
 func requestLine(line []byte) (method, target []byte) {
 	method, rest, found := bytes.Cut(line, []byte{' '})
 	if !found || len(rest) == 0 {

@@ -18,7 +18,7 @@ var (
 	errTimeRange = errors.New("the time lies outside the years 1970 to 9999")
 )
 
-// clfTimeLength is that of "17/May/2015:10:05:03 +0000".
+// clfTimeLength is the length of "17/May/2015:10:05:03 +0000".
 const clfTimeLength = 26
 
 // parseCLFTime reads the time of Common Log Format as Unix milliseconds. It

@@ -84,8 +84,8 @@ func RemoveLeftovers(path string) {
 	}
 }
 
-// Leftovers returns what matches the names of what Write leaves of files whose names match
-// a pattern, when its process is killed.
+// Leftovers returns a pattern for temporary files that an interrupted Write left behind. pattern
+// matches the names of the files that were written.
 func Leftovers(pattern string) *regexp.Regexp {
 	return regexp.MustCompile(`^\.(?:` + pattern + `)-[0-9]+$`)
 }

@@ -37,8 +37,8 @@ type counting struct {
 	key string
 }
 
-// countings returns what the logs of the policies count of a record, those of their
-// further keys included.
+// countings returns what the logs of the policies count of a record, including their further
+// keys.
 func (t *trial) countings(l *triedPolicy, applying []*rules.Policy, key string, record accesslog.Record) []counting {
 	var all []counting
 	add := func(l *triedPolicy) {
@@ -205,7 +205,7 @@ func (t *trial) valuesOf(record accesslog.Record) map[string]string {
 	return nil
 }
 
-// scopeOf returns the scope that the caller says of a record, "" for none.
+// scopeOf returns the scope that the caller gives a record, "" for none.
 func (t *trial) scopeOf(record accesslog.Record) string {
 	if len(t.scopes) == 0 {
 		return ""

@@ -16,16 +16,16 @@ const blockDelay = 3 * time.Second
 // EscalationCount is what the escalation of one policy did.
 type EscalationCount struct {
 	Policy string `json:"policy"`
-	// Scope is that of the blocks, "" for those of every check.
+	// Scope is the scope of the blocks, "" for blocks of every check.
 	Scope string `json:"scope,omitzero"`
 	Keys  int64  `json:"keys"` // that were blocked, each once
-	// DerivedKeys are those of Keys that the policy counts as further keys.
+	// DerivedKeys are the Keys that the policy counts as further keys.
 	DerivedKeys int64 `json:"derived_keys,omitzero"`
 	Blocks      int64 `json:"blocks"`  // a key may be blocked several times
 	Refused     int64 `json:"refused"` // by these blocks
 }
 
-// escalation is that of one policy of a trial.
+// escalation is the escalation of one policy of a trial.
 type escalation struct {
 	policy offences.EscalationPolicy
 	of     *triedPolicy // of the policy itself

@@ -107,7 +107,7 @@ func (r *Report) WriteHTML(w io.Writer, top int) error {
 	return htmlTemplate.Execute(w, page)
 }
 
-// addLabels adds scores to those of the same label.
+// addLabels adds scores to the scores of the same label.
 func addLabels[T any](to []labelled[T], scores []T, labelOf func(T) string) []labelled[T] {
 	for _, s := range scores {
 		i := slices.IndexFunc(to, func(l labelled[T]) bool { return l.Label == labelOf(s) })

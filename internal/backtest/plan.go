@@ -48,7 +48,7 @@ func PoliciesPlan(policies []*rules.Policy) Plan {
 
 // Under returns the plan with every policy counting by an algorithm, under those
 // options; those that count different values keep the timestamp log, as in the service.
-// The error is that of algorithms.Algorithm.Check.
+// The error comes from algorithms.Algorithm.Check.
 func (p Plan) Under(a *algorithms.Algorithm, o algorithms.Options) (Plan, error) {
 	if err := a.Check(o); err != nil {
 		return Plan{}, err

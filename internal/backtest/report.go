@@ -18,12 +18,12 @@ type Report struct {
 	Requests int64 `json:"requests"`
 	Allowed  int64 `json:"allowed"`
 	Refused  int64 `json:"refused"`
-	// TooCostly are those of the refused whose cost is above what the rules
+	// TooCostly are the refused requests whose cost is above what the rules
 	// can ever allow.
 	TooCostly int64 `json:"too_costly"`
-	// Unlimited are those of the allowed that no rule applied to.
+	// Unlimited are the allowed requests that no rule applied to.
 	Unlimited int64 `json:"unlimited"`
-	// Blocked are those of the refused that an automatic block refused, and no rule.
+	// Blocked are the refused requests that an automatic block refused, and no rule.
 	Blocked int64 `json:"blocked"`
 	Keys    int64 `json:"keys"` // distinct ones
 	// First and Last are the times of the first and last request, zero
@@ -42,7 +42,7 @@ type Report struct {
 	Score *Score `json:"score,omitzero"`
 	// Comparison is nil unless a second plan was given.
 	Comparison *Comparison `json:"comparison,omitzero"`
-	// shared says of which requests the log has the address of a proxy, one sentence each; it is among
+	// shared names the requests for which the log has the address of a proxy, one sentence each; it is among
 	// the warnings of Input.
 	shared []string
 	// Site is what the answers show of the site, zero for nothing.

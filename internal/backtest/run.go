@@ -230,7 +230,7 @@ func (r *run) historyOf(k keys.Key) *history {
 // privateAddresses is what sharedBy returns for the addresses of internal networks.
 const privateAddresses = "private addresses"
 
-// sharedBy returns whose address a key is if not that of a client, "" for that of a client.
+// sharedBy returns whose address a key is, "" for a client's own.
 func sharedBy(k keys.Key) string {
 	network, isAddress := k.Network()
 	switch {
@@ -244,7 +244,7 @@ func sharedBy(k keys.Key) string {
 	return ""
 }
 
-// sharedWarnings says of which requests the log has the address of a proxy in the place of the client's.
+// sharedWarnings names the requests for which the log has the address of a proxy instead of the client's.
 func (r *run) sharedWarnings() (warnings []string) {
 	by := map[string]int64{}
 	for _, h := range r.keys {

@@ -18,7 +18,7 @@ type Score struct {
 }
 
 // AttackerScore is about the attackers of one kind. Requests before the attack of a key
-// began are those of a benign client with the label beforeAttack.
+// began are the requests of a benign client with the label beforeAttack.
 type AttackerScore struct {
 	Label     string `json:"label"`
 	Attackers int64  `json:"attackers"`

@@ -30,7 +30,7 @@ type trial struct {
 	names         []string // reused by report
 	scopes        accesslog.Scopes
 	blocks        map[blockedKey]block
-	// networks are those that offended as further keys at the record at hand, and
+	// networks are the networks that offended as further keys at the record at hand, and
 	// isReportFull whether a policy had no room for its report.
 	networks     []netip.Prefix
 	isReportFull bool
@@ -171,7 +171,7 @@ func (t *trial) ask(ctx context.Context, l *triedPolicy, key string, record acce
 // countRules counts the rules that refused the request at hand. Most requests
 // are allowed and need no detail, so only the refused ones are asked again; as
 // a refusal logs nothing, the answer is the same. Where refusals count, the
-// rules are those that refuse after it.
+// rules are the rules that refuse after it.
 func (t *trial) countRules(ctx context.Context, l *triedPolicy) error {
 	if len(l.counts) == 1 {
 		l.counts[0].Failed++
@@ -229,7 +229,7 @@ func (t *trial) ruleCounts() []RuleCount {
 	return all
 }
 
-// reportCounts returns those of the policies with an outcome and their parts.
+// reportCounts returns the counts of the policies with an outcome and of their parts.
 func (t *trial) reportCounts() []ReportCount {
 	var all []ReportCount
 	for _, l := range t.triedPolicies {

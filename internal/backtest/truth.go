@@ -17,7 +17,7 @@ import (
 	"github.com/stint-dev/stint/internal/rowfile"
 )
 
-// Truth says of keys what they are. Keys that it does not name are benign.
+// Truth labels keys as attacking or benign. Keys that it does not name are benign.
 type Truth struct {
 	keys map[string]truth
 	// attackers are the labels of keys that attack.

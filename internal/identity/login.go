@@ -24,8 +24,8 @@ const (
 	LoginFailed    LoginOutcome = "failed"    // the database or the provider did not answer
 )
 
-// LoginOutcomes returns what may come of each method. A right token is none: it comes with
-// every request.
+// LoginOutcomes returns the possible outcomes of each method. Valid tokens are not listed: every
+// request has one.
 func LoginOutcomes() map[LoginMethod][]LoginOutcome {
 	all := []LoginOutcome{LoginOK, LoginRefused, LoginThrottled, LoginFailed}
 	return map[LoginMethod][]LoginOutcome{

@@ -107,9 +107,9 @@ type follower struct {
 	// pace holds lines back, nil if they are sent as they come.
 	pace      *pace
 	siteKnown string // what logSite has logged
-	// outcomes are those of the last line.
+	// outcomes are the outcomes of the last line.
 	outcomes []string
-	// dryRunErr is that of Options.DryRun, which ends Run.
+	// dryRunErr is the error of Options.DryRun, which ends Run.
 	dryRunErr error
 
 	counts, summarized    Summary

@@ -135,7 +135,7 @@ func isPredecessor(name, base string) bool {
 // date matches the date in the name of a file to which a link leads.
 var date = regexp.MustCompile(`[0-9]{4}[0-9._:T-]{2,}`)
 
-// hasOtherDate reports whether two names are equal but for a date, as those of the files to
+// hasOtherDate reports whether two names are equal except for a date, like the names of files to
 // which a link leads one after another: access-2026-01-31.log.
 func hasOtherDate(name, base string) bool {
 	name = strings.TrimSuffix(name, ".gz")
@@ -184,8 +184,8 @@ func locate(saved *fileState, others []fileState, among []predecessor) *predeces
 	return found
 }
 
-// unread returns the predecessors that were not written before a time and of which nothing
-// was read, each once, but for those that begin as one in except.
+// unread returns each predecessor that was written after a time and not read at all, unless it
+// begins like one in except.
 func (l *rotatedLog) unread(since time.Time, except []predecessor) []predecessor {
 	var found []predecessor
 	for _, p := range predecessorsOf(l.path) {
@@ -207,8 +207,8 @@ func (l *rotatedLog) unread(since time.Time, except []predecessor) []predecessor
 	return found
 }
 
-// blankFile is a current file that does not differ from others by its beginning yet. That it was
-// truncated does not show. The zero value is none.
+// blankFile is a current file that does not differ from others by its beginning yet. Its
+// truncation cannot be detected. The zero value means no file.
 type blankFile struct {
 	*tail
 	since, modified time.Time

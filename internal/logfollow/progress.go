@@ -31,7 +31,7 @@ func (p *Progress) Snapshot() Snapshot {
 	return p.snapshot
 }
 
-// publish takes over what was done. readAt is when the batch was read that is being sent,
+// publish records what was done. readAt is when the batch was read that is being sent,
 // zero for none; isAnswered says that the server has just answered.
 func (p *Progress) publish(f *follower, readAt time.Time, isAnswered bool) {
 	if p == nil {

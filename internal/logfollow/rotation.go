@@ -187,7 +187,7 @@ func (l *rotatedLog) resumeCurrent(file *fileState) (bool, error) {
 	return true, t.startAtLine()
 }
 
-// restore takes over what was saved beside the offset.
+// restore reads what was saved beside the offset.
 func (t *tail) restore(saved *fileState) {
 	t.uncertain.restore(saved)
 	t.retiredAt = time.Now()

@@ -138,7 +138,7 @@ func (f *follower) deliver(ctx context.Context) error {
 	return nil
 }
 
-// unsettled returns what of f.pending is to be sent.
+// unsettled returns the part of f.pending that must still be sent.
 func (f *follower) unsettled() []*pendingCheck {
 	rest := make([]*pendingCheck, 0, len(f.pending))
 	for i := range f.pending {
@@ -210,7 +210,7 @@ func (f *follower) ask(ctx context.Context, checks []*pendingCheck) (err error) 
 	return err
 }
 
-// answers are those to the checks of one share.
+// answers are the answers to the checks of one share.
 type answers struct {
 	counts  Summary
 	age     time.Duration // of the oldest that is uncertain
@@ -295,7 +295,7 @@ func batchLength(checks []*pendingCheck) int {
 	return n
 }
 
-// settle takes over the answer to c, and reports whether it was accepted. What the server
+// settle records the answer to c, and reports whether it was accepted. What the server
 // may answer later is not settled.
 func (a *answers) settle(c *pendingCheck, err error, sentAt time.Time) bool {
 	var problem *client.Problem

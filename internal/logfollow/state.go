@@ -50,7 +50,7 @@ type fileState struct {
 	ID string `json:"id"`
 	// Offset is where the first line begins that was not checked.
 	Offset int64 `json:"offset"`
-	// SendingTo is where the lines end that are on their way to the server, 0 for none.
+	// SendingTo is where the lines that are being sent end, 0 if none is.
 	SendingTo int64 `json:"sending_to,omitzero"`
 	// SentAt is when those that are not listed may first have been sent.
 	SentAt time.Time `json:"sent_at,omitzero"`

@@ -12,7 +12,7 @@ import (
 
 // uncertainLines are what an earlier process left of a round: lines that it may have sent, and
 // lines that are to be sent though others behind them were answered. They belong to offsets, so
-// that it does not matter when they are read. The zero value is none.
+// that it does not matter when they are read. The zero value means that there are none.
 type uncertainLines struct {
 	to int64 // where those lines end
 	// listedTo is the offset before which only lines are left. The other lines before to

@@ -91,7 +91,7 @@ func (i IDs) labels() prometheus.Labels {
 // counts are what histograms have counted, by the number of the native bucket.
 type counts map[int32]int64
 
-// zeroBucket is the number of the zero bucket, below that of all others.
+// zeroBucket is the number of the zero bucket, lower than all others.
 const zeroBucket = math.MinInt32
 
 // counted adds up what all histograms have counted so far.

@@ -46,7 +46,7 @@ type Metrics struct {
 	byDoor     known[outcomeTimings]
 }
 
-// counters are those of one policy.
+// counters are the counters of one policy.
 type counters struct {
 	decisionCounters
 	name                                            string // of the label

@@ -14,7 +14,7 @@ type Parent struct {
 	sampled bool
 }
 
-// length is that of a traceparent of version 00: version, trace, span and flags.
+// length is the length of a traceparent of version 00: version, trace, span and flags.
 const length = 2 + 1 + 32 + 1 + 16 + 1 + 2
 
 // ParseParent reads a traceparent header, the zero Parent if it is not one. Later versions

@@ -131,7 +131,7 @@ func (t *Tracer) Job(ctx context.Context, name string) (context.Context, *Span) 
 	return t.begin(ctx, jobPrefix+name)
 }
 
-// Part begins a span within that of ctx; without one there it is nil.
+// Part begins a span within the span of ctx, and returns nil if ctx has none.
 func (t *Tracer) Part(ctx context.Context, name string) (context.Context, *Span) {
 	if t == nil || !trace.SpanContextFromContext(ctx).IsSampled() {
 		return ctx, nil
@@ -147,7 +147,7 @@ func (t *Tracer) begin(ctx context.Context, name string, options ...trace.SpanSt
 	return ctx, &Span{span}
 }
 
-// Call makes the span of a call that is over within that of ctx, and none without one
+// Call makes the span of a finished call within the span of ctx, and none without one
 // there.
 func (t *Tracer) Call(ctx context.Context, name string, began time.Time, err error) {
 	if t != nil && trace.SpanContextFromContext(ctx).IsSampled() {
