@@ -28,6 +28,7 @@ type Detection struct {
 	Attacks   AttackStore // the attacks that were announced
 	Proposals *Proposals
 	View      DetectionView
+	Requests  KeyRequestSource // the requests that this node keeps; nil for none
 	Secret    func() []byte    // secret of the refusal ids; nil means none
 	Now       func() time.Time // nil means time.Now
 }

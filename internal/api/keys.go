@@ -30,6 +30,7 @@ func (h *keyHandler) routes() []route {
 		onAdmin(get, wire.PathKeys, identity.Read, h.explainKey, opExplainKey),
 		onAdmin(del, wire.PathKeys, identity.Operate, h.resetKey, opResetKey),
 		routes.Answers(wire.ListActiveKeys, h.listActiveKeys),
+		routes.Answers(wire.ListKeyRequests, h.listKeyRequests),
 	}
 }
 
@@ -67,6 +68,22 @@ func (h *keyHandler) explainKey(c *httpserver.Call) error {
 	out := fromExplanation(x, h.policyName)
 	out.Origin = fromOrigin(h.origins.Of(c.Context(), out.Key))
 	return c.SendJSON(http.StatusOK, out)
+}
+
+func (h *keyHandler) listKeyRequests(c *httpserver.Call, in wire.ByKey) (wire.KeyRequests, error) {
+	key, err := h.keys.Parse(c.Context(), in.Key)
+	if err != nil {
+		return wire.KeyRequests{}, err
+	}
+	out := wire.KeyRequests{Key: key.String(), Requests: []wire.KeyRequest{}}
+	all, err := h.detection.KeyRequests(c.Context(), out.Key)
+	for _, q := range all {
+		out.Requests = append(out.Requests, wire.KeyRequest{
+			At: wire.At(q.At), Method: q.Method, Path: q.Path, Agent: q.Agent, Host: q.Host, Decision: q.Outcome, Shadow: q.Shadow, Policy: q.Policy, Rule: q.Rule,
+			Block: q.Block, Refusal: q.Refusal, Reported: q.Reported, Evidence: q.Evidence, Source: q.Source,
+		})
+	}
+	return out, err
 }
 
 func (h *keyHandler) resetKey(c *httpserver.Call) error {

@@ -22,7 +22,7 @@ func newKey(con *console.Console) *cobra.Command {
 		Short:   "Explain a key, set its plan or a limit of its own, reset its counts",
 		Example: "admin key show ip:203.0.113.7\nadmin key set token:abc --plan gold\nadmin key limit token:abc 5/s --for 2d --reason launch\nadmin key reset token:abc",
 	}
-	c.AddCommand(newKeyShow(con), newKeyActive(con), newKeySet(con), newKeyDelete(con), newKeyLimit(con), newKeyList(con), newKeyPlans(con), newKeyImport(con), newKeyExport(con),
+	c.AddCommand(newKeyShow(con), newKeyActive(con), newKeyRequests(con), newKeySet(con), newKeyDelete(con), newKeyLimit(con), newKeyList(con), newKeyPlans(con), newKeyImport(con), newKeyExport(con),
 		newKeyReset(con), newKeyNote(con))
 	return c
 }
@@ -86,6 +86,48 @@ var activeKeyColumns = []output.Column[wire.ActiveKey]{
 	{Name: "allowed", Head: "Allowed", Right: true, Cell: func(k wire.ActiveKey) output.Cell { return output.Number(k.Allowed) }},
 	{Name: "limited", Head: "Limited", Right: true, Cell: func(k wire.ActiveKey) output.Cell { return output.Number(k.Limited) }},
 	{Name: "blocked", Head: "Blocked", Right: true, Cell: func(k wire.ActiveKey) output.Cell { return output.Number(k.Blocked) }},
+}
+
+func newKeyRequests(con *console.Console) *cobra.Command {
+	return &cobra.Command{
+		Use:   "requests KEY",
+		Short: "List the last requests of a key and what each showed",
+		Long: `List the last requests of a key, up to 50 of the last hour, the newest first: method, path,
+agent, the decision, and the evidence that it showed. These are the requests that the
+server which answers was asked about, and refusals that others recorded.`,
+		Example: "admin key requests ip:203.0.113.7\nadmin key requests ip:203.0.113.7 -o csv",
+		Args:    cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			found, err := client.Call(c.Context(), server, wire.ListKeyRequests, wire.ByKey{Key: args[0]})
+			if err != nil {
+				return err
+			}
+			if p := con.Printer(); p.Format == output.Table && len(found.Requests) == 0 {
+				p.Sayf("No request of %s within the last hour is known.", output.Escape(found.Key))
+				return nil
+			}
+			return output.List(con.Printer(), found.Requests, keyRequestColumns)
+		}),
+	}
+}
+
+var keyRequestColumns = []output.Column[wire.KeyRequest]{
+	{Name: "at", Head: "At", Cell: func(q wire.KeyRequest) output.Cell { return output.Time(q.At.Time) }},
+	{Name: "method", Head: "Method", Cell: func(q wire.KeyRequest) output.Cell { return output.Text(q.Method) }},
+	{Name: "path", Head: "Path", Cut: true, Cell: func(q wire.KeyRequest) output.Cell { return output.Text(q.Path) }},
+	{Name: "decision", Head: "Decision", Cell: func(q wire.KeyRequest) output.Cell {
+		switch {
+		case q.Reported != "":
+			return output.Words("reported "+output.Escape(q.Reported), q.Decision)
+		case q.Shadow != "":
+			return output.Words(q.Decision+", shadow "+q.Shadow, q.Decision)
+		}
+		return output.Text(q.Decision)
+	}},
+	{Name: "policy", Head: "Policy", Cell: func(q wire.KeyRequest) output.Cell { return output.Text(q.Policy) }},
+	{Name: "by", Head: "By", Drop: 1, Cell: func(q wire.KeyRequest) output.Cell { return output.Text(q.Rule + q.Block) }},
+	{Name: "evidence", Head: "Evidence", Drop: 2, Cell: func(q wire.KeyRequest) output.Cell { return output.Text(strings.Join(q.Evidence, "; ")) }},
+	{Name: "agent", Head: "Agent", Drop: 3, Cut: true, Cell: func(q wire.KeyRequest) output.Cell { return output.Text(q.Agent) }},
 }
 
 func newKeyReset(con *console.Console) *cobra.Command {

@@ -93,8 +93,8 @@ func (c *Check) matchIn(set *blocks.Set, at time.Time) blocks.Match {
 // The last two have a policy, as Policy or Shadow.Policy. They have no Exemption, no Additional
 // and no Handle.
 type Decision struct {
-	// Check is the check, with the cost that the policy was asked about. Meta of a refusal may
-	// also describe the request. For a report, Check is made of the report.
+	// Check is the check, with the cost that the policy was asked about. Meta of a refusal may also
+	// have EvidenceMeta. For a report, Check is made of the report.
 	Check   Check
 	Outcome Outcome
 	// ID opens the record of a refusal; zero if nothing was refused. A peek has an ID too, which
@@ -127,6 +127,9 @@ type Decision struct {
 	Reported string
 	// Shadow is what the shadow policy would have decided, nil if there is none.
 	Shadow *Shadow
+	// Evidence are the items of evidence that policies charge for what the request of the check shows,
+	// nil for none.
+	Evidence []*rules.Evidence
 	// Handle cancels the reservation; "" if nothing was reserved.
 	Handle string
 	// Hold is what the check holds, of an allowed check that was decided alone.

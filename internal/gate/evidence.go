@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -30,6 +31,9 @@ func (c *call) planEvidence(d *Decision, selector *rules.Selector, set *blocks.S
 	selector.EachCharged(charges, d.Check.Key, d.Check.Request, nil, c.charges.signer.valueOf, func(charged rules.Charged) {
 		if charged.Derived == nil || set.Match(*charged.Derived, d.At).Exemption == nil {
 			c.charges.addCharge(d, charged)
+			if charged.Item != nil && !slices.Contains(d.Evidence, charged.Item) {
+				d.Evidence = append(d.Evidence, charged.Item)
+			}
 		}
 	})
 }

@@ -241,7 +241,6 @@ func (g *Gate) finishReport(a *Reported, i int, d *Decision, signer *signer) {
 	if p.Result != Charged && p.Result != Full || p.Item != nil && p.Item.Points < 0 {
 		return
 	}
-	d.describeRequest()
 	g.finish(d, signer)
 	if p.ID = d.ID; d.Shadow != nil {
 		p.ID = d.Shadow.ID

@@ -1,13 +1,8 @@
 package gate
 
 import (
-	"maps"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/stint-dev/stint/internal/conditions"
-	"github.com/stint-dev/stint/internal/escape"
 )
 
 // gravity orders the outcomes; a higher value is graver.
@@ -58,7 +53,6 @@ func (d *Decision) settle() {
 		d.Block, a.Block = a.Block, d.Block
 		d.OwnLimit, a.OwnLimit = a.OwnLimit, d.OwnLimit
 		d.Check.Cost, a.Check.Cost = a.Check.Cost, d.Check.Cost
-		d.describeRequest()
 	}
 	d.Replayed = replayed
 	d.Additional = slices.DeleteFunc(d.Additional, func(a Decision) bool { return a.Policy == nil && a.Shadow == nil })
@@ -94,30 +88,4 @@ func (d *Decision) withdraw() {
 			a.Policy = nil
 		}
 	}
-}
-
-// Bounds of what describeRequest adds: the number of entries of Meta, and the bytes of a value.
-const (
-	maxMeta      = 8
-	maxDescribed = 256
-)
-
-// describeRequest adds the path, method and agent to the check's Meta, so that the record of the
-// refusal shows what was requested.
-func (d *Decision) describeRequest() {
-	if d.Outcome != Limited && d.Outcome != Challenged {
-		return
-	}
-	meta := maps.Clone(d.Check.Meta)
-	if meta == nil {
-		meta = map[string]string{}
-	}
-	for _, a := range []conditions.Attribute{conditions.Path, conditions.Method, conditions.Agent} {
-		value := d.Check.Request.Value(a)
-		if _, has := meta[a.String()]; value != "" && !has && len(meta) < maxMeta {
-			shown := escape.Log(value)
-			meta[a.String()] = strings.ToValidUTF8(shown[:min(len(shown), maxDescribed)], "")
-		}
-	}
-	d.Check.Meta = meta
 }

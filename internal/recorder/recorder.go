@@ -37,7 +37,10 @@ type Options struct {
 	// SamplePoints bounds the points that a minute adds to the traffic sample. Zero
 	// means 1,000.
 	SamplePoints int
-	// OmitPaths omits the paths of requests from what is written, both those in checks and
+	// KeyRequests bounds the requests of keys that are kept in memory, offences.MaxKeyRequests of each
+	// key. Zero means 16,384, which is at most 20 MB if every text is as long as possible.
+	KeyRequests int
+	// OmitPaths omits the paths of requests from what is written and kept, both those in checks and
 	// reports and the entry "path" of their Meta.
 	OmitPaths bool
 }
@@ -49,6 +52,7 @@ func (o Options) withDefaults() Options {
 	defaultTo(&o.MaxRows, 16_384)
 	defaultTo(&o.TrafficKeys, 1_024)
 	defaultTo(&o.SamplePoints, 1_000)
+	defaultTo(&o.KeyRequests, 16_384)
 	return o
 }
 
@@ -96,6 +100,7 @@ func NewRecorder(o Options) *Recorder {
 			limits: limits, omitPaths: o.OmitPaths, minutes: map[int64]*minute{},
 			offences: newTopk[offenceKey, offenceValue](limits.keys),
 			traffic:  newTopk[trafficKey, trafficValue](limits.keys),
+			requests: keyRequests{max: max(1, o.KeyRequests/shardCount)},
 		}
 		r.shards[i].offences.order = func(entries []*offenceEntry) {
 			r.shards[i].measureCrowds()
@@ -147,6 +152,7 @@ func (r *Recorder) Record(d *gate.Decision) {
 	}
 	in := m.policy(id)
 	fresh, kept := s.countTraffic(in, hash, key, d.Check.Cost, d.Outcome)
+	s.requests.add(hash, kept, d, s.omitPaths)
 	if d.Derived == nil {
 		s.countDecision(in, hash, kept, at, d)
 	}
@@ -173,27 +179,38 @@ func (r *Recorder) Record(d *gate.Decision) {
 // policy decided about it.
 func (r *Recorder) RecordReport(a *gate.Reported) {
 	path, refusing := r.pathOf(a.Report.Request), fullPolicy(a)
-	if refusing == nil && (path == "" || a.IsLate) {
+	if len(a.Policies) == 0 && (path == "" || a.IsLate) {
 		return
 	}
 	key := a.Report.Key.String()
 	hash := r.hash(key)
+	if len(a.Policies) > 0 {
+		r.keepReport(a, refusing, hash, key)
+	}
 	if refusing != nil {
-		r.countReport(a, refusing.ID, hash, key)
+		r.countReport(a, refusing.Policy.ID, hash, key)
 	}
 	if path != "" {
 		r.sampler.addReport(a.At.UnixMilli(), hash, key, path)
 	}
 }
 
-// fullPolicy returns the first enforcing policy that had no room for a report, nil for none.
-func fullPolicy(a *gate.Reported) *rules.Policy {
+// fullPolicy returns what the first enforcing policy did that had no room for a report, nil for none.
+func fullPolicy(a *gate.Reported) *gate.PolicyReport {
 	for i := range a.Policies {
 		if p := &a.Policies[i]; p.Result == gate.Full && p.Policy.Mode == rules.Enforce {
-			return p.Policy
+			return p
 		}
 	}
 	return nil
+}
+
+// keepReport keeps a report among the requests of its key.
+func (r *Recorder) keepReport(a *gate.Reported, refusing *gate.PolicyReport, hash uint64, key string) {
+	s := r.shardOf(hash)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests.addReport(hash, strings.Clone(key), a, refusing, s.omitPaths)
 }
 
 // countReport counts a report in the traffic of the reported key. If the policy limits a further

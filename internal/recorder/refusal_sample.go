@@ -2,7 +2,6 @@ package recorder
 
 import (
 	"encoding/binary"
-	"maps"
 	"slices"
 	"strings"
 
@@ -24,15 +23,22 @@ type refusalSample struct {
 	meta                  *[]byte // names and values, each preceded by its length; nil until a check has some
 }
 
-func (s *refusalSample) set(at, boundary, retryAt int64, meta map[string]string) {
+// askedRequest is what a check says of its request.
+type askedRequest struct {
+	meta      map[string]string
+	request   *conditions.Request
+	omitsPath bool
+}
+
+func (s *refusalSample) set(at, boundary, retryAt int64, asked askedRequest) {
 	s.at, s.boundary, s.retryAt = at, boundary, retryAt
 	if s.meta == nil {
-		if len(meta) == 0 {
+		if len(asked.meta) == 0 && asked.request == nil {
 			return
 		}
 		s.meta = new([]byte)
 	}
-	*s.meta = packMeta((*s.meta)[:0], meta)
+	*s.meta = asked.append((*s.meta)[:0])
 }
 
 func (s *refusalSample) reset() {
@@ -51,41 +57,44 @@ func (s *refusalSample) refusal(source string) offences.Refusal {
 	return r
 }
 
-// withoutPath returns meta without the path of the request. It does not change meta.
-func withoutPath(meta map[string]string) map[string]string {
-	name := conditions.Path.String()
-	if _, has := meta[name]; !has {
-		return meta
-	}
-	rest := maps.Clone(meta)
-	delete(rest, name)
-	return rest
-}
+// maxDescribed bounds each attribute of a request, in bytes.
+const maxDescribed = 256
 
-// packMeta appends as many pairs as there is room for, sorted by name.
-func packMeta(to []byte, meta map[string]string) []byte {
-	if len(meta) == 0 {
-		return to
-	}
+// append appends as many pairs of the meta as there is room for, sorted by name, and then the method,
+// the path and the agent of the request unless the meta names them.
+func (a askedRequest) append(to []byte) []byte {
 	var all [maxMetaPairs]string
 	names := all[:0]
-	for name := range meta {
+	for name := range a.meta {
 		if len(names) == maxMetaPairs {
 			break
 		}
-		names = append(names, name)
+		if name != conditions.Path.String() || !a.omitsPath {
+			names = append(names, name)
+		}
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		value := meta[name]
-		if room := maxMetaBytes - len(to) - len(name) - 4; room < 0 {
-			break
-		} else if len(value) > room {
-			value = value[:room]
+		to = appendPair(to, name, a.meta[name])
+	}
+	for _, attribute := range [...]conditions.Attribute{conditions.Method, conditions.Path, conditions.Agent} {
+		value, name := a.request.Value(attribute), attribute.String()
+		_, isNamed := a.meta[name]
+		if value == "" || isNamed || attribute == conditions.Path && a.omitsPath {
+			continue
 		}
-		to = appendText(appendText(to, name), value)
+		to = appendPair(to, name, value[:min(len(value), maxDescribed)])
 	}
 	return to
+}
+
+// appendPair appends a pair, with as much of the value as there is room for.
+func appendPair(to []byte, name, value string) []byte {
+	room := maxMetaBytes - len(to) - len(name) - 4
+	if room < 0 {
+		return to
+	}
+	return appendText(appendText(to, name), value[:min(len(value), room)])
 }
 
 func appendText(to []byte, text string) []byte {

@@ -17,8 +17,9 @@ import (
 type shard struct {
 	mu     sync.Mutex
 	limits shardLimits
-	// omitPaths omits the path from the stored refusals.
+	// omitPaths omits the path from the stored refusals and the kept requests.
 	omitPaths bool
+	requests  keyRequests
 	minutes   map[int64]*minute
 	newest    *minute // the newest minute, into which nearly every check falls
 	offences  *topk[offenceKey, offenceValue]
@@ -166,10 +167,7 @@ func (m *minute) source(text string) *string {
 // countOffence counts one refusal of a check by a policy, nil for none. It may keep k.key.
 func (s *shard) countOffence(hash uint64, k offenceKey, counted keys.Key, check *gate.Check, by *rules.Policy, at, boundary, retryAt int64) {
 	k.source = k.in.minute.source(check.Source[:min(len(check.Source), maxSource)])
-	meta := check.Meta
-	if s.omitPaths {
-		meta = withoutPath(meta)
-	}
+	asked := askedRequest{meta: check.Meta, request: check.Request, omitsPath: s.omitPaths}
 	ofKey := hash
 	hash = k.mix(hash)
 	e := s.offences.find(hash, &k)
@@ -188,7 +186,7 @@ func (s *shard) countOffence(hash uint64, k offenceKey, counted keys.Key, check 
 	// first starts again after each drain, because an escalation must know the age of the oldest
 	// offence in what it gets.
 	if e.pending == 0 || at < e.value.first.at {
-		e.value.first.set(at, boundary, retryAt, meta)
+		e.value.first.set(at, boundary, retryAt, asked)
 		e.value.met = nil
 		if m := k.in.minute; by != nil && k.kind != offences.Blocked && (e.row || m.rows < s.limits.rows) {
 			e.value.met = s.conditionsMet(by, check.Request)
@@ -197,7 +195,7 @@ func (s *shard) countOffence(hash uint64, k offenceKey, counted keys.Key, check 
 	e.certain++
 	e.pending++
 	if at >= e.value.last.at {
-		e.value.last.set(at, boundary, retryAt, meta)
+		e.value.last.set(at, boundary, retryAt, asked)
 	}
 }
 
@@ -253,6 +251,7 @@ func (s *shard) drain(g *pendingBatch, others *overflow, closed int64) {
 	defer s.mu.Unlock()
 	s.drainOffences(g, closed)
 	s.drainTraffic(g, closed)
+	s.requests.forgetBefore(closed - offences.KeyRequestAge.Milliseconds())
 	closes := false
 	for start, m := range s.minutes {
 		for _, p := range m.policies {

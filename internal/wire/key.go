@@ -148,6 +148,42 @@ type ActiveKeys struct {
 	Page[ActiveKey]
 }
 
+// KeyRequest is one request of a key, or what was reported of one.
+type KeyRequest struct {
+	At       Time   `json:"at"`
+	Method   string `json:"method,omitzero"` // in lower case
+	Path     string `json:"path,omitzero"`   // without its query; omitted with --record-paths false
+	Agent    string `json:"agent,omitzero"`
+	Host     string `json:"host,omitzero"`
+	Decision string `json:"decision" enum:"allowed,limited,blocked,challenged,unavailable"` // of a report: limited if a policy had no room for it
+	// Shadow is what a policy in shadow mode would have decided; omitted if none would have refused.
+	Shadow string `json:"shadow,omitzero"`
+	Policy string `json:"policy,omitzero"` // the policy that decided
+	Rule   string `json:"rule,omitzero"`   // the rule that refused
+	Block  string `json:"block,omitzero"`  // the id of the block that refused
+	// Refusal opens the record of the refusal.
+	Refusal string `json:"refusal,omitzero"`
+	// Reported is the outcome that was reported; omitted for checks.
+	Reported string `json:"reported,omitzero"`
+	// Evidence says what the request showed that policies charge points for.
+	Evidence []string `json:"evidence,omitempty"`
+	Source   string   `json:"source,omitzero"` // who asked, as it said
+}
+
+// KeyRequests are the last requests of a key.
+type KeyRequests struct {
+	Key      string       `json:"key"`
+	Requests []KeyRequest `json:"requests"` // at most 50, the newest first
+}
+
+// ListKeyRequests lists the last requests of a key.
+var ListKeyRequests = Op[ByKey, KeyRequests]{
+	ID: "listKeyRequests", Route: "GET " + PathKeys + "/:key/requests", Access: "read", Tag: "keys",
+	Summary: "List the last requests of a key, up to 50 of the last hour.", Answer: "The requests, the newest first.",
+	Doc: "Each node keeps the requests that it was asked about in memory, so these are those of this node; of other nodes, and of this one before its start, " +
+		"they are the first and the last refusal of each minute and rule.",
+}
+
 // KeyReset says which logs of a key were reset.
 type KeyReset struct {
 	Key      string     `json:"key"`
