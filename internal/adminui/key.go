@@ -1,8 +1,10 @@
 package adminui
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/internal/admin"
@@ -40,6 +42,7 @@ type keyPage struct {
 	Own         bool  // the key is that of the caller's address
 	Allowed     int64 // in the last hour
 	Offences    *chart.Bars
+	Requests    []offences.KeyRequest // the last ones, the newest first
 	Refusals    []keyRefusal
 	Escalations []*escalationView
 	Earlier     []*blocks.Entry
@@ -58,6 +61,7 @@ type keyPage struct {
 type keyPolicy struct {
 	*gate.PolicyExplanation
 	Shadow bool
+	Own    bool // a limit of the key's own replaces its rules
 	Rules  []keyRule
 	Counts string // how it counts, "" by default
 	// Counter means that the policy keeps only counters, so that no request times are known.
@@ -204,6 +208,7 @@ func (p *keyPage) explain() {
 			continue
 		}
 		policy := newKeyPolicy(px, px.Policy.Mode == rules.Shadow)
+		policy.Own = px == x.Enforcing && p.HasOwnRules()
 		for j, r := range px.Rules {
 			policy.Rules = append(policy.Rules, p.ruleOf(px, j, r))
 		}
@@ -220,6 +225,73 @@ func newKeyPolicy(px *gate.PolicyExplanation, shadow bool) keyPolicy {
 		policy.Counts = px.Policy.DescribeCounting()
 	}
 	return policy
+}
+
+// ruleRow is one row of the table of all rules.
+type ruleRow struct {
+	*keyRule
+	Of *keyPolicy
+}
+
+// Table returns the rules of all policies: those that refuse now first, then the fullest, and those of
+// policies in shadow mode after others that are as full.
+func (p *keyPage) Table() []ruleRow {
+	var all []ruleRow
+	for i := range p.Policies {
+		for j := range p.Policies[i].Rules {
+			all = append(all, ruleRow{&p.Policies[i].Rules[j], &p.Policies[i]})
+		}
+	}
+	first := func(is bool) int {
+		if is {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(all, func(a, b ruleRow) int {
+		return cmp.Or(first(a.Decides && !a.Of.Shadow)-first(b.Decides && !b.Of.Shadow), cmp.Compare(b.fullness(), a.fullness()), first(b.Of.Shadow)-first(a.Of.Shadow))
+	})
+	return all
+}
+
+// newestRequests is how many requests are shown at once.
+const newestRequests = 8
+
+// Newest returns the requests that are shown at once.
+func (p *keyPage) Newest() []offences.KeyRequest {
+	return p.Requests[:min(newestRequests, len(p.Requests))]
+}
+
+// Older returns the requests that Newest leaves out.
+func (p *keyPage) Older() []offences.KeyRequest {
+	return p.Requests[min(newestRequests, len(p.Requests)):]
+}
+
+// Verb returns a method as HTTP writes it.
+func (*keyPage) Verb(method string) string { return strings.ToUpper(method) }
+
+// Did says what the last requests of the key were.
+func (p *keyPage) Did() string {
+	var refused, most int
+	var path string
+	times := map[string]int{}
+	for i := range p.Requests {
+		q := &p.Requests[i]
+		if q.Outcome != string(gate.Allowed) {
+			refused++
+		}
+		if q.Path == "" {
+			continue
+		}
+		if times[q.Path]++; times[q.Path] > most {
+			most, path = times[q.Path], q.Path
+		}
+	}
+	text := format.Number(int64(refused)) + " of its last " + format.Plural(int64(len(p.Requests)), "request") + " refused"
+	if most > 1 {
+		text += "; " + format.Number(int64(most)) + " asked for " + format.ClipLine(format.VisibleText(path), 60)
+	}
+	return text
 }
 
 func (p *keyPage) ruleOf(px *gate.PolicyExplanation, i int, r gate.RuleExplanation) keyRule {
@@ -270,6 +342,9 @@ func (p *keyPage) Until(t time.Time) string { return format.Duration(t.Sub(p.Exp
 
 // Block returns the block that refuses the key, or would without an exemption; nil for none.
 func (p *keyPage) Block() *blocks.Entry { return p.Explained.Block }
+
+// BlockReason returns the reason of Block without its final dot, "" for none.
+func (p *keyPage) BlockReason() string { return strings.TrimSuffix(p.Block().Reason, ".") }
 
 // Outcome returns the kind of the present decision.
 func (p *keyPage) Outcome() string {

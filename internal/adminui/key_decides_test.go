@@ -60,7 +60,7 @@ func TestKeyPageMatchesCheckDecision(t *testing.T) {
 	v.get("/key?key=" + key).is(http.StatusOK).says("Allowed under policy default. 50 requests allowed now.").says("refuses them")
 	n.report(t, key, "login_failed", 2)
 	n.flush(t)
-	page := v.get("/key?key=" + key).is(http.StatusOK).says("Limited by 3/h of policy guessing. The next request is allowed in 1 h").says("Rules of guessing")
+	page := v.get("/key?key=" + key).is(http.StatusOK).says("Limited by 3/h of policy guessing. The next request is allowed in 1 h").says("limiting now of guessing")
 	if marks := strings.Count(page.body, "limiting now"); marks != 1 {
 		t.Errorf("%d rules are marked \"limiting now\", want 1", marks)
 	}

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/internal/admin"
@@ -12,6 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/profiles"
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
@@ -108,6 +110,7 @@ func (h *keyHandler) addRefusals(ctx context.Context, page *keyPage, key keys.Ke
 		s.To = s.From.Add(page.Offences.Width + time.Minute)
 	}
 	recorded, err := h.detection.RecentRefusals(ctx, key.String(), s.From, s.To, recentRefusals)
+	page.Requests = h.detection.MergeRequests(key.String(), recorded)
 	for _, r := range recorded {
 		page.Refusals = append(page.Refusals, refusalRow(r.ID.String(), r.Offence))
 	}
@@ -257,6 +260,16 @@ func (h *keyHandler) addNeverSeen(ctx context.Context, page *keyPage, key keys.K
 	seen, err := h.detection.Seen(ctx, keys.PatternOf(key), h.Now().Add(-seenLately), h.Now())
 	page.NeverSeen, page.Untracked = seen.Allowed+seen.Refused == 0, seen.Untracked
 	return err
+}
+
+// Asked says what the last refused request was: its method, path and agent, "" if that was not sent.
+func (r keyRefusal) Asked() string {
+	meta := r.Last.Meta
+	text := strings.TrimSpace(strings.ToUpper(meta[conditions.Method.String()]) + " " + meta[conditions.Path.String()])
+	if agent := meta[conditions.Agent.String()]; agent != "" {
+		text = strings.TrimSpace(text + " by " + agent)
+	}
+	return text
 }
 
 // KindName returns the name of the decision's kind.

@@ -3,6 +3,7 @@ package adminui
 import (
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
@@ -40,6 +41,15 @@ type liveEvent struct {
 	Token string // identifies the event across runs and nodes
 	Kind  string // the glyph: allowed, limited, blocked, unavailable, or "" for a change
 	More  string // follows the word of the decision
+	// Same is equal for decisions that fold into one row: those on a key for one cause. It is "" for
+	// changes. Times is how many this row is.
+	Same  string
+	Times int
+}
+
+// Asked is the request of a decision: its method and path, "" if they are not known.
+func (e liveEvent) Asked() string {
+	return strings.TrimSpace(strings.ToUpper(e.Method) + " " + e.Path)
 }
 
 // KeyText returns the key of a decision, or the pattern of a changed block.
@@ -58,6 +68,8 @@ func (e liveEvent) IsKey() bool { return !e.Key.IsZero() }
 
 const (
 	liveShown = 100
+	// liveRead is how many events are read, which fold into at most liveShown rows.
+	liveRead = 1000
 	// liveRefresh is how often the page reloads without a stream, in milliseconds.
 	liveRefresh = 1000
 )
@@ -74,7 +86,7 @@ func (h *liveHandler) routes() []httpserver.Route {
 }
 
 func (h *liveHandler) showLive(c *httpserver.Call) error {
-	w, err := h.NewMonitorPage(c, "Live", "/live", "show", "policy", "pattern", "after")
+	w, err := h.NewMonitorPage(c, "Live", "/live", "show", "policy", "path", "pattern", "after")
 	if err != nil {
 		return err
 	}
@@ -98,15 +110,32 @@ func (h *liveHandler) showLive(c *httpserver.Call) error {
 		return err
 	}
 	page.Stream = streamOf(page.Query, f.Pattern)
-	for _, e := range h.events.Newest(f, liveShown) {
+	page.Events = fold(h.events, h.events.Newest(f, liveRead), after)
+	return h.RenderLive(c, "live", page)
+}
+
+// fold returns the rows of events, the newest first, up to the event with the id after. Equal decisions
+// are one row, where the newest is.
+func fold(hub *events.Hub, newest []events.Event, after uint64) []liveEvent {
+	var rows []liveEvent
+	at := map[string]int{}
+	for _, e := range newest {
 		if e.ID <= after {
 			break
 		}
 		v := viewEvent(e)
-		v.Token = h.events.Token(&e)
-		page.Events = append(page.Events, v)
+		if i, isKnown := at[v.Same]; isKnown && v.Same != "" {
+			rows[i].Times++
+			continue
+		}
+		if len(rows) == liveShown {
+			break
+		}
+		v.Token, v.Times = hub.Token(&e), 1
+		at[v.Same] = len(rows)
+		rows = append(rows, v)
 	}
-	return h.RenderLive(c, "live", page)
+	return rows
 }
 
 // eventAfter returns the id of the newest event that the page already has, and removes it from
@@ -141,6 +170,9 @@ func streamOf(q site.Query, pattern keys.Pattern) string {
 	if policy := q.Get("policy"); policy != "" {
 		values.Set("policy", policy)
 	}
+	if path := q.Get("path"); path != "" {
+		values.Set("path", path)
+	}
 	if !pattern.IsZero() { // people may type it without its kind
 		values.Set("pattern", pattern.String())
 	}
@@ -164,6 +196,11 @@ func (h *liveHandler) liveFilter(q site.Query) (events.Filter, error) {
 	default:
 		return f, fault.Field("show", "must be refused, allowed or changes")
 	}
+	if path := q.Get("path"); path != "" {
+		if err := f.SelectPath(path); err != nil {
+			return f, fault.Field("path", "%s", err)
+		}
+	}
 	if text := q.Get("pattern"); text != "" {
 		var err error
 		if f.Pattern, err = h.ReadPattern("pattern", text); err != nil {
@@ -179,6 +216,7 @@ func viewEvent(e events.Event) liveEvent {
 		return v
 	}
 	v.Kind = string(e.Outcome)
+	v.Same = strings.Join([]string{e.Key.String(), v.Kind, e.Policy, e.Rule, e.BlockID, e.Reported, string(e.Shadow), e.ShadowPolicy, e.Degraded, v.Asked()}, "\n")
 	switch e.Outcome {
 	case gate.Limited:
 		v.More = "by " + format.RuleText(e.Rule)

@@ -83,6 +83,7 @@ var (
 			{Name: "kind", Doc: "Only these kinds: decision, block and change, with commas between."},
 			{Name: "decision", Doc: "Only these decisions: allowed, limited, blocked, challenged and unavailable, with commas between."},
 			{Name: "policy", Doc: "Only decisions by this policy, and its changes."},
+			{Name: "path", Doc: "Only decisions on requests whose path matches this pattern, for example /search*."},
 			{Name: "pattern", Doc: "Only decisions on keys that this pattern covers, and changes of blocks and exemptions that share a key with it."},
 		},
 		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "Events whose data is an Event.", Types: []string{eventType}}},
@@ -123,7 +124,7 @@ func (h *eventHandler) streamEvents(c *httpserver.Call) error {
 
 func (h *eventHandler) eventFilter(c *httpserver.Call) (events.Filter, error) {
 	var f events.Filter
-	q := c.ParseQuery("kind", "decision", "policy", "pattern")
+	q := c.ParseQuery("kind", "decision", "policy", "path", "pattern")
 	for _, kind := range q.List("kind", string(events.Decision), string(events.Block), string(events.Change)) {
 		f.Kinds = append(f.Kinds, events.Kind(kind))
 	}
@@ -131,6 +132,11 @@ func (h *eventHandler) eventFilter(c *httpserver.Call) (events.Filter, error) {
 		f.Outcomes = append(f.Outcomes, gate.Outcome(outcome))
 	}
 	f.Policy = q.Line("policy")
+	if path := q.Raw("path"); path != "" {
+		if err := f.SelectPath(path); err != nil {
+			return f, fault.Field("path", "%s", err)
+		}
+	}
 	if q.Err() != nil || !q.Given("pattern") {
 		return f, q.Err()
 	}
@@ -222,7 +228,7 @@ func (b *eventBody) Close() error {
 func fromEvent(e *events.Event) wire.Event {
 	out := wire.Event{
 		Kind: string(e.Kind), At: wire.At(e.At), Key: e.Key.String(), Decision: string(e.Outcome), Policy: wire.NullString(e.Policy),
-		Rule: e.Rule, Block: e.BlockID, Refusal: e.Refusal, RetryAt: wire.At(e.RetryAt), Source: e.Source, Degraded: e.Degraded, Reported: e.Reported,
+		Rule: e.Rule, Block: e.BlockID, Refusal: e.Refusal, RetryAt: wire.At(e.RetryAt), Source: e.Source, Method: e.Method, Path: e.Path, Degraded: e.Degraded, Reported: e.Reported,
 		Shadow: string(e.Shadow), ShadowPolicy: e.ShadowPolicy, Notice: e.Text, Skipped: e.Skipped,
 	}
 	if e.Entry != nil {

@@ -159,7 +159,7 @@ func (a *App) build(ctx context.Context) (err error) {
 	registerMetrics(a)
 	a.buildCounting()
 	a.bouncers = &admin.Bouncers{Store: a.backends.store.Bouncers, Entries: a.backends.store.Entries, View: a.catalog, Now: time.Now}
-	a.events = events.New(events.Options{Parser: a.catalog.Parser})
+	a.events = events.New(events.Options{Parser: a.catalog.Parser, OmitPaths: !a.settings.RecordPaths})
 	a.follower = events.NewFollower(a.events, a.backends.store.Audit)
 	a.catalog.OnChange(a.follower.Changed)
 	a.buildSources()

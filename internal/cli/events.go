@@ -22,7 +22,7 @@ const resumeAfter = time.Second
 
 func newEvents(con *console.Console) *cobra.Command {
 	var kind, decision []string
-	var policy, pattern string
+	var policy, path, pattern string
 	var count int
 	c := &cobra.Command{
 		Use:   "events",
@@ -40,6 +40,7 @@ With -o json each event is one line of JSON.`,
 			setIf(filter, "kind", strings.Join(kind, ","))
 			setIf(filter, "decision", strings.Join(decision, ","))
 			setIf(filter, "policy", policy)
+			setIf(filter, "path", path)
 			setIf(filter, "pattern", pattern)
 			return followEvents(c.Context(), con, server, filter, count)
 		}),
@@ -47,6 +48,7 @@ With -o json each event is one line of JSON.`,
 	c.Flags().StringSliceVar(&kind, "kind", nil, "only decision, block or change; may be repeated")
 	c.Flags().StringSliceVar(&decision, "decision", nil, "only allowed, limited, blocked, challenged or unavailable; may be repeated")
 	c.Flags().StringVar(&policy, "policy", "", "only of this policy")
+	c.Flags().StringVar(&path, "path", "", "only requests whose path matches, for example /search*")
 	c.Flags().StringVar(&pattern, "pattern", "", "only keys that this pattern covers")
 	c.Flags().IntVar(&count, "count", 0, "end after this many events, 0 for never")
 	return c
@@ -121,6 +123,9 @@ func decisionParts(e *wire.Event) []string {
 		what = "reported " + e.Reported
 	}
 	parts := []string{fmt.Sprintf("%-7s", output.Escape(what)), output.Escape(e.Key)}
+	if asked := strings.TrimSpace(strings.ToUpper(e.Method) + " " + e.Path); asked != "" {
+		parts = append(parts, output.Escape(asked))
+	}
 	switch {
 	case e.Rule != "":
 		parts = append(parts, "by "+output.Escape(e.Rule)+" of "+output.Escape(string(e.Policy)))

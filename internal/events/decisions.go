@@ -8,6 +8,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/supervise"
@@ -83,6 +84,10 @@ func (h *Hub) eventOf(d *gate.Decision) Event {
 	e := Event{
 		Kind: Decision, At: d.At, Key: h.copyOf(d.Check.Key), Outcome: d.Outcome, Refusal: d.ID.String(), RetryAt: d.RetryAt,
 		Source: strings.Clone(d.Check.Source), Degraded: d.Degraded, Reported: strings.Clone(d.Reported),
+	}
+	e.Method = strings.Clone(d.Check.Request.Value(conditions.Method))
+	if !h.o.OmitPaths {
+		e.Path = strings.Clone(d.Check.Request.Value(conditions.Path))
 	}
 	if d.Policy != nil {
 		e.Policy = d.Policy.Name

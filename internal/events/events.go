@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keys"
 )
@@ -37,6 +38,8 @@ type Event struct {
 	Refusal string // id of the refusal's record
 	RetryAt time.Time
 	Source  string // source of the check; untrusted
+	// Method and Path are those of the request, "" if they were not sent or are not shown.
+	Method, Path string
 	// Reported is the outcome of a report, "" for a check. For a report, Outcome says whether
 	// the policy had room for it.
 	Reported string
@@ -61,6 +64,8 @@ type Filter struct {
 	Outcomes []gate.Outcome // of decisions
 	// Policy selects the decisions of a policy or shadow policy, and its changes.
 	Policy string
+	// Path selects the decisions on requests whose path meets it; its other attributes are not set.
+	Path conditions.When
 	// Pattern selects the decisions on its keys, and the changes of blocks and exemptions that
 	// share a key with it.
 	Pattern keys.Pattern
@@ -76,6 +81,9 @@ func (f *Filter) Selects(e *Event) bool {
 	}
 	if e.Kind == Decision {
 		return f.selectsDecision(e)
+	}
+	if !f.Path.IsZero() {
+		return false
 	}
 	if f.Policy != "" && (e.Entry.Object != "policy" || e.Entry.ObjectID != f.Policy) {
 		return false
@@ -93,5 +101,12 @@ func (f *Filter) mayBeDecision() bool {
 func (f *Filter) selectsDecision(e *Event) bool {
 	return (len(f.Outcomes) == 0 || slices.Contains(f.Outcomes, e.Outcome)) &&
 		(f.Policy == "" || f.Policy == e.Policy || f.Policy == e.ShadowPolicy) &&
+		(f.Path.IsZero() || f.Path.Meets(conditions.RequestOf(conditions.Path, e.Path))) &&
 		(f.Pattern.IsZero() || f.Pattern.Matches(e.Key))
+}
+
+// SelectPath sets Path to a pattern such as /search*. The error says what is wrong with it.
+func (f *Filter) SelectPath(pattern string) (err error) {
+	f.Path, err = conditions.Parse([4][]string{conditions.Path: {pattern}})
+	return err
 }

@@ -32,6 +32,8 @@ type Options struct {
 	Ring      int
 	Queue     int
 	PerSecond int
+	// OmitPaths leaves the paths of requests out of the events.
+	OmitPaths bool
 	// Heartbeat is how often an idle stream sends a sign of life.
 	Heartbeat time.Duration
 }

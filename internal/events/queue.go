@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/supervise"
 )
 
@@ -42,7 +43,8 @@ func (h *Hub) queueOf(f *Filter) *queue {
 }
 
 func (f *Filter) equals(other *Filter) bool {
-	return slices.Equal(f.Kinds, other.Kinds) && slices.Equal(f.Outcomes, other.Outcomes) && f.Policy == other.Policy && f.Pattern == other.Pattern
+	return slices.Equal(f.Kinds, other.Kinds) && slices.Equal(f.Outcomes, other.Outcomes) && f.Policy == other.Policy && f.Pattern == other.Pattern &&
+		slices.Equal(f.Path.Texts(conditions.Path), other.Path.Texts(conditions.Path))
 }
 
 // add adds a listener, which receives the events after this one. The caller holds mu.

@@ -151,10 +151,10 @@ type ActiveKeys struct {
 // KeyRequest is one request of a key, or what was reported of one.
 type KeyRequest struct {
 	At       Time   `json:"at"`
-	Method   string `json:"method,omitzero"` // in lower case
-	Path     string `json:"path,omitzero"`   // without its query; omitted with --record-paths false
-	Agent    string `json:"agent,omitzero"`
-	Host     string `json:"host,omitzero"`
+	Method   string `json:"method,omitzero"`                                                // in lower case
+	Path     string `json:"path,omitzero"`                                                  // without its query; omitted with --record-paths false
+	Agent    string `json:"agent,omitzero"`                                                 // in lower case
+	Host     string `json:"host,omitzero"`                                                  // in lower case, without its port
 	Decision string `json:"decision" enum:"allowed,limited,blocked,challenged,unavailable"` // of a report: limited if a policy had no room for it
 	// Shadow is what a policy in shadow mode would have decided; omitted if none would have refused.
 	Shadow string `json:"shadow,omitzero"`

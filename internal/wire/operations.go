@@ -174,6 +174,8 @@ type Event struct {
 	Refusal  string     `json:"refusal,omitzero"` // opens the refusal's record
 	RetryAt  Time       `json:"retry_at,omitzero"`
 	Source   string     `json:"source,omitzero"`
+	Method   string     `json:"method,omitzero"` // of the request, in lower case
+	Path     string     `json:"path,omitzero"`   // of the request, without its query
 	// Reported is the outcome of a report, which the decision is about: allowed if the
 	// policy had room for it, limited if not. Omitted for a check.
 	Reported     string `json:"reported,omitzero"`

@@ -320,7 +320,17 @@
 
   function addRows(part, fresh) {
     const body = part.querySelector("tbody");
-    body.prepend(...[...fresh.querySelectorAll("tbody > tr")].map((row) => document.importNode(row, true)));
+    const rows = [...fresh.querySelectorAll("tbody > tr")].map((row) => document.importNode(row, true));
+    for (const row of rows) { // equal decisions stay one row, which moves up
+      const same = row.dataset.same && [...body.rows].find((old) => old.dataset.same === row.dataset.same);
+      if (!same) continue;
+      row.dataset.times = Number(row.dataset.times) + Number(same.dataset.times);
+      const times = row.querySelector(".times");
+      times.textContent = " × " + row.dataset.times;
+      times.hidden = false;
+      same.remove();
+    }
+    body.prepend(...rows);
     while (body.rows.length > Number(part.dataset.rows)) body.rows[body.rows.length - 1].remove();
   }
 

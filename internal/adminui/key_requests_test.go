@@ -1,0 +1,82 @@
+package adminui_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// TestKeyPageShowsWhatTheKeyDid finds the requests of a key above the rules, harmless, and the rules of
+// all policies in one table, the one that refuses first and then the fullest.
+func TestKeyPageShowsWhatTheKeyDid(t *testing.T) {
+	const key, hostile = "ip:192.0.2.20", "/<img src=x onerror=alert(1)>"
+	n := newNode(t)
+	n.put(t, rules.Policy{Name: "default", Match: []keys.Pattern{pattern(t, "*")}}, "3/h")
+	n.put(t, rules.Policy{Name: "slow", When: when(t, []string{"/search"}, nil)}, "100/h")
+	v := n.as(t, "olu")
+	v.get("/key?key=" + key).is(http.StatusOK).lacks("<h2>Requests</h2>")
+	for range 2 {
+		n.askFor(t, key, "/search?q=secret")
+		n.clock.advance(time.Second)
+	}
+	n.askFor(t, key, hostile)
+	n.askFor(t, key, "/search")
+	page := v.get("/key?key=" + key).is(http.StatusOK)
+	page.says("1 of its last 4 requests refused; 3 asked for /search").says("Limited by 3/h of policy default").lacks("secret").lacks("<img src=x")
+	order := []string{`class="big verdict"`, ">Block…<", "<h2>Requests</h2>", "&lt;img src=x", "<h2>Rules</h2>", "limiting now", "100/h", "<h2>Requests that count</h2>", "<h2>Block this key</h2>"}
+	at := 0
+	for _, text := range order {
+		next := strings.Index(page.body[at:], text)
+		if next < 0 {
+			t.Fatalf("the page does not show %q after what stands above it", text)
+		}
+		at += next
+	}
+	if tables := strings.Count(page.body, `class="lines used"`); tables != 1 {
+		t.Errorf("%d tables of rules, want 1", tables)
+	}
+	n.flush(t)
+	n.clock.advance(2 * time.Hour)
+	n.as(t, "olu").get("/key?key=" + key).is(http.StatusOK).lacks("<h2>Requests</h2>")
+
+	b := newBrowser(t, n)
+	b.withAxe()
+	for range 12 {
+		n.askFor(t, key, "/search/"+strings.Repeat("very-long-path/", 9))
+	}
+	b.do(chromedp.EmulateViewport(1440, 900))
+	b.logIn("olu")
+	b.screens("key-requests", "/key?key="+key)
+	b.consoleIsClean()
+}
+
+// TestLiveFoldsEqualDecisions finds one row for the equal decisions on a key, with their number, in an
+// answer and in the browser as more arrive.
+func TestLiveFoldsEqualDecisions(t *testing.T) {
+	n := newNode(t)
+	n.put(t, rules.Policy{Name: "default", Match: []keys.Pattern{pattern(t, "*")}}, "1/h")
+	v := n.as(t, "vic")
+	v.get("/live").is(http.StatusOK)
+	for range 6 {
+		n.askFor(t, "ip:192.0.2.20", "/search")
+		n.askFor(t, "ip:192.0.2.21", "/other")
+	}
+	page := v.get("/live?show=refused").is(http.StatusOK).says("192.0.2.20 × 5 /search").says("192.0.2.21 × 5 /other")
+	if rows := strings.Count(page.body, "data-same="); rows != 2 {
+		t.Errorf("%d rows, want one for each key", rows)
+	}
+	v.get("/live?path=/sea*").is(http.StatusOK).says("/search").lacks("/other").holds(`data-stream="/v1/events?path=%2Fsea%2A"`)
+	v.get("/live?path=search").is(http.StatusUnprocessableEntity)
+	b := newBrowser(t, n)
+	b.do(chromedp.EmulateViewport(1440, 900))
+	b.logIn("vic")
+	b.do(chromedp.Navigate(n.url + "/live?show=refused"))
+	n.askFor(t, "ip:192.0.2.20", "/search")
+	b.waitFor(`[...document.querySelectorAll("tr[data-same]")].length === 2 && document.querySelector("tr[data-same] .times").textContent.includes("× 6")`)
+}
