@@ -267,6 +267,14 @@ func (p *keyPage) Older() []offences.KeyRequest {
 	return p.Requests[min(newestRequests, len(p.Requests)):]
 }
 
+// By says which rule refused a request, "" for none.
+func (*keyPage) By(q offences.KeyRequest) string {
+	if q.Rule == "" {
+		return ""
+	}
+	return "by " + format.RuleText(q.Rule)
+}
+
 // Verb returns a method as HTTP writes it.
 func (*keyPage) Verb(method string) string { return strings.ToUpper(method) }
 
