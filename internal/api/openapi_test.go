@@ -268,7 +268,7 @@ func TestOpenAPIMatchesEveryOperation(t *testing.T) {
 		exemption := read[wire.AddedEntry](t, d.do("addExemption", post, "/v1/exemptions", `{"pattern":"ip:2001:db8::2/128"}`, 201))
 		d.do("check", post, "/v1/check", `{"key":"ip:2001:db8::2"}`, 200)
 		d.do("explainKey", get, "/v1/keys?key=ip:2001:db8::2", "", 200)
-		d.do("listKeyRequests", get, "/v1/keys/ip:203.0.113.7/requests", "", 200)
+		d.do("listKeyRequests", get, "/v1/keys/requests/ip:203.0.113.7", "", 200)
 		d.do("explainKey", get, "/v1/keys?key=ip:203.0.113.7&policy=default", "", 200)
 		d.do("listBlocks", get, "/v1/blocks?state=all&source=manual&author=test-admin&search=db8&order=expiry&limit=10", "", 200)
 		d.do("getBlock", get, "/v1/blocks/"+block.ID, "", 200)

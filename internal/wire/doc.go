@@ -24,6 +24,7 @@ const (
 	PathLimits       = "/v1/keys/limits"
 	PathKeys         = "/v1/keys"
 	PathActiveKeys   = "/v1/keys/active"
+	PathKeyRequests  = "/v1/keys/requests"
 	PathProfiles     = "/v1/profiles"
 	PathPlans        = "/v1/plans"
 	PathTokens       = "/v1/tokens"
