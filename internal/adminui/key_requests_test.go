@@ -34,7 +34,7 @@ func TestKeyPageShowsWhatTheKeyDid(t *testing.T) {
 	for _, text := range order {
 		next := strings.Index(page.body[at:], text)
 		if next < 0 {
-			t.Fatalf("the page does not show %q after what stands above it", text)
+			t.Fatalf("the page does not show %q below the part before it", text)
 		}
 		at += next
 	}
