@@ -85,7 +85,7 @@ func (m *memory) lookUp(q *Check) (seen uint64, known *Decision) {
 	key, memorable := keyOf(q)
 	now := time.Now()
 	seen, known, mayBe := m.lookUpKey(key, now, memorable && !q.Fresh)
-	if known != nil || !mayBe || q.Request == (Request{}) || len(q.Values) > 0 {
+	if known != nil || !mayBe || q.Request.isZero() || len(q.Values) > 0 {
 		return seen, known
 	}
 	key.request = digestOf(q.Request) // without mu: it may be long

@@ -14,6 +14,12 @@ type Request struct {
 	Method string `json:"method,omitzero"`
 	Agent  string `json:"agent,omitzero"` // the header User-Agent
 	Host   string `json:"host,omitzero"`
+	Scheme string `json:"scheme,omitzero"` // http or https
+	// Headers has the headers that policies look at, by name in any case; "" says that one was not sent.
+	// The page Connect shows which these are. Query and Cookies have parameters and cookies.
+	Headers map[string]string `json:"headers,omitzero"`
+	Query   map[string]string `json:"query,omitzero"`
+	Cookies map[string]string `json:"cookies,omitzero"`
 	// Scope is the part of the application that the request is for, such as "login": a
 	// policy with a scope refuses only checks with the same scope.
 	Scope string `json:"scope,omitzero"`
@@ -24,11 +30,18 @@ func RequestOf(r *http.Request) Request {
 	return Request{Path: r.URL.EscapedPath(), Method: r.Method, Agent: r.UserAgent(), Host: r.Host}
 }
 
+func (r Request) isZero() bool {
+	return r.Path+r.Method+r.Agent+r.Host+r.Scheme+r.Scope == "" && len(r.Headers)+len(r.Query)+len(r.Cookies) == 0
+}
+
 // cut returns the request as the server takes it: clients choose its values, and none
 // must be able to have its check refused as invalid by them.
 func (r Request) cut() Request {
 	target, _, _ := strings.Cut(r.Path, "?")
-	return Request{Path: cutPath(target), Method: cutValue(r.Method, 32), Agent: cutValue(r.Agent, 2048), Host: cutValue(r.Host, 255), Scope: r.Scope}
+	return Request{
+		Path: cutPath(target), Method: cutValue(r.Method, 32), Agent: cutValue(r.Agent, 2048), Host: cutValue(r.Host, 255),
+		Scheme: r.Scheme, Headers: r.Headers, Query: r.Query, Cookies: r.Cookies, Scope: r.Scope,
+	}
 }
 
 // maxPath is how much of a path the server takes, in bytes.

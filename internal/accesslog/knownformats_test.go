@@ -180,7 +180,7 @@ func TestApacheFormatsAreRead(t *testing.T) {
 }
 
 func TestSkippedPathsAreCounted(t *testing.T) {
-	when, err := conditions.Parse([...][]string{conditions.Path: {"/static/*", "/health"}, conditions.Host: nil})
+	when, err := conditions.Parse(conditions.Texts{"path": {"/static/*", "/health"}})
 	if err != nil {
 		t.Fatal(err)
 	}

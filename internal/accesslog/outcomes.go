@@ -116,7 +116,7 @@ const (
 
 // pathsOf returns conditions of the path, which are part of the program.
 func pathsOf(texts ...string) conditions.When {
-	when, err := conditions.Parse([4][]string{conditions.Path: texts})
+	when, err := conditions.Parse(conditions.Texts{"path": texts})
 	if err != nil {
 		panic(err)
 	}

@@ -59,7 +59,7 @@ func parseScope(text string) (Scope, error) {
 
 // parsePaths parses a pattern of the path.
 func parsePaths(pattern string) (conditions.When, error) {
-	paths, err := conditions.Parse([...]([]string){conditions.Path: {pattern}, conditions.Host: nil})
+	paths, err := conditions.Parse(conditions.Texts{"path": {pattern}})
 	var invalid *conditions.Error
 	if errors.As(err, &invalid) {
 		err = errors.New("has a path that " + invalid.Problem)

@@ -11,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // refusesNewly says why replacing before by after needs a confirmation: every request of a broad
@@ -79,16 +80,11 @@ func recordedPolicy(e *audit.Record, document []byte) (*rules.Policy, error) {
 		return nil, nil
 	}
 	var d *struct {
-		Match   []string   `json:"match"`
-		Outcome string     `json:"outcome"`
-		Rules   []string   `json:"rules"`
-		Mode    rules.Mode `json:"mode"`
-		When    struct {
-			Path   []string `json:"path"`
-			Method []string `json:"method"`
-			Agent  []string `json:"agent"`
-			Host   []string `json:"host"`
-		} `json:"when"`
+		Match   []string        `json:"match"`
+		Outcome string          `json:"outcome"`
+		Rules   []string        `json:"rules"`
+		Mode    rules.Mode      `json:"mode"`
+		When    wire.PolicyWhen `json:"when"`
 	}
 	err := json.Unmarshal(document, &d)
 	if d == nil || err != nil {
@@ -98,7 +94,7 @@ func recordedPolicy(e *audit.Record, document []byte) (*rules.Policy, error) {
 	if p.Rules, err = rules.ParseStack(d.Rules); err != nil {
 		return nil, fmt.Errorf("audit entry %d: %w", e.ID, err)
 	}
-	if p.When, err = conditions.Parse([...][]string{d.When.Path, d.When.Method, d.When.Agent, d.When.Host}); err != nil {
+	if p.When, err = conditions.Parse(d.When.Texts()); err != nil {
 		return nil, fmt.Errorf("audit entry %d: %w", e.ID, err)
 	}
 	for _, text := range d.Match {

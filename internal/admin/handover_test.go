@@ -43,7 +43,7 @@ var leaving = map[string]struct {
 	}, "ip:* falls under the policy default; this concerns 1 key with 10 checks"},
 	"conditional": {func(t *testing.T, p *rules.Policy) {
 		var err error
-		if p.When, err = conditions.Parse([4][]string{{"/api/*"}}); err != nil {
+		if p.When, err = conditions.Parse(conditions.Texts{"path": {"/api/*"}}); err != nil {
 			t.Fatal(err)
 		}
 	}, "ip:* falls under the policy default; this concerns 3 keys with 30 checks"},
@@ -202,7 +202,7 @@ func TestPlanForetellsWhatApplyRefuses(t *testing.T) {
 	for i := range rules.MaxConditional + 2 {
 		one := policyWith(t, "ep"+string(rune('a'+i)), "ip:*", "10/1m")
 		var err error
-		if one.When, err = conditions.Parse([4][]string{{"/api/" + one.Name}}); err != nil {
+		if one.When, err = conditions.Parse(conditions.Texts{"path": {"/api/" + one.Name}}); err != nil {
 			t.Fatal(err)
 		}
 		many = append(many, one)

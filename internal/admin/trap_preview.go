@@ -371,8 +371,8 @@ func (t *trap) note(isRecorded bool) string {
 // otherConditions returns the names of the attributes other than the path that have patterns.
 func (t *trap) otherConditions() string {
 	var names []string
-	for _, a := range []conditions.Attribute{conditions.Method, conditions.Agent, conditions.Host} {
-		if len(t.policy.When.Texts(a)) > 0 {
+	for _, a := range t.policy.When.Attributes() {
+		if a != conditions.Path {
 			names = append(names, a.String())
 		}
 	}

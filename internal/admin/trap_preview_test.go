@@ -72,7 +72,7 @@ func (f *fixture) policiesOf(t *testing.T, requests []recordedRequests) *admin.P
 func trapOn(t *testing.T, paths ...string) *rules.Policy {
 	t.Helper()
 	p := policyWith(t, "traps", "ip:*", "0/1s")
-	when, err := conditions.Parse([4][]string{conditions.Path: paths})
+	when, err := conditions.Parse(conditions.Texts{"path": paths})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,11 @@ func TestTrapPreviewUsesTheSampledPaths(t *testing.T) {
 func TestPreviewReportsWhatIsUnknown(t *testing.T) {
 	trap := trapOn(t, "*/.env")
 	withAgent := trapOn(t, "*/.env")
-	withAgent.When[conditions.Agent] = trapOn(t, "*").When[conditions.Path]
+	when, err := conditions.Parse(conditions.Texts{"path": {"*/.env"}, "agent": {"*"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	withAgent.When = when
 	for name, test := range map[string]struct {
 		policy   *rules.Policy
 		requests []recordedRequests

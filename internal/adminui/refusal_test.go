@@ -13,7 +13,7 @@ import (
 
 func when(t testing.TB, path, method []string) conditions.When {
 	t.Helper()
-	w, err := conditions.Parse([4][]string{conditions.Path: path, conditions.Method: method})
+	w, err := conditions.Parse(conditions.Texts{"path": path, "method": method})
 	must(t, err)
 	return w
 }

@@ -104,7 +104,7 @@ func BenchmarkServedConditions(b *testing.B) {
 	}
 	var traps []*rules.Policy
 	for i := range 200 {
-		when, err := conditions.Parse([...][]string{conditions.Path: {fmt.Sprintf("/trap-%d/*", i), fmt.Sprintf("*/trap-%d.bak", i)}, conditions.Host: nil})
+		when, err := conditions.Parse(conditions.Texts{"path": {fmt.Sprintf("/trap-%d/*", i), fmt.Sprintf("*/trap-%d.bak", i)}})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/buildinfo"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/doors/crowdsec"
 	"github.com/stint-dev/stint/internal/doors/forwardauth"
 	"github.com/stint-dev/stint/internal/gate"
@@ -176,6 +177,7 @@ func connectOf(a *App, tokens *identities.Tokens) *operations.Connect {
 	return &operations.Connect{
 		Tokens: tokens, CheckURL: urlOf(a.settings.TLS, a.checks), NeedsToken: a.settings.CheckAuth == "token",
 		TokenHeader: string(cmp.Or(a.settings.ForwardTokenHeader, forwardauth.DefaultTokenHeader)),
+		Asked:       func() []conditions.Attribute { return a.catalog.Selector().Asked() },
 		Pathless: func() string {
 			if a.forward.Pathless() == 0 {
 				return ""

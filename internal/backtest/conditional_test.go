@@ -14,7 +14,7 @@ import (
 
 func TestRunAppliesConditionsToLoggedRequests(t *testing.T) {
 	everyKey, _ := keys.Parser{}.Pattern("*")
-	policy := func(name, rule string, when [4][]string) *rules.Policy {
+	policy := func(name, rule string, when conditions.Texts) *rules.Policy {
 		stack, err := rules.ParseStack([]string{rule})
 		if err != nil {
 			t.Fatal(err)
@@ -26,9 +26,9 @@ func TestRunAppliesConditionsToLoggedRequests(t *testing.T) {
 		return &rules.Policy{Name: name, Match: []keys.Pattern{everyKey}, When: w, Rules: stack, Mode: rules.Enforce, Algorithm: algorithms.TimestampLog}
 	}
 	plan := backtest.PoliciesPlan([]*rules.Policy{
-		policy("default", "4/m", [4][]string{}),
-		policy("trap", "0/s", [4][]string{conditions.Path: {"/.env"}}),
-		policy("login", "1/m", [4][]string{conditions.Path: {"/login"}, conditions.Method: {"POST"}}),
+		policy("default", "4/m", conditions.Texts{}),
+		policy("trap", "0/s", conditions.Texts{"path": {"/.env"}}),
+		policy("login", "1/m", conditions.Texts{"path": {"/login"}, "method": {"POST"}}),
 	})
 	var records []accesslog.Record
 	for i, r := range []struct{ method, path string }{
@@ -58,7 +58,7 @@ func TestRunDerivesOutcomesFromTheLoggedStatus(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w, err := conditions.Parse([4][]string{conditions.Path: path})
+		w, err := conditions.Parse(conditions.Texts{"path": path})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -123,7 +123,7 @@ func drawPolicies(t *rapid.T, firstID int64) []*rules.Policy {
 		switch draw("kind", "own", "conditional", "reported") {
 		case "conditional":
 			path := draw("path", "/login", "/a*", "*.php")
-			if p.When, err = conditions.Parse([4][]string{conditions.Path: {path}}); err != nil {
+			if p.When, err = conditions.Parse(conditions.Texts{"path": {path}}); err != nil {
 				t.Fatal(err)
 			}
 		case "reported":

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stint-dev/stint/internal/accesslog"
 	"github.com/stint-dev/stint/internal/algorithms"
-	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -130,9 +129,9 @@ func (p Plan) Unseen(c accesslog.Columns) []string {
 				missing = append(missing, name)
 			}
 		}
-		for i, name := range conditions.Names() {
-			if len(policy.When[i]) > 0 {
-				need(name)
+		for _, a := range policy.When.Attributes() {
+			if !a.IsFound() {
+				need(a.String())
 			}
 		}
 		if policy.Outcome != "" {

@@ -53,7 +53,7 @@ func savedFrom(t testing.TB) *catalog.Saved {
 			t.Fatal(err)
 		}
 	}
-	when, err := conditions.Parse([4][]string{conditions.Path: {"/login*"}})
+	when, err := conditions.Parse(conditions.Texts{"path": {"/login*"}})
 	if err != nil {
 		t.Fatal(err)
 	}

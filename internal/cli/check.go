@@ -88,6 +88,10 @@ func addRequestFlags(c *cobra.Command, r *wire.RequestAttributes) {
 	flags.StringVar(&r.Method, "method", "", "the method of the request")
 	flags.StringVar(&r.Agent, "agent", "", "the User-Agent of the request")
 	flags.StringVar(&r.Host, "host", "", "the host of the request")
+	flags.StringVar(&r.Scheme, "scheme", "", "http or https")
+	flags.StringToStringVar(&r.Headers, "header", nil, "a header, for example accept-language=de, or accept-language= for one that was not sent; may be repeated")
+	flags.StringToStringVar(&r.Query, "query", nil, "a parameter of the query, like --header")
+	flags.StringToStringVar(&r.Cookies, "cookie", nil, "a cookie, like --header")
 	flags.StringVar(&r.Scope, "scope", "", "the part of the application that the request is for, for example login")
 }
 

@@ -332,7 +332,7 @@ func printKeyPolicy(p *output.Printer, k *wire.KeyPolicy, at time.Time, times bo
 	if k.DerivedKey != "" {
 		p.Sayf("Counts for %s, a further key of requests", output.Escape(k.DerivedKey))
 	}
-	if when, err := conditions.Parse(k.When.Lists()); err == nil && (!when.IsZero() || k.Outcome != "") {
+	if when, err := conditions.Parse(k.When.Texts()); err == nil && (!when.IsZero() || k.Outcome != "") {
 		p.Sayf("%s", output.Escape(when.DescribeApplies(k.Outcome, k.Scope)))
 	}
 	if len(k.Rules) > 0 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/cli/local"
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/policyfile"
 	"github.com/stint-dev/stint/internal/presets"
 	"github.com/stint-dev/stint/internal/wire"
@@ -365,15 +367,14 @@ func printPlan(con *console.Console, plan []wire.PolicyChange) error {
 
 // parseWhen reads conditions such as "path=/login*".
 func parseWhen(texts []string) (wire.PolicyWhen, error) {
-	var lists [4][]string
+	lists := map[string][]string{}
 	for _, text := range texts {
 		name, pattern, found := strings.Cut(text, "=")
-		at := slices.Index(wire.WhenNames(), name)
-		if !found || at < 0 {
+		if _, err := conditions.ParseAttribute(name); !found || err != nil {
 			return wire.PolicyWhen{}, console.Usagef("--when %q is not a condition; write one of %s, an equals sign and a pattern, for example path=/login*",
-				text, strings.Join(wire.WhenNames(), ", "))
+				text, conditions.AttributeSyntax)
 		}
-		lists[at] = append(lists[at], pattern)
+		lists[name] = append(lists[name], pattern)
 	}
 	return wire.WhenOf(lists), nil
 }
@@ -381,9 +382,10 @@ func parseWhen(texts []string) (wire.PolicyWhen, error) {
 // whenTexts returns conditions as parseWhen reads them.
 func whenTexts(w wire.PolicyWhen) []string {
 	var texts []string
-	for i, patterns := range w.Lists() {
-		for _, p := range patterns {
-			texts = append(texts, wire.WhenNames()[i]+"="+p)
+	all := w.Texts()
+	for _, name := range slices.SortedFunc(maps.Keys(all), conditions.CompareNames) {
+		for _, p := range all[name] {
+			texts = append(texts, name+"="+p)
 		}
 	}
 	return texts

@@ -1,5 +1,5 @@
 // Package conditions holds the conditions of a policy on a request: patterns for its path,
-// method, agent and host, and named lists of such patterns. An Index finds the policies whose conditions a request meets in one
+// method, agent, headers and other attributes, and named lists of such patterns. An Index finds the policies whose conditions a request meets in one
 // pass over each attribute, however many conditions there are.
 package conditions
 
@@ -7,71 +7,62 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 )
 
-// Attribute is a part of a request to which a condition can apply.
-type Attribute uint8
-
-// The attributes.
-const (
-	Path Attribute = iota
-	Method
-	Agent
-	Host
-
-	attributeCount
-)
-
-// Names returns the names of the attributes, in the order of their numbers.
-func Names() []string { return slices.Clone(names) }
-
-var names = []string{"path", "method", "agent", "host"}
-
-// String returns the name in the API and in policy files.
-func (a Attribute) String() string { return names[a] }
-
 // Bounds of conditions and of the attributes of a request.
 const (
 	MaxPatterns      = 1000 // of one attribute of one policy
 	MaxPatternLength = 200  // bytes
+	MaxAttributes    = 32   // of one policy
 
 	MaxPath   = 8192 // bytes, without the query
 	MaxMethod = 32
 	MaxAgent  = 2048
 	MaxHost   = 255
+	MaxValue  = 2048 // of a header, a parameter of the query or a cookie
 )
 
-// maxLength is the maximum length of each attribute.
-var maxLength = [attributeCount]int{MaxPath, MaxMethod, MaxAgent, MaxHost}
+// When is the conditions of a policy, in the order of their attributes. A request meets them if it
+// meets the patterns of each attribute that has some: one of those without "not", unless there are
+// none, and none of those with it. The zero value has no conditions.
+type When []group
 
-// MaxLength returns the maximum length of the attribute's value, in bytes.
-func (a Attribute) MaxLength() int { return maxLength[a] }
-
-// When is the conditions of a policy. A request meets them if it meets the patterns of each
-// attribute that has some: one of those without "not", unless there are none, and none of those with
-// it. The zero value has no conditions.
-type When [attributeCount][]Pattern
+// group are the patterns of one attribute, at least one.
+type group struct {
+	attribute Attribute
+	patterns  []Pattern
+}
 
 // IsZero reports whether there are no conditions.
-func (w When) IsZero() bool {
-	for _, patterns := range w {
-		if len(patterns) > 0 {
-			return false
+func (w When) IsZero() bool { return len(w) == 0 }
+
+// of returns the patterns of an attribute.
+func (w When) of(a Attribute) []Pattern {
+	for _, g := range w {
+		if g.attribute == a {
+			return g.patterns
 		}
 	}
-	return true
+	return nil
+}
+
+// Attributes returns the attributes that have patterns, in their order.
+func (w When) Attributes() []Attribute {
+	all := make([]Attribute, len(w))
+	for i, g := range w {
+		all[i] = g.attribute
+	}
+	return all
 }
 
 // Meets reports whether r meets the conditions. An Index does the same for many policies at once.
 func (w When) Meets(r *Request) bool {
-	for a, patterns := range w {
-		if len(patterns) == 0 {
-			continue
-		}
-		if _, _, met := firstMet(patterns, r, Attribute(a)); !met {
+	for _, g := range w {
+		if _, _, met := firstMet(g.patterns, r, g.attribute); !met {
 			return false
 		}
 	}
@@ -82,7 +73,7 @@ func (w When) Meets(r *Request) bool {
 type Met struct {
 	Attribute string // the name of the part of the request, for example path
 	Pattern   string
-	Value     string // normalized, "" if it is not recorded
+	Value     string // normalized, "" if it is not recorded or was not sent
 }
 
 // Describe says in words that the value met the pattern: path "/.env" is in the list secrets.
@@ -92,6 +83,9 @@ func (m Met) Describe() string {
 		value = fmt.Sprintf(" %q ", m.Value)
 	}
 	text, isNot := strings.CutPrefix(m.Pattern, notPrefix)
+	if m.Pattern == missingPattern {
+		return m.Attribute + " was not sent"
+	}
 	if name, isList := strings.CutPrefix(text, listPrefix); isList {
 		verb := "is in"
 		if isNot {
@@ -106,9 +100,12 @@ func (m Met) Describe() string {
 // that met it. r must meet the conditions.
 func (w When) Met(r *Request) []Met {
 	var all []Met
-	for a, patterns := range w {
-		if p, value, met := firstMet(patterns, r, Attribute(a)); met {
-			all = append(all, Met{Attribute(a).String(), p.text, value})
+	for _, g := range w {
+		if p, value, met := firstMet(g.patterns, r, g.attribute); met {
+			if value == missing || g.attribute.isNamed() { // headers, queries and cookies have secrets
+				value = ""
+			}
+			all = append(all, Met{g.attribute.String(), p.text, value})
 		}
 	}
 	return all
@@ -142,6 +139,9 @@ func firstMet(patterns []Pattern, r *Request, a Attribute) (first Pattern, value
 // find returns what of r matches one of the pattern's globs: the reading of its attribute, or what
 // was sent.
 func (p Pattern) find(r *Request, reading string) (matched string, found bool) {
+	if reading == missing {
+		return "", false
+	}
 	low := lower(reading)
 	if slices.ContainsFunc(p.globs, func(g glob) bool { return g.matches(reading) || g.ignoresCase && g.matches(low) }) {
 		return reading, true
@@ -158,21 +158,44 @@ func (p Pattern) find(r *Request, reading string) (matched string, found bool) {
 
 // Texts returns the patterns of an attribute.
 func (w When) Texts(a Attribute) []string {
-	texts := make([]string, 0, len(w[a]))
-	for _, p := range w[a] {
+	texts := []string{}
+	for _, p := range w.of(a) {
 		texts = append(texts, p.text)
+	}
+	return texts
+}
+
+// Texts are patterns by the name of their attribute.
+type Texts = map[string][]string
+
+// All returns the patterns of all attributes that have some.
+func (w When) All() Texts {
+	all := Texts{}
+	for _, g := range w {
+		all[g.attribute.String()] = w.Texts(g.attribute)
+	}
+	return all
+}
+
+// NamedTexts returns the patterns of headers, of parameters or of cookies, each behind its name and a
+// space.
+func (w When) NamedTexts(source string) []string {
+	texts := []string{}
+	for _, g := range w {
+		if of, name := g.attribute.Source(); of == source {
+			for _, p := range g.patterns {
+				texts = append(texts, name+" "+p.text)
+			}
+		}
 	}
 	return texts
 }
 
 // Equal reports whether v has the same conditions in the same order.
 func (w When) Equal(v When) bool {
-	for a := range w {
-		if !slices.Equal(w.Texts(Attribute(a)), v.Texts(Attribute(a))) {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(w, v, func(g, h group) bool {
+		return g.attribute == h.attribute && slices.EqualFunc(g.patterns, h.patterns, func(p, q Pattern) bool { return p.text == q.text })
+	})
 }
 
 // Error says which pattern is wrong and what is allowed.
@@ -186,29 +209,52 @@ func (e *Error) Error() string { return e.Field + " " + e.Problem }
 
 // Parse parses the patterns of each attribute, sorts them, those with "not" last, and removes
 // duplicates. An error is an *Error.
-func Parse(texts [attributeCount][]string) (When, error) {
+func Parse(texts Texts) (When, error) {
+	if len(texts) > MaxAttributes {
+		return nil, &Error{"when", fmt.Sprintf("has conditions on %d attributes; the most is %d", len(texts), MaxAttributes)}
+	}
 	var w When
-	for a := range texts {
-		field := "when." + Attribute(a).String()
-		if len(texts[a]) > MaxPatterns {
-			return When{}, &Error{field, fmt.Sprintf("has %d patterns; the most is %d", len(texts[a]), MaxPatterns)}
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		if len(texts[name]) == 0 {
+			continue
 		}
-		for i, text := range texts[a] {
-			p, err := ParsePattern(Attribute(a), text)
-			if err != nil {
-				return When{}, &Error{fmt.Sprintf("%s[%d]", field, i), err.Error()}
-			}
-			w[a] = append(w[a], p)
+		field := "when." + name
+		a, err := ParseAttribute(name)
+		if err != nil {
+			return nil, &Error{field, err.Error()}
 		}
-		slices.SortFunc(w[a], func(p, q Pattern) int { return cmp.Or(order(p.isNot)-order(q.isNot), strings.Compare(p.text, q.text)) })
-		w[a] = slices.CompactFunc(w[a], func(p, q Pattern) bool { return p.text == q.text })
-		for _, p := range w[a] {
-			if p.isNot && slices.ContainsFunc(w[a], func(q Pattern) bool { return notPrefix+q.text == p.text }) {
-				return When{}, &Error{field, "has a pattern and the same with not"}
-			}
+		if len(texts[name]) > MaxPatterns {
+			return nil, &Error{field, fmt.Sprintf("has %d patterns; the most is %d", len(texts[name]), MaxPatterns)}
+		}
+		if len(w.of(a)) > 0 {
+			return nil, &Error{field, "is there in another spelling too"}
+		}
+		patterns, err := parsePatterns(a, field, texts[name])
+		if err != nil {
+			return nil, err
+		}
+		w = append(w, group{a, patterns})
+	}
+	slices.SortFunc(w, func(g, h group) int { return g.attribute.compare(h.attribute) })
+	return w, nil
+}
+
+func parsePatterns(a Attribute, field string, texts []string) (all []Pattern, err error) {
+	for i, text := range texts {
+		p, err := ParsePattern(a, text)
+		if err != nil {
+			return nil, &Error{fmt.Sprintf("%s[%d]", field, i), err.Error()}
+		}
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(p, q Pattern) int { return cmp.Or(order(p.isNot)-order(q.isNot), strings.Compare(p.text, q.text)) })
+	all = slices.CompactFunc(all, func(p, q Pattern) bool { return p.text == q.text })
+	for _, p := range all {
+		if p.isNot && slices.ContainsFunc(all, func(q Pattern) bool { return notPrefix+q.text == p.text }) {
+			return nil, &Error{field, "has a pattern and the same with not"}
 		}
 	}
-	return w, nil
+	return all, nil
 }
 
 // order returns the place of patterns with or without "not".
@@ -244,6 +290,10 @@ var outcomePattern = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 // apply to verified crawlers, which follow old links.
 const NotFound = "not_found"
 
+// BotSpoofed is the outcome of a request of which two ways say that its bot is not the one that it says
+// it is. The node charges it by itself.
+const BotSpoofed = "bot_spoofed"
+
 // CheckValueName returns an error unless name is a valid name of a value that a distinct rule
 // counts. It has the form of an outcome. The error does not contain the name.
 func CheckValueName(name string) error {
@@ -275,10 +325,10 @@ func CheckOutcome(name string) error {
 // is POST". It is "" without conditions.
 func (w When) Describe() string {
 	var parts []string
-	for a, patterns := range w {
+	for _, g := range w {
 		of := func(isNot bool, joiner string) {
-			if text := describeAll(patterns, isNot, joiner); text != "" {
-				parts = append(parts, "the "+Attribute(a).String()+" "+text)
+			if text := describeAll(g.patterns, isNot, joiner); text != "" {
+				parts = append(parts, "the "+g.attribute.Words()+" "+text)
 			}
 		}
 		of(false, " or ")
@@ -314,22 +364,19 @@ func describeAll(patterns []Pattern, isNot bool, joiner string) string {
 // patterns that match a value.
 func (w When) Each(a Attribute) (each []When, texts []string) {
 	var not []Pattern
-	for _, p := range w[a] {
+	for _, p := range w.of(a) {
 		if p.isNot {
 			not = append(not, p)
 		}
 	}
-	for _, p := range w[a] {
+	for _, p := range w.of(a) {
 		if !p.isNot {
-			one := When{}
-			one[a] = append([]Pattern{p}, not...)
+			one := When{{a, append([]Pattern{p}, not...)}}
 			each, texts = append(each, one), append(texts, p.text)
 		}
 	}
 	if len(each) == 0 && len(not) > 0 {
-		all := When{}
-		all[a] = not
-		each, texts = []When{all}, []string{strings.Join(w.Texts(a), ", ")}
+		each, texts = []When{{{a, not}}}, []string{strings.Join(w.Texts(a), ", ")}
 	}
 	return each, texts
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func parse(t testing.TB, lists [4][]string) When {
+func parse(t testing.TB, lists Texts) When {
 	t.Helper()
 	w, err := Parse(lists)
 	if err != nil {
@@ -35,13 +35,13 @@ func TestPatternMatchesItsWildcards(t *testing.T) {
 		{Agent, "*sqlmap*", []string{"sqlmap/1.0", "x SQLMap y"}, []string{"Mozilla/5.0"}},
 		{Host, "*.Example.org", []string{"a.example.org", "A.EXAMPLE.ORG:8080", "a.example.org."}, []string{"example.org", "a.example.org.evil"}},
 	} {
-		var lists [4][]string
-		lists[test.attribute] = []string{test.pattern}
+		lists := Texts{}
+		lists[test.attribute.String()] = []string{test.pattern}
 		w := parse(t, lists)
 		index := NewIndex([]When{w})
 		try := func(value string, want bool) {
 			var v [4]string
-			v[test.attribute] = value
+			v[test.attribute.index] = value
 			r := NewRequest(v[0], v[1], v[2], v[3])
 			found := false
 			index.Find(r, func(int) { found = true })
@@ -59,7 +59,7 @@ func TestPatternMatchesItsWildcards(t *testing.T) {
 }
 
 func TestConditionsOnSeveralAttributesMustAllBeMet(t *testing.T) {
-	w := parse(t, [4][]string{Path: {"/login", "/signin"}, Method: {"POST"}})
+	w := parse(t, Texts{"path": {"/login", "/signin"}, "method": {"POST"}})
 	for _, test := range []struct {
 		path, method string
 		want         bool
@@ -75,21 +75,21 @@ func TestBadPatternIsRejected(t *testing.T) {
 		"": "is empty", "login": "must begin with /", "/a?b": "question mark", `/a\b`: "lone backslash", "/a\x00": "control character",
 		"/" + strings.Repeat("x", MaxPatternLength): "longer than", "/\xff": "UTF-8",
 	} {
-		if _, err := Parse([4][]string{{"/ok", text}}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "when.path[1]") {
+		if _, err := Parse(Texts{"path": {"/ok", text}}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "when.path[1]") {
 			t.Errorf("Parse(%q): got %v, want an error with %q", text, err, want)
 		}
 	}
-	if _, err := Parse([4][]string{slices.Repeat([]string{"/x"}, MaxPatterns+1)}); err == nil {
+	if _, err := Parse(Texts{"path": slices.Repeat([]string{"/x"}, MaxPatterns+1)}); err == nil {
 		t.Error("Parse accepts too many patterns")
 	}
 }
 
 func TestParseReturnsCanonicalPatterns(t *testing.T) {
-	w := parse(t, [4][]string{Path: {"/b**", "/a", "/b*", "/a"}, Host: {"EXAMPLE.org"}})
+	w := parse(t, Texts{"path": {"/b**", "/a", "/b*", "/a"}, "host": {"EXAMPLE.org"}})
 	if got := fmt.Sprint(w.Texts(Path), w.Texts(Host)); got != "[/a /b*] [example.org]" {
 		t.Error(got)
 	}
-	if again := parse(t, [4][]string{Path: w.Texts(Path), Host: w.Texts(Host)}); !again.Equal(w) {
+	if again := parse(t, Texts{"path": w.Texts(Path), "host": w.Texts(Host)}); !again.Equal(w) {
 		t.Error("the canonical patterns parse to other conditions")
 	}
 	if got := w.Describe(); got != "if the path is /a or begins with /b, and the host is example.org" {
@@ -122,20 +122,20 @@ func TestIndexAgreesWithTheConditions(t *testing.T) {
 	for round := range 100 {
 		all := make([]When, 1+random.IntN(90))
 		for i := range all {
-			var lists [4][]string
+			lists := Texts{}
 			for range random.IntN(4) {
 				p := text(6)
 				if random.IntN(2) == 0 {
 					p = "*" + p[1:]
 				}
-				lists[Path] = append(lists[Path], vary(p, []string{"@secrets", "@traversal"}[random.IntN(2)]))
+				lists["path"] = append(lists["path"], vary(p, []string{"@secrets", "@traversal"}[random.IntN(2)]))
 			}
 			for range random.IntN(3) {
-				lists[Agent] = append(lists[Agent], vary(text(4), "@scanners"))
+				lists["agent"] = append(lists["agent"], vary(text(4), "@scanners"))
 			}
 			w, err := Parse(lists)
 			if err != nil { // a pattern beside the same with "not"
-				w = parse(t, [4][]string{Path: {"not /a"}})
+				w = parse(t, Texts{"path": {"not /a"}})
 			}
 			all[i] = w
 		}
@@ -170,7 +170,7 @@ func TestNotExcludes(t *testing.T) {
 		// Of several readings of a path, one that is not excluded is enough: encoding evades nothing.
 		{[]string{"not /static/*"}, []string{"/static/..%2Flogin", "/static/..;/login"}, []string{"/static/a%2Fb", "/static/a;b"}},
 	} {
-		w := parse(t, [4][]string{Path: test.patterns})
+		w := parse(t, Texts{"path": test.patterns})
 		index := NewIndex([]When{w})
 		try := func(path string, want bool) {
 			r, found := NewRequest(path, "GET", "", ""), false
@@ -186,17 +186,17 @@ func TestNotExcludes(t *testing.T) {
 			try(path, false)
 		}
 	}
-	if parse(t, [4][]string{Agent: {"not curl*"}}).Meets(NewRequest("/", "GET", "", "")) {
+	if parse(t, Texts{"agent": {"not curl*"}}).Meets(NewRequest("/", "GET", "", "")) {
 		t.Error("an unknown agent meets a condition on it")
 	}
 }
 
 func TestListsAndExclusionsAreSaidInWords(t *testing.T) {
-	w := parse(t, [4][]string{Path: {"not  /static/*", "not *.js", "@secrets", "/x", "not @assets"}, Agent: {"not @libraries"}, Method: {"GET"}})
+	w := parse(t, Texts{"path": {"not  /static/*", "not *.js", "@secrets", "/x", "not @assets"}, "agent": {"not @libraries"}, "method": {"GET"}})
 	if got, want := fmt.Sprint(w.Texts(Path)), "[/x @secrets not *.js not /static/* not @assets]"; got != want {
 		t.Errorf("Texts returns %s, want %s", got, want)
 	}
-	if again := parse(t, [4][]string{Path: w.Texts(Path), Method: w.Texts(Method), Agent: w.Texts(Agent)}); !again.Equal(w) {
+	if again := parse(t, Texts{"path": w.Texts(Path), "method": w.Texts(Method), "agent": w.Texts(Agent)}); !again.Equal(w) {
 		t.Error("the canonical patterns parse to other conditions")
 	}
 	if got, want := w.Describe(), "if the path is /x or is in the list secrets, and the path does not end in .js and does not begin with /static/ and is not in the list assets, "+
@@ -218,16 +218,16 @@ func TestListsAndExclusionsAreSaidInWords(t *testing.T) {
 
 func TestUnknownListIsRefusedWithTheNearest(t *testing.T) {
 	for _, test := range []struct {
-		patterns [4][]string
+		patterns Texts
 		want     []string
 	}{
-		{[4][]string{Path: {"@secretes"}}, []string{"when.path[0]", "did you mean @secrets?", "policy lists"}},
-		{[4][]string{Path: {"not @Traversal"}}, []string{"did you mean @traversal?"}},
-		{[4][]string{Agent: {"@secrets"}}, []string{"when.agent[0]", "a list for the path"}},
-		{[4][]string{Path: {"@"}}, []string{"names no list; GET /v1/lists"}},
-		{[4][]string{Path: {"not *"}}, []string{"excludes every value"}},
-		{[4][]string{Agent: {"not not a"}}, []string{"two times not"}},
-		{[4][]string{Path: {"/a", "not /a"}}, []string{"the same with not"}},
+		{Texts{"path": {"@secretes"}}, []string{"when.path[0]", "did you mean @secrets?", "policy lists"}},
+		{Texts{"path": {"not @Traversal"}}, []string{"did you mean @traversal?"}},
+		{Texts{"agent": {"@secrets"}}, []string{"when.agent[0]", "a list for the path"}},
+		{Texts{"path": {"@"}}, []string{"names no list; GET /v1/lists"}},
+		{Texts{"path": {"not *"}}, []string{"excludes every value"}},
+		{Texts{"agent": {"not not a"}}, []string{"two times not"}},
+		{Texts{"path": {"/a", "not /a"}}, []string{"the same with not"}},
 	} {
 		_, err := Parse(test.patterns)
 		for _, want := range test.want {
@@ -254,7 +254,7 @@ func BenchmarkFind(b *testing.B) {
 	for _, count := range []int{1, 200} {
 		all := make([]When, count)
 		for i := range all {
-			all[i] = parse(b, [4][]string{Path: {fmt.Sprintf("/trap-%d/*", i)}})
+			all[i] = parse(b, Texts{"path": {fmt.Sprintf("/trap-%d/*", i)}})
 		}
 		index := NewIndex(all)
 		b.Run(fmt.Sprint(count), func(b *testing.B) {
@@ -263,5 +263,51 @@ func BenchmarkFind(b *testing.B) {
 				index.Find(r, func(int) { b.Fatal("found") })
 			}
 		})
+	}
+}
+
+// Conditions on what is said of a request by name, and on what the node finds, agree with the index.
+func TestConditionsOnHeadersQueriesCookiesAndOrigins(t *testing.T) {
+	request := func() *Request {
+		return NewRequest("/a?q=Rust&q=go%2B&empty=", "GET", "", "").SayingQuery("/a?q=Rust&q=go%2B&empty=", []Attribute{Query("q"), Query("empty"), Query("page")}).
+			Saying(Header("Accept-Language"), "de-DE", "nl").Saying(Header("x-missing")).Saying(Cookie("Sid"), "secret").Saying(Scheme, "HTTPS").
+			With(Found{Country: "NL", ASN: "64500", Bot: "openai/gptbot", Category: "ai-training", Verified: Claimed})
+	}
+	for _, test := range []struct {
+		attribute string
+		patterns  []string
+		want      bool
+	}{
+		{"header:accept-language", []string{"DE*"}, true}, {"header:Accept-Language", []string{"nl"}, true}, {"header:accept-language", []string{"fr"}, false},
+		{"header:accept-language", []string{"*"}, true}, {"header:accept-language", []string{"not *"}, false}, {"header:accept-language", []string{"not de*"}, true},
+		{"header:x-missing", []string{"not *"}, true}, {"header:x-missing", []string{"*"}, false}, {"header:x-missing", []string{"not a"}, true},
+		{"header:unsaid", []string{"not *"}, false}, {"header:unsaid", []string{"not a"}, false}, {"header:unsaid", []string{"*"}, false},
+		{"query:q", []string{"rust"}, true}, {"query:q", []string{"go+"}, true}, {"query:q", []string{"c"}, false}, {"query:page", []string{"not *"}, true}, {"query:empty", []string{"*"}, false},
+		{"cookie:Sid", []string{"*"}, true}, {"cookie:sid", []string{"*"}, false}, {"scheme", []string{"https"}, true}, {"scheme", []string{"not https"}, false},
+		{"country", []string{"nl"}, true}, {"country", []string{"not NL"}, false}, {"asn", []string{"AS64500"}, true}, {"asn", []string{"64501"}, false},
+		{"bot", []string{"OpenAI/*"}, true}, {"category", []string{"ai-*"}, true}, {"category", []string{"not search"}, true}, {"verified", []string{"not claimed"}, false},
+	} {
+		w := parse(t, Texts{test.attribute: test.patterns, "method": {"GET"}})
+		found := false
+		NewIndex([]When{w}).Find(request(), func(int) { found = true })
+		if got := w.Meets(request()); got != test.want || found != test.want {
+			t.Errorf("%s %q: Meets returns %v, the index %v, want %v", test.attribute, test.patterns, got, found, test.want)
+		}
+	}
+	w := parse(t, Texts{"cookie:Sid": {"*"}, "header:x-missing": {"not *"}})
+	var said []string
+	for _, m := range w.Met(request()) {
+		said = append(said, m.Describe())
+	}
+	if got := strings.Join(said, "; "); got != `header:x-missing was not sent; cookie:Sid met the condition "*"` {
+		t.Errorf("Met says %s: it must not show the value of a cookie", got)
+	}
+	if got := w.Describe(); got != "if the header x-missing is missing, and the cookie Sid is present" {
+		t.Errorf("Describe returns %s", got)
+	}
+	for attribute, pattern := range map[string]string{"country": "Holland", "asn": "kpn", "scheme": "ftp", "category": "ai", "verified": "yes", "header:": "a", "header:a b": "a", "ip": "a", "agent": "not *"} {
+		if _, err := Parse(Texts{attribute: {pattern}}); err == nil || !strings.HasPrefix(err.Error(), "when."+attribute) {
+			t.Errorf("Parse(%s %s): got %v, want an error that names it", attribute, pattern, err)
+		}
 	}
 }

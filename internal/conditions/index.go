@@ -12,30 +12,38 @@ import (
 // a reading, however many conditions and lists contain it.
 type Index struct {
 	count    int // of conditions
-	matchers [attributeCount]*matcher
+	matchers []*matcher
 }
 
 // NewIndex returns the index of conditions. Find identifies them by their index in all.
 func NewIndex(all []When) *Index {
 	x := &Index{count: len(all)}
-	for a := range x.matchers {
-		b := builder{m: &matcher{free: newSet(len(all)), onlyNot: newSet(len(all))}, tests: map[string]int32{}, globs: map[globKey]int{}}
+	var attributes []Attribute
+	for _, w := range all {
+		for _, g := range w {
+			if !slices.Contains(attributes, g.attribute) {
+				attributes = append(attributes, g.attribute)
+			}
+		}
+	}
+	slices.SortFunc(attributes, Attribute.compare)
+	for _, a := range attributes {
+		b := builder{m: &matcher{attribute: a, free: newSet(len(all)), onlyNot: newSet(len(all))}, tests: map[string]int32{}, globs: map[globKey]int{}}
 		for i, w := range all {
-			if len(w[a]) == 0 {
+			patterns := w.of(a)
+			if len(patterns) == 0 {
 				b.m.free.add(i)
 				continue
 			}
-			if !slices.ContainsFunc(w[a], func(p Pattern) bool { return !p.isNot }) {
+			if !slices.ContainsFunc(patterns, func(p Pattern) bool { return !p.isNot }) {
 				b.m.onlyNot.add(i)
 			}
-			for _, p := range w[a] {
+			for _, p := range patterns {
 				b.add(p, i)
 			}
 		}
-		if len(b.tests) > 0 {
-			b.compile()
-			x.matchers[a] = b.m
-		}
+		b.compile()
+		x.matchers = append(x.matchers, b.m)
 	}
 	return x
 }
@@ -51,12 +59,9 @@ func (x *Index) Find(r *Request, found func(i int)) {
 		met[i] = ^uint64(0)
 	}
 	matched := setIn(more[:0], x.count)
-	for a, m := range x.matchers {
-		if m == nil {
-			continue
-		}
+	for _, m := range x.matchers {
 		copy(matched, m.free)
-		m.find(r, Attribute(a), matched) //nolint:gosec // at most three
+		m.find(r, matched)
 		any := uint64(0)
 		for i := range met {
 			met[i] &= matched[i]
@@ -97,8 +102,9 @@ func (s set) has(i int) bool { return s[i/64]&(1<<(i%64)) != 0 }
 
 // matcher finds the conditions whose patterns of one attribute a request meets.
 type matcher struct {
-	free    set // conditions without patterns for this attribute
-	onlyNot set // conditions whose patterns for this attribute all have "not"
+	attribute Attribute
+	free      set // conditions without patterns for this attribute
+	onlyNot   set // conditions whose patterns for this attribute all have "not"
 	// tests are the different patterns without their "not".
 	tests  []test
 	always []int32 // tests with a glob that has no literal and so matches every value
@@ -245,15 +251,22 @@ func (m *matcher) addState() int32 {
 }
 
 // find adds the conditions whose patterns r meets to matched; see firstMet.
-func (m *matcher) find(r *Request, a Attribute, matched set) {
-	if r.values[a] == "" {
+func (m *matcher) find(r *Request, matched set) {
+	a := m.attribute
+	if a.isNamed() {
+		if values := r.valuesOf(a); len(values) > 0 {
+			m.findExcluding(r, matched)
+		}
+		return
+	}
+	if r.values[a.index] == "" {
 		return
 	}
 	if m.isSent || m.hasNot {
-		m.findExcluding(r, a, matched)
+		m.findExcluding(r, matched)
 		return
 	}
-	m.match(r.values[a], false, outcome{met: matched})
+	m.match(r.values[a.index], false, outcome{met: matched})
 	if a == Path {
 		for _, other := range r.otherPaths {
 			m.match(other, false, outcome{met: matched})
@@ -262,7 +275,7 @@ func (m *matcher) find(r *Request, a Attribute, matched set) {
 }
 
 // findExcluding does the same with one set for what was sent and one for each reading.
-func (m *matcher) findExcluding(r *Request, a Attribute, matched set) {
+func (m *matcher) findExcluding(r *Request, matched set) {
 	var room [4][roomForSet]uint64
 	members := 64 * len(matched)
 	sent := outcome{setIn(room[0][:0], members), setIn(room[1][:0], members)}
@@ -272,7 +285,7 @@ func (m *matcher) findExcluding(r *Request, a Attribute, matched set) {
 		}
 	}
 	of := outcome{setIn(room[2][:0], members), setIn(room[3][:0], members)}
-	for reading := range r.readings(a) {
+	for reading := range r.readings(m.attribute) {
 		copy(of.met, sent.met)
 		copy(of.excluded, sent.excluded)
 		m.match(reading, false, of)
@@ -285,6 +298,9 @@ func (m *matcher) findExcluding(r *Request, a Attribute, matched set) {
 // match adds what the globs that value matches say to of: of those that are compared with what was
 // sent, if value is that, and else of all.
 func (m *matcher) match(value string, isSent bool, of outcome) {
+	if value == missing {
+		return
+	}
 	for _, i := range m.always {
 		of.add(m.tests[i])
 	}

@@ -76,11 +76,11 @@ func parseList(name, text string) (*List, error) {
 		}
 		*fields[field] = value
 	}
-	at := slices.Index(names, *fields["attribute"])
-	if at < 0 || l.Title == "" || l.Description == "" || l.Source == "" || l.Date == "" {
+	attribute, err := ParseAttribute(*fields["attribute"])
+	if err != nil || l.Title == "" || l.Description == "" || l.Source == "" || l.Date == "" {
 		return nil, errors.New("a field is missing")
 	}
-	l.Attribute = Attribute(at) //nolint:gosec // four
+	l.Attribute = attribute
 	switch *fields["compared"] {
 	case "":
 	case "as sent":

@@ -28,8 +28,8 @@ func listConditions(t testing.TB, a Attribute) (names []string, all []When, inde
 	t.Helper()
 	for _, l := range Lists() {
 		if l.Attribute == a {
-			var patterns [4][]string
-			patterns[a] = []string{"@" + l.Name}
+			patterns := Texts{}
+			patterns[a.String()] = []string{"@" + l.Name}
 			names, all = append(names, l.Name), append(all, parse(t, patterns))
 		}
 	}
@@ -153,7 +153,7 @@ func TestListsAreComplete(t *testing.T) {
 // The query of a target is compared with the lists that are compared as sent, and is never part of what a
 // refusal records.
 func TestQueryIsComparedAndNotRecorded(t *testing.T) {
-	w := parse(t, [4][]string{Path: {"@traversal"}})
+	w := parse(t, Texts{"path": {"@traversal"}})
 	r := NewRequest("/a?token=secret&file=../../../../etc/passwd", "GET", "", "")
 	if !w.Meets(r) {
 		t.Fatal("the traversal in the query is not found")
@@ -169,7 +169,7 @@ func TestQueryIsComparedAndNotRecorded(t *testing.T) {
 func BenchmarkFindLists(b *testing.B) {
 	all := make([]When, 300)
 	for i := range all {
-		all[i] = parse(b, [4][]string{Path: {"@secrets", "@consoles", "@exploits", "@traversal", "/trap-" + strconv.Itoa(i), "not /own-" + strconv.Itoa(i) + "/*"}, Agent: {"@scanners"}})
+		all[i] = parse(b, Texts{"path": {"@secrets", "@consoles", "@exploits", "@traversal", "/trap-" + strconv.Itoa(i), "not /own-" + strconv.Itoa(i) + "/*"}, "agent": {"@scanners"}})
 	}
 	index := NewIndex(all)
 	for _, path := range []string{"/articles/2026/november/a-long-title", "/shop/search?q=blue%20shirt&page=2"} {

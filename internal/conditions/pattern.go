@@ -19,7 +19,7 @@ type Pattern struct {
 // glob is a text to which the value of an attribute is compared. It is exact or contains stars,
 // each of which matches any number of bytes, including none. So "/admin/*" is a prefix and "*.php"
 // a suffix. "\*" is a literal star and "\\" a backslash. Paths are case-sensitive, but not in lists.
-// Methods, agents and hosts are compared ignoring the case of ASCII letters.
+// Other attributes are compared ignoring the case of ASCII letters.
 type glob struct {
 	text string // canonical spelling
 	// pieces are the literals between the stars. There is one more of them than there are stars.
@@ -37,6 +37,8 @@ func (p Pattern) String() string { return p.text }
 const (
 	notPrefix  = "not "
 	listPrefix = "@"
+	// missingPattern is met by a header, a parameter or a cookie that was not sent.
+	missingPattern = notPrefix + "*"
 )
 
 // ParsePattern parses a pattern for an attribute. The error says what is wrong, without quoting
@@ -61,7 +63,7 @@ func ParsePattern(a Attribute, text string) (Pattern, error) {
 		p.text, p.globs = g.text, []glob{g}
 	}
 	if isNot {
-		if p.text == "*" || strings.HasPrefix(p.text, notPrefix) {
+		if p.text == "*" && !a.isNamed() || strings.HasPrefix(p.text, notPrefix) {
 			return Pattern{}, errors.New("excludes every value, or has two times not")
 		}
 		p.text = notPrefix + p.text
@@ -80,8 +82,12 @@ func parseGlob(a Attribute, text string) (glob, error) {
 	case strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		return glob{}, errors.New("has a control character")
 	}
-	if a != Path {
-		text = lower(text)
+	text = a.fold(text)
+	if a == ASN {
+		text = strings.TrimPrefix(text, "as")
+	}
+	if err := a.check(text); err != nil {
+		return glob{}, err
 	}
 	g, err := newGlob(text)
 	if err != nil {
@@ -182,7 +188,7 @@ func (p Pattern) describe() string {
 	case len(g.pieces) == 1:
 		return verb("is ", "is not ") + first
 	case len(g.pieces) == 2 && first == "" && last == "":
-		return "is present"
+		return verb("is present", "is missing")
 	case len(g.pieces) == 2 && last == "":
 		return verb("begins with ", "does not begin with ") + first
 	case len(g.pieces) == 2 && first == "":

@@ -44,7 +44,7 @@ func TestConditionMatchesEveryReadingOfAPath(t *testing.T) {
 		{"/login", "/lo;gin", false},
 		{"/api/*", "/x;/api/..", false},
 	} {
-		w := parse(t, [4][]string{Path: {c.pattern}, Method: {"GET"}})
+		w := parse(t, Texts{"path": {c.pattern}, "method": {"GET"}})
 		r := NewRequest(c.path, "GET", "", "").InScope("login").WithValues(map[string]string{"account": "a"})
 		found := false
 		NewIndex([]When{w}).Find(r, func(int) { found = true })

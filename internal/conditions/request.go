@@ -1,6 +1,7 @@
 package conditions
 
 import (
+	"errors"
 	"iter"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ type Request struct {
 	// of them may meet a condition.
 	otherPaths []string
 	target     string // as sent, with its query, which is compared and never recorded
+	named      []namedValues
 	scope      string
 	// said are the further values by name, nil for none. The map must not be changed.
 	said map[string]string
@@ -32,16 +34,18 @@ type Request struct {
 //
 // It truncates attributes to their maximum length. It returns nil if there is no attribute at
 // all.
+//
+// Saying adds the other attributes.
 func NewRequest(path, method, agent, host string) *Request {
 	if path == "" && method == "" && agent == "" && host == "" {
 		return nil
 	}
-	r := &Request{values: [attributeCount]string{Method: lower(method), Agent: lower(agent), Host: normalizeHost(host)}}
+	r := &Request{values: [attributeCount]string{1: lower(method), 2: lower(agent), 3: normalizeHost(host)}}
 	if path != "" {
-		r.values[Path], r.otherPaths = readPath(path)
+		r.values[Path.index], r.otherPaths = readPath(path)
 		r.target = cut(path, MaxPath)
 	}
-	for a := range r.values {
+	for a := range r.values[:Host.index+1] {
 		r.values[a] = cut(r.values[a], maxLength[a])
 	}
 	for i := range r.otherPaths {
@@ -61,11 +65,96 @@ func cut(text string, maxBytes int) string {
 	return text[:maxBytes]
 }
 
+// namedValues are the values of a header, a parameter or a cookie: missing, or each of those that were
+// sent, any of which may meet a condition.
+type namedValues struct {
+	attribute Attribute
+	values    []string
+}
+
+// missing is the value of a header, a parameter or a cookie that is known not to have been sent. No
+// pattern matches it, so that it meets those with "not".
+const missing = "\x00"
+
+// maxRepeated is how many values of one header, parameter or cookie are compared.
+const maxRepeated = 16
+
+// Saying returns r with the values of an attribute that is said of the request. "", or no value, says
+// that it was not sent; an attribute that was never said meets no condition. r may be nil.
+func (r *Request) Saying(a Attribute, values ...string) *Request {
+	with := Request{}
+	if r != nil {
+		with = *r
+	}
+	if !a.isNamed() {
+		if len(values) > 0 {
+			with.values[a.index] = cut(a.fold(values[0]), a.MaxLength())
+		}
+		return &with
+	}
+	kept := make([]string, 0, 1)
+	for _, value := range values {
+		if value != "" && len(kept) < maxRepeated {
+			kept = append(kept, cut(value, MaxValue))
+		}
+	}
+	if len(kept) == 0 {
+		kept = append(kept, missing)
+	}
+	with.named = append(slices.Clip(with.named), namedValues{a, kept})
+	return &with
+}
+
+// SayingQuery returns r with those of the attributes that are parameters of the query, read from a
+// whole target. r may be nil.
+func (r *Request) SayingQuery(target string, asked []Attribute) *Request {
+	_, query, _ := strings.Cut(target, "?")
+	query, _, _ = strings.Cut(query, "#")
+	for _, a := range asked {
+		if a.index != queryIndex {
+			continue
+		}
+		var values []string
+		for pair := range strings.SplitSeq(query, "&") {
+			name, value, _ := strings.Cut(pair, "=")
+			if unescape(name) == a.name {
+				values = append(values, unescape(value))
+			}
+		}
+		r = r.Saying(a, values...)
+	}
+	return r
+}
+
+// unescape decodes a name or a value of a query; invalid escapes stay as they are.
+func unescape(text string) string {
+	decoded, _ := decode(strings.ReplaceAll(text, "+", " "), false)
+	return decoded
+}
+
+// valuesOf returns the values of a header, a parameter or a cookie; none if nothing was said of it.
+func (r *Request) valuesOf(a Attribute) []string {
+	for i := range r.named {
+		if r.named[i].attribute == a {
+			return r.named[i].values
+		}
+	}
+	return nil
+}
+
 // readings returns the values of an attribute that are compared with patterns, none if it was not
-// sent.
+// said.
 func (r *Request) readings(a Attribute) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		if r.values[a] == "" || !yield(r.values[a]) || a != Path {
+		if a.isNamed() {
+			for _, value := range r.valuesOf(a) {
+				if !yield(lower(value)) {
+					return
+				}
+			}
+			return
+		}
+		if r.values[a.index] == "" || !yield(r.values[a.index]) || a != Path {
 			return
 		}
 		for _, other := range r.otherPaths {
@@ -85,14 +174,14 @@ const maxDecoded = 3
 func (r *Request) sent() []string {
 	target := r.target
 	if target == "" {
-		target = r.values[Path]
+		target = r.values[Path.index]
 	}
 	if target == "" {
 		return nil
 	}
 	if scheme, rest, isAbsolute := strings.Cut(target, "://"); isAbsolute && !strings.ContainsAny(scheme, "/?") {
 		authority, path, _ := strings.Cut(rest, "/")
-		if host := r.values[Host]; host == "" || normalizeHost(authority) == host {
+		if host := r.values[Host.index]; host == "" || normalizeHost(authority) == host {
 			target = "/" + path
 		}
 	}
@@ -118,7 +207,7 @@ func withoutQuery(target string) string {
 // Value.
 func RequestOf(a Attribute, value string) *Request {
 	r := &Request{}
-	r.values[a] = value
+	r.values[a.index] = value
 	return r
 }
 
@@ -163,34 +252,75 @@ func (r *Request) IsInScope(scope string) bool {
 	return scope == "" || r != nil && r.scope == scope
 }
 
-// Value returns the normalized value of an attribute, "" if it was not sent.
+// Value returns the normalized value of an attribute, "" if it was not sent; of several the first.
+// r may be nil.
 func (r *Request) Value(a Attribute) string {
-	if r == nil {
+	switch {
+	case r == nil:
 		return ""
+	case !a.isNamed():
+		return r.values[a.index]
 	}
-	return r.values[a]
+	if values := r.valuesOf(a); len(values) > 0 && values[0] != missing {
+		return values[0]
+	}
+	return ""
+}
+
+// Found is what a node finds by itself of a request, by its address and its agent. An attribute that
+// is "" is not known.
+type Found struct{ Country, ASN, Bot, Category, Verified string }
+
+// With returns r with what was found. r may be nil.
+func (r *Request) With(f Found) *Request {
+	if f == (Found{}) {
+		return r
+	}
+	with := Request{}
+	if r != nil {
+		with = *r
+	}
+	with.values[Country.index], with.values[ASN.index] = f.Country, f.ASN
+	with.values[Bot.index], with.values[Category.index], with.values[Verified.index] = f.Bot, f.Category, f.Verified
+	return &with
 }
 
 // Named returns the value with that name: from values, from the further values of r, or else from
 // the attributes of r; "" if there is none. Attributes are normalized, whatever their source.
 func (r *Request) Named(name string, values map[string]string) string {
-	attribute, value := slices.Index(names, name), values[name]
+	value := values[name]
 	if value == "" && r != nil {
 		value = r.said[name]
 	}
-	if value != "" {
-		if attribute >= 0 {
-			var said [attributeCount]string
-			said[attribute] = value
-			return NewRequest(said[Path], said[Method], said[Agent], said[Host]).values[attribute]
-		}
-		return value
-	}
-	if attribute < 0 {
+	if value == "" && r == nil {
 		return ""
 	}
-	return r.Value(Attribute(attribute)) //nolint:gosec // at most three
+	a, err := parseKnown(name)
+	switch {
+	case err != nil:
+		return value
+	case value == "":
+		return r.Value(a)
+	case a.index <= Host.index:
+		var said [4]string
+		said[a.index] = value
+		return NewRequest(said[0], said[1], said[2], said[3]).values[a.index]
+	}
+	if a.isNamed() {
+		return value
+	}
+	return a.fold(value)
 }
+
+// parseKnown is ParseAttribute without the text of an error, which it would cost to make.
+func parseKnown(name string) (Attribute, error) {
+	if slices.Index(names[:attributeCount], name) < 0 && strings.IndexByte(name, ':') < 0 {
+		return Attribute{}, errNoAttribute
+	}
+	return ParseAttribute(name)
+}
+
+var errNoAttribute = errors.New("is not an attribute of a request")
 
 // NormalizePath returns the normalized path of a request target; see NewRequest. It decodes %2F
 // to a slash. It keeps a final slash.

@@ -14,12 +14,12 @@ import (
 // when returns a change of a policy that sets conditions on the path and the method.
 func when(t testing.TB, path, method string) func(*rules.Policy) {
 	t.Helper()
-	var lists [4][]string
+	lists := conditions.Texts{}
 	if path != "" {
-		lists[conditions.Path] = []string{path}
+		lists["path"] = []string{path}
 	}
 	if method != "" {
-		lists[conditions.Method] = []string{method}
+		lists["method"] = []string{method}
 	}
 	w, err := conditions.Parse(lists)
 	if err != nil {

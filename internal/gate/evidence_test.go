@@ -156,7 +156,7 @@ func TestEvidenceOfNetworksInShadowModeAndOfAScope(t *testing.T) {
 // Evidence is charged beside policies with conditions and when several keys are decided as one, too.
 func TestEvidenceIsChargedHoweverACheckIsDecided(t *testing.T) {
 	posts := func(p *rules.Policy) {
-		when, err := conditions.Parse([4][]string{conditions.Method: {"GET"}})
+		when, err := conditions.Parse(conditions.Texts{"method": {"GET"}})
 		if err != nil {
 			t.Fatal(err)
 		}

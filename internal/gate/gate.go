@@ -12,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/crawlers"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keyhash"
+	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
@@ -164,6 +165,10 @@ func (g *Gate) Check(ctx context.Context, c Check) (Decision, error) {
 
 // prepare selects the policies of d, and decides it if that needs no log.
 func (g *Gate) prepare(d *Decision, selector *rules.Selector, set *blocks.Set) error {
+	if d.Check.Client.IsZero() && d.Check.Key.HasClient() {
+		d.Check.Client = keys.Parser{IPv6Bits: g.view.Settings().IPv6Bits}.ClientOf(d.Check.Key)
+	}
+	d.Check.Request = g.describe(&d.Check, selector)
 	member := memberOf(g.view, d.Check.Key, selector)
 	who := profiles.Subject(d.Check.Key, member)
 	own, err := ownOf(&d.Check, selector, who, member, d.At)

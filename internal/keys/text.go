@@ -48,7 +48,7 @@ func checkKind(what, text, kind string) error {
 	}
 	for i := 1; i < len(kind); i++ {
 		c := kind[i]
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' && c != '-' {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' && c != '-' && c != '+' {
 			return badKind(what, text, kind)
 		}
 	}
@@ -62,5 +62,5 @@ func badKind(what, text, kind string) error {
 	if lower := strings.ToLower(kind); lower != kind && checkKind(what, text, lower) == nil {
 		return refuse(what, text, "has the kind %q; kinds are lower case: %q", clip(kind), clip(lower))
 	}
-	return refuse(what, text, "has the bad kind %q; a kind starts with a-z and holds a-z, 0-9, _ and - only", clip(kind))
+	return refuse(what, text, "has the bad kind %q; a kind starts with a-z and holds a-z, 0-9, _ and - only, and + between the kinds of several values", clip(kind))
 }

@@ -12,7 +12,7 @@ import (
 // with those at its beginning.
 func TestChangedColumnsHoldBehindTheSavedPosition(t *testing.T) {
 	s := newSite(t)
-	skip, err := conditions.Parse([...][]string{conditions.Path: {"/static/*"}, conditions.Host: nil})
+	skip, err := conditions.Parse(conditions.Texts{"path": {"/static/*"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,8 @@ const Network = keys.NetworkKind
 // Derived is a key that a policy also counts for each request that it counts: the network
 // of the address, as "net:203.0.113.0/24", or a value of the request, as "account:alice".
 type Derived struct {
-	// Name is Network, or the name of the value.
+	// Name is Network, or the name of a value or of an attribute of the request, as account or
+	// header:accept; or several of them, and ip for the address, with + between.
 	Name string
 	// Bits is the length of the network: 8 to 31 for IPv4, 32 to 63 for IPv6; 0 for a value.
 	Bits int
@@ -46,8 +47,8 @@ func ParseDerived(text string) (Derived, error) {
 			return d, refuseDerived(text, "names a network of a length outside 8 to 31, which are those of IPv4, and 32 to 63, which are those of IPv6")
 		}
 		d.Name, d.Bits = Network, length
-	} else if _, err := (keys.Parser{}).Key(name + ":x"); name == Network || err != nil || conditions.CheckValueName(name) != nil {
-		return d, refuseDerived(text, "names no further key; write for example net:/24, net:/48 or account, the name of a value, and behind it its rules if they differ")
+	} else if !isDerivable(name) {
+		return d, refuseDerived(text, "names no further key; write for example net:/24, net:/48, asn, header:accept-language, account for the value of that name, or ip+path, and behind it its rules if they differ")
 	}
 	stack, err := ParseStack(SplitRules(rest))
 	if err != nil {
@@ -55,6 +56,44 @@ func ParseDerived(text string) (Derived, error) {
 	}
 	d.Rules = stack
 	return d, nil
+}
+
+// isDerivable reports whether the value of that name, or the values of all names with + between, can
+// make a key.
+func isDerivable(name string) bool {
+	parts := strings.Split(name, partsJoiner)
+	if len(parts) > maxParts {
+		return false
+	}
+	for i, part := range parts {
+		_, err := conditions.ParseAttribute(part)
+		isAlone := len(parts) == 1
+		if isAlone && (part == ownAddressPart || part == Network) || slices.Contains(parts[:i], part) {
+			return false
+		}
+		if err != nil && conditions.CheckValueName(part) != nil {
+			return false
+		}
+	}
+	_, err := (keys.Parser{}).Key(kindOf(name) + ":x")
+	return err == nil
+}
+
+const (
+	partsJoiner    = "+"
+	maxParts       = 4
+	ownAddressPart = "ip" // among several values
+	// asKind is the kind of the keys of autonomous systems: those of kind asn cannot be, as a block of
+	// one would select its addresses.
+	asKind = "as"
+)
+
+// kindOf returns what the further keys of a name begin with.
+func kindOf(name string) string {
+	if name == conditions.ASN.String() {
+		return asKind
+	}
+	return name
 }
 
 // ParseAlso parses a list of derived keys. The error says which one is wrong.
@@ -118,23 +157,53 @@ func (d Derived) KeyOf(k keys.Key, r *conditions.Request, values map[string]stri
 		derived, err := (keys.Parser{}).Key(Network + ":" + masked.String())
 		return derived, err == nil
 	}
-	value := r.Named(d.Name, values)
-	if value == "" {
+	value := ""
+	if parts := strings.Split(d.Name, partsJoiner); len(parts) > 1 {
+		var all []string
+		for _, part := range parts {
+			one := partOfKey(part, k, r, values)
+			if one == "" {
+				return keys.Key{}, false
+			}
+			all = append(all, one)
+		}
+		value = keys.JoinValues(all)
+	} else if value = partOfKey(d.Name, k, r, values); value == "" {
 		return keys.Key{}, false
 	}
 	if len(value) <= maxDerivedValue {
-		if derived, err := (keys.Parser{}).Key(d.Name + ":" + value); err == nil {
+		if derived, err := (keys.Parser{}).Key(kindOf(d.Name) + ":" + value); err == nil {
 			return derived, true
 		}
 	}
-	sum := sha256.Sum256([]byte(value))
-	derived, err := (keys.Parser{}).Key(d.Name + ":#" + hex.EncodeToString(sum[:16]))
+	derived, err := (keys.Parser{}).Key(kindOf(d.Name) + ":#" + hashed(value))
 	return derived, err == nil
+}
+
+// partOfKey returns the value with a name as a key contains it, "" if it was not said. Headers, cookies
+// and parameters are hashed, as they may be secrets.
+func partOfKey(name string, k keys.Key, r *conditions.Request, values map[string]string) string {
+	if name == ownAddressPart {
+		if _, isAddress := k.Network(); !isAddress {
+			return ""
+		}
+		return strings.TrimPrefix(k.String(), "ip:")
+	}
+	value := valueOf(name, k, r, values)
+	if value != "" && strings.Contains(name, ":") {
+		return hashed(value)
+	}
+	return value
+}
+
+func hashed(value string) string {
+	sum := sha256.Sum256([]byte(value))
+	return hex.EncodeToString(sum[:16])
 }
 
 // Makes reports whether d can derive k from some request.
 func (d Derived) Makes(k keys.Key) bool {
-	if k.Kind() != d.Name {
+	if !strings.HasPrefix(k.String(), kindOf(d.Name)+":") {
 		return false
 	}
 	if d.Name != Network {
@@ -237,6 +306,27 @@ func (a Also) Retain(old Also, age time.Duration) Also {
 	return kept
 }
 
+// describeNames says in words what the key of these names is made of.
+func describeNames(names []string) string {
+	words := make([]string, len(names))
+	for i, name := range names {
+		switch a, err := conditions.ParseAttribute(name); {
+		case name == ownAddressPart:
+			words[i] = "its address"
+		case name == conditions.ASN.String():
+			words[i] = "the autonomous system of its address"
+		case err == nil:
+			words[i] = "its " + a.Words()
+		default:
+			words[i] = "the " + name + " that is said of it"
+		}
+	}
+	if len(words) == 1 {
+		return words[0]
+	}
+	return list(words) + " together"
+}
+
 // Describe says in a sentence which further keys a policy counts, "" for none.
 func (a Also) Describe() string {
 	if len(a) == 0 {
@@ -250,7 +340,7 @@ func (a Also) Describe() string {
 		case d.Name == Network:
 			parts[i] = "the IPv6 /" + strconv.Itoa(d.Bits) + " of the address"
 		default:
-			parts[i] = "the " + d.Name + " that is said of it"
+			parts[i] = describeNames(strings.Split(d.Name, partsJoiner))
 		}
 		if len(d.Rules) > 0 {
 			parts[i] += " (" + strings.Join(d.Rules.Strings(), ", ") + ")"

@@ -48,15 +48,19 @@ func (p *Policy) fields() []FieldChange {
 		burst = strconv.Itoa(p.Options.Burst)
 	}
 	o := p.Options.Canonical()
-	fields := []FieldChange{
-		{Field: "match", After: match},
-		{Field: "when.path", After: p.When.Texts(conditions.Path)}, {Field: "when.method", After: p.When.Texts(conditions.Method)},
-		{Field: "when.agent", After: p.When.Texts(conditions.Agent)}, {Field: "when.host", After: p.When.Texts(conditions.Host)},
+	fields := []FieldChange{{Field: "match", After: match}}
+	for _, a := range conditions.Attributes() {
+		fields = append(fields, FieldChange{Field: "when." + a.String(), After: p.When.Texts(a)})
+	}
+	for _, source := range conditions.Sources() {
+		fields = append(fields, FieldChange{Field: "when." + source, After: p.When.NamedTexts(source)})
+	}
+	fields = append(fields, []FieldChange{
 		one("outcome", p.Outcome), one("scope", p.Scope), {Field: "rules", After: p.Rules.Strings()}, {Field: "evidence", After: append([]string{}, p.Evidence.Strings()...)}, {Field: "also", After: append([]string{}, p.Also.Strings()...)},
 		one("mode", string(p.Mode)), one("on_limit", string(p.OnLimit)), one("on_failure", string(p.OnFailure)), one("algorithm", p.Algorithm),
 		one("options."+algorithms.OptionBurst, burst), one("options."+algorithms.OptionCountRefused, refused),
 		one("options."+algorithms.OptionWindowStart, o.WindowStart), one("options."+algorithms.OptionVariant, o.Variant),
-	}
+	}...)
 	cost, hold := "", ""
 	if p.Cost != 0 {
 		cost = strconv.Itoa(p.Cost)

@@ -57,7 +57,7 @@ func ReadDocument(d *wire.PolicyRequest, pattern func(string) (keys.Pattern, err
 	if p.Rules, err = p.Rules.withUnit(d.Unit); err != nil {
 		return nil, &TextError{"rules", err}
 	}
-	if p.When, err = conditions.Parse(d.When.Lists()); err != nil {
+	if p.When, err = conditions.Parse(d.When.Texts()); err != nil {
 		return nil, err
 	}
 	if p.Evidence, err = ParseEvidence(d.Evidence); err != nil {
@@ -132,5 +132,5 @@ func (p *Policy) Document() wire.PolicyRequest {
 
 // WhenDocument returns conditions as a document has them.
 func WhenDocument(w conditions.When) wire.PolicyWhen {
-	return wire.WhenOf([...][]string{w.Texts(conditions.Path), w.Texts(conditions.Method), w.Texts(conditions.Agent), w.Texts(conditions.Host)})
+	return wire.WhenOf(w.All())
 }

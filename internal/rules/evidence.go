@@ -95,26 +95,26 @@ func parseEvidence(text string) (e Evidence, err error) {
 	if len(words) > 0 && (words[0] == wordPoints || words[0] == "point") {
 		words = words[1:]
 	}
-	var patterns [4][]string
+	patterns := conditions.Texts{}
 	for len(words) > 0 {
 		word := words[0]
-		attribute := slices.Index(conditions.Names(), word)
+		_, notAttribute := conditions.ParseAttribute(word)
 		named := map[string]*string{wordOutcome: &e.Outcome, distinctWord: &e.Distinct, wordForgives: &e.Forgives}[word]
-		switch n := patternCount(words[1:]); {
+		switch n := patternCount(word, words[1:]); {
 		case named != nil && len(words) < 2:
 			return e, fmt.Errorf("has no name after %s", word)
 		case named != nil && *named != "":
 			return e, fmt.Errorf("says %s twice", word)
 		case named != nil:
 			*named, words = words[1], words[2:]
-		case attribute < 0:
-			return e, fmt.Errorf("has %q, where %s, outcome, distinct or forgives is expected", clip(word), strings.Join(conditions.Names(), ", "))
-		case patterns[attribute] != nil:
+		case notAttribute != nil:
+			return e, fmt.Errorf("has %q, where %s, outcome, distinct or forgives is expected", clip(word), conditions.AttributeSyntax)
+		case patterns[word] != nil:
 			return e, fmt.Errorf("says %s twice; write all its patterns one after the other", word)
 		case n == 0:
 			return e, fmt.Errorf("has no pattern after %s", word)
 		default:
-			patterns[attribute], words = joinNot(words[1:n+1]), words[n+1:]
+			patterns[word], words = joinNot(words[1:n+1]), words[n+1:]
 		}
 	}
 	if e.When, err = conditions.Parse(patterns); err != nil {
@@ -144,19 +144,24 @@ func (e *Evidence) check() error {
 	case e.Forgives != "" && conditions.CheckOutcome(e.Forgives) != nil:
 		return fmt.Errorf("forgives an outcome that %w", conditions.CheckOutcome(e.Forgives))
 	case e.Outcome == "" && e.When.IsZero() && e.Distinct == "":
-		return errors.New("charges every request the same; say for what: path, method, agent, host, outcome or distinct")
+		return errors.New("charges every request the same; say for what: " + conditions.AttributeSyntax + ", outcome or distinct")
 	}
 	return nil
 }
 
 func isEvidenceWord(word string) bool {
-	return word == wordOutcome || word == distinctWord || word == wordForgives || slices.Contains(conditions.Names(), word)
+	_, err := conditions.ParseAttribute(word)
+	return word == wordOutcome || word == distinctWord || word == wordForgives || err == nil
 }
 
-// patternCount returns how many words precede the next word of an item.
-func patternCount(words []string) int {
-	if at := slices.IndexFunc(words, isEvidenceWord); at >= 0 {
-		return at
+// patternCount returns how many words after an attribute precede the next word of an item. Directly
+// after one, the name of an attribute that earlier versions did not know is a pattern, as it was.
+func patternCount(attribute string, words []string) int {
+	for i, word := range words {
+		isFirst := i == 0 && attribute != wordOutcome || i > 0 && words[i-1] == wordNot
+		if isEvidenceWord(word) && !(isFirst && slices.Contains(conditions.Names()[4:], word)) {
+			return i
+		}
 	}
 	return len(words)
 }
@@ -229,12 +234,10 @@ func (e *Evidence) what() string {
 	if e.Outcome != "" {
 		parts = append(parts, wordOutcome, e.Outcome)
 	}
-	for a, name := range conditions.Names() {
-		if patterns := e.When.Texts(conditions.Attribute(a)); len(patterns) > 0 { //nolint:gosec // at most three
-			parts = append(parts, name)
-			for _, p := range patterns {
-				parts = append(parts, quoted(p))
-			}
+	for _, a := range e.When.Attributes() {
+		parts = append(parts, a.String())
+		for _, p := range e.When.Texts(a) {
+			parts = append(parts, quoted(p))
 		}
 	}
 	if e.Distinct != "" {

@@ -41,6 +41,7 @@ type Selector struct {
 	// awaited are the values that requests must say for policies to count by them.
 	awaited     []*awaited
 	nextAwaited atomic.Uint64 // where Notice goes on
+	asked       asked
 	// countsOwn reports whether any of distinct counts a value that a check need not say.
 	countsOwn bool
 }
@@ -71,6 +72,9 @@ func NewSelector(policies []*Policy) *Selector {
 			s.addDerived(p)
 		}
 		s.awaited = append(s.awaited, p.awaits()...)
+		if p.Mode != Off {
+			s.asked.addPolicy(p)
+		}
 		switch {
 		case len(p.Rules) == 0 || p.Mode == Off:
 		case p.Mode == Shadow:
@@ -106,6 +110,7 @@ func NewSelector(policies []*Policy) *Selector {
 		}
 	}
 	byID := func(a, b *Policy) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Name, b.Name)) }
+	slices.SortFunc(s.asked.all, func(a, b conditions.Attribute) int { return conditions.CompareNames(a.String(), b.String()) })
 	slices.SortFunc(s.reported, byID)
 	s.evidence.compile()
 	slices.SortFunc(s.distinct, byID)
@@ -181,13 +186,23 @@ func (s *Selector) Origins() (n keys.OriginCount) {
 				n.Countries++
 			}
 		}
+		if p.Mode != Off {
+			for _, name := range p.asks() {
+				switch name {
+				case conditions.ASN.String():
+					n.ASNs++
+				case conditions.Country.String():
+					n.Countries++
+				}
+			}
+		}
 	}
 	return n
 }
 
 // ReadsRequests reports whether any policy that is not off looks at a value that requests say: in its
 // conditions, its distinct rules or its further keys.
-func (s *Selector) ReadsRequests() bool { return len(s.awaited) > 0 }
+func (s *Selector) ReadsRequests() bool { return len(s.awaited) > 0 || len(s.asked.all) > 0 }
 
 // HasConditional reports whether any policy that is not off applies by its conditions or distinct
 // values.
@@ -208,7 +223,7 @@ func (s *Selector) PathPolicy() string { return s.pathPolicy }
 
 // needsPath reports whether p applies to checks, not to reports, by the path that is requested.
 func (p *Policy) needsPath() bool {
-	return p.Mode != Off && !p.IsReported() && (len(p.When[conditions.Path]) > 0 || p.Rules.Distinct() == conditions.Path.String())
+	return p.Mode != Off && !p.IsReported() && (len(p.When.Texts(conditions.Path)) > 0 || p.Rules.Distinct() == conditions.Path.String())
 }
 
 // AppendConditional appends the policies with conditions or distinct rules, enforcing and shadow,

@@ -59,16 +59,18 @@ func (p *Policy) awaits() []*awaited {
 			all = append(all, &awaited{policy: p, value: name, isCondition: isCondition})
 		}
 	}
-	for a, patterns := range p.When {
-		if len(patterns) > 0 {
-			add(conditions.Attribute(a).String()) //nolint:gosec // at most three
+	for _, a := range p.When.Attributes() {
+		if !a.IsFound() {
+			add(a.String())
 		}
 	}
 	isCondition = false
 	add(p.Rules.Distinct())
 	for _, d := range p.Also {
-		if d.Name != Network {
-			add(d.Name)
+		for _, name := range strings.Split(d.Name, partsJoiner) {
+			if a, err := conditions.ParseAttribute(name); name != Network && name != ownAddressPart && (err != nil || !a.IsFound()) {
+				add(name)
+			}
 		}
 		add(d.Rules.Distinct())
 	}
@@ -133,11 +135,14 @@ func (a *awaited) warning() string {
 	if a.policy.IsReported() {
 		what = "reports"
 	}
-	if !slices.Contains(conditions.Names(), a.value) {
+	name := a.value
+	if attribute, err := conditions.ParseAttribute(a.value); err != nil {
 		member = "values."
+	} else if source, own := attribute.Source(); source != "" {
+		member, name = map[string]string{"header": "request.headers.", "query": "request.query.", "cookie": "request.cookies."}[source], own
 	}
 	return fmt.Sprintf("None of %s %s that the policy %s applies to said the %s, so it never counts by it. Send it as %s%s, or have the gateway send it.",
-		grouped(UnsaidAfter), what, a.policy.Name, a.value, member, a.value)
+		grouped(UnsaidAfter), what, a.policy.Name, a.value, member, name)
 }
 
 // Unsaid returns a warning for each value that requests never say to the policy with that id,

@@ -15,6 +15,10 @@ type Guide struct {
 	Scope string `json:"scope"`
 	// NeedsToken reports that nothing works without a token.
 	NeedsToken bool `json:"needs_token"`
+	// Needs are the parts of requests that the policies of this installation look at, for example path,
+	// header:accept-language: what a gateway has to send, and no more. The node finds country, asn, bot,
+	// category and verified by itself.
+	Needs []string `json:"needs"`
 	// Steps are texts and configurations in their order.
 	Steps []GuideStep `json:"steps"`
 	// Token is the new token that the steps contain, omitted without one.

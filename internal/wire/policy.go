@@ -25,7 +25,8 @@ type PolicyRequest struct {
 	Evidence []string `json:"evidence,omitzero" yaml:"evidence,omitempty"`
 	// Also are further keys that each request counts for, which is allowed only if the
 	// limits of all allow it: "net:/24" and "net:/48", the networks of the address, or the
-	// name of a value of the request, such as "account"; behind it the rules of that key, if
+	// name of a value or an attribute of the request, such as "account", "asn" or "header:accept-language", whose
+	// value is hashed, or several with + between, "ip+path"; behind it the rules of that key, if
 	// they differ, for example "account 10/h 50/d". At most 4.
 	Also []string `json:"also,omitzero" yaml:"also,omitempty"`
 	Mode string   `json:"mode,omitzero" yaml:"mode,omitempty" always:"answer" enum:"enforce,shadow,off"` // whether it decides, only counts what it would refuse, or is off; enforce if omitted

@@ -13,6 +13,7 @@ import (
 	"github.com/stint-dev/stint/docs/doors"
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/admin/identities"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -27,6 +28,8 @@ type Connect struct {
 	// Pathless returns the name of a policy that applies by paths, if a gateway has asked this node
 	// without the path of its client's request, and "" otherwise. nil means "".
 	Pathless func() string
+	// Asked returns the attributes of requests that policies look at; nil for none.
+	Asked func() []conditions.Attribute
 }
 
 // Gateways returns the gateways in the order of their names.
@@ -108,7 +111,12 @@ var neededScope = regexp.MustCompile(`--scope (\w+)`)
 
 func (c *Connect) guide(name, host string, token *wire.CreatedToken) wire.Guide {
 	page := readPage(name)
-	g := wire.Guide{Gateway: wire.Gateway{Name: name, Title: titleOf(page)}, Scope: "check", NeedsToken: c.NeedsToken, Token: token}
+	g := wire.Guide{Gateway: wire.Gateway{Name: name, Title: titleOf(page)}, Scope: "check", NeedsToken: c.NeedsToken, Token: token, Needs: []string{}}
+	if c.Asked != nil {
+		for _, a := range c.Asked() {
+			g.Needs = append(g.Needs, a.String())
+		}
+	}
 	if found := neededScope.FindStringSubmatch(page); found != nil {
 		g.Scope, g.NeedsToken = found[1], true
 	}

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/stint-dev/stint/internal/adminui/format"
-	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -115,10 +114,8 @@ func refusedWords(p *rules.Policy) string {
 
 func whenWords(p *rules.Policy) string {
 	var all []string
-	for a, name := range conditions.Names() {
-		if texts := p.When.Texts(conditions.Attribute(a)); len(texts) > 0 { //nolint:gosec // four
-			all = append(all, name+" "+strings.Join(texts, "  "))
-		}
+	for _, a := range p.When.Attributes() {
+		all = append(all, a.String()+" "+strings.Join(p.When.Texts(a), "  "))
 	}
 	if len(all) == 0 {
 		return "anything"

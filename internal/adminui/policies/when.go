@@ -14,18 +14,32 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// whenFields are the fields of the conditions, in the order of conditions.Names.
+// whenFields are the fields of the conditions. The last one has the attributes that have no field.
 var whenFields = [...]whenField{
 	{Name: "when_path", Label: "Path", Hint: "/login or /admin/* or @secrets or not /static/*; with its case, without the query"},
 	{Name: "when_method", Label: "Method", Hint: "POST"},
 	{Name: "when_agent", Label: "Agent", Hint: "*sqlmap* or @scanners"},
 	{Name: "when_host", Label: "Host", Hint: "shop.example.org or *.example.org"},
+	{Name: whenOther, Label: "Other parts of the request: scheme, country, asn, bot, category, verified, header:NAME, query:NAME, cookie:NAME", Hint: "country NL or header:accept-language not * or category ai-training"},
 }
+
+const whenOther = "when_other"
+
+// attribute returns the name of the field's attribute.
+func (f whenField) attribute() string { return strings.TrimPrefix(f.Name, "when_") }
 
 func whenFieldsOf(w conditions.When) []whenField {
 	fields := slices.Clone(whenFields[:])
-	for a := range w {
-		fields[a].Text = strings.Join(w.Texts(conditions.Attribute(a)), "\n") //nolint:gosec // four
+	for _, a := range w.Attributes() {
+		texts := w.Texts(a)
+		i := slices.IndexFunc(fields, func(f whenField) bool { return f.attribute() == a.String() })
+		if i < 0 {
+			i = len(fields) - 1
+			for j := range texts {
+				texts[j] = a.String() + " " + texts[j]
+			}
+		}
+		fields[i].Text = strings.TrimPrefix(fields[i].Text+"\n"+strings.Join(texts, "\n"), "\n")
 	}
 	return fields
 }
@@ -43,29 +57,40 @@ func whenFieldsFrom(values url.Values) ([]whenField, error) {
 	return fields, nil
 }
 
-// lists returns the patterns of each field.
-func (d *draft) lists() (lists [4][]string) {
-	for i, f := range d.When {
+// texts returns the patterns of each attribute.
+func (d *draft) texts() conditions.Texts {
+	all := conditions.Texts{}
+	for _, f := range d.When {
 		for line := range strings.Lines(f.Text) {
-			if line = strings.TrimSpace(line); line != "" {
-				lists[i] = append(lists[i], line)
+			if line = strings.TrimSpace(line); line == "" {
+				continue
 			}
+			name := f.attribute()
+			if f.Name == whenOther {
+				name, line, _ = strings.Cut(line, " ")
+				line = strings.TrimSpace(line)
+			}
+			all[name] = append(all[name], line)
 		}
 	}
-	return lists
+	return all
 }
 
 // readWhen parses the conditions into p, or records the error at its field.
 func (d *draft) readWhen(p *rules.Policy) bool {
 	var err error
-	p.When, err = conditions.Parse(d.lists())
+	p.When, err = conditions.Parse(d.texts())
 	var wrong *conditions.Error
 	if errors.As(err, &wrong) {
-		for i, name := range conditions.Names() {
-			if pattern, is := strings.CutPrefix(wrong.Field, "when."+name); is {
-				d.When[i].Error = format.Capital(strings.TrimSpace("pattern " + pattern + " " + wrong.Problem))
-			}
+		name, pattern, _ := strings.Cut(strings.TrimPrefix(wrong.Field, "when."), "[")
+		i := slices.IndexFunc(d.When, func(f whenField) bool { return f.attribute() == name })
+		if pattern != "" {
+			pattern = "[" + pattern
 		}
+		if i < 0 {
+			i, pattern = len(d.When)-1, "of "+name+" "+pattern
+		}
+		d.When[i].Error = format.Capital(strings.Join(strings.Fields("pattern "+pattern+" "+wrong.Problem), " "))
 	}
 	return err == nil
 }

@@ -25,11 +25,16 @@ func requestField(r *wire.RequestAttributes, name string) *string {
 		return &r.Agent
 	case "host":
 		return &r.Host
+	case "scheme":
+		return &r.Scheme
 	case "scope":
 		return &r.Scope
 	}
 	return nil
 }
+
+// requestFields are the members of the request of a check.
+const requestFields = "path, method, agent, host, scheme, headers, query, cookies, scope"
 
 // readRequest reads the member request of a check.
 func readRequest(d *jsontext.Decoder, in *wire.RequestAttributes) error {
@@ -42,11 +47,20 @@ func readRequest(d *jsontext.Decoder, in *wire.RequestAttributes) error {
 	}
 	return readObject(text, "request", func(d *jsontext.Decoder, name string) (err error) {
 		field := "request." + escape.Log(name)
-		into := requestField(in, name)
-		if into == nil {
-			return fault.Field(field, "is not a field of a request; the fields are %s", strings.Join(conditions.Names(), ", ")+", scope")
+		if into := requestField(in, name); into != nil {
+			*into, err = readString(d, field)
+			return err
 		}
-		*into, err = readString(d, field)
+		switch name {
+		case "headers":
+			in.Headers, err = readTexts(d, field, wire.MaxNamed)
+		case "query":
+			in.Query, err = readTexts(d, field, wire.MaxNamed)
+		case "cookies":
+			in.Cookies, err = readTexts(d, field, wire.MaxNamed)
+		default:
+			return fault.Field(field, "is not a field of a request; the fields are %s", requestFields)
+		}
 		return err
 	})
 }
@@ -91,7 +105,7 @@ func CheckValues(values map[string]string) error {
 // gateRequest validates the attributes and values of a request. It returns nil if there are
 // none.
 func gateRequest(in *wire.RequestAttributes, values map[string]string) (*conditions.Request, error) {
-	for _, a := range [...]conditions.Attribute{conditions.Path, conditions.Method, conditions.Agent, conditions.Host} {
+	for _, a := range conditions.Attributes()[:5] { // those that are said
 		if value := requestField(in, a.String()); *value != "" {
 			if err := fault.CheckLine("request."+a.String(), *value, a.MaxLength()); err != nil {
 				return nil, err
@@ -109,7 +123,7 @@ func RequestOf(in *wire.RequestAttributes, values map[string]string) (*condition
 	if err := CheckValues(values); err != nil {
 		return nil, err
 	}
-	if *in == (wire.RequestAttributes{}) {
+	if in.IsZero() {
 		return (*conditions.Request)(nil).WithValues(values), nil
 	}
 	if in.Scope != "" {
@@ -117,7 +131,20 @@ func RequestOf(in *wire.RequestAttributes, values map[string]string) (*condition
 			return nil, fault.Field("request.scope", "%s", err)
 		}
 	}
-	return conditions.NewRequest(in.Path, in.Method, in.Agent, in.Host).InScope(in.Scope).WithValues(values), nil
+	r := conditions.NewRequest(in.Path, in.Method, in.Agent, in.Host)
+	if in.Scheme != "" {
+		r = r.Saying(conditions.Scheme, in.Scheme)
+	}
+	for source, all := range in.Named() {
+		for name, value := range all {
+			a, err := conditions.ParseAttribute(source + ":" + name)
+			if err != nil {
+				return nil, fault.Field("request", "has a %s whose name %s", source, err)
+			}
+			r = r.Saying(a, value)
+		}
+	}
+	return r.InScope(in.Scope).WithValues(values), nil
 }
 
 // CutMeta shortens the values of meta, which clients choose, to the length that is stored, and

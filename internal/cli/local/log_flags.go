@@ -78,7 +78,7 @@ func (f *logFlags) options(con *console.Console) (accesslog.Options, error) {
 		}
 	}
 	if len(f.skipPaths) > 0 {
-		if o.SkipPaths, err = conditions.Parse([...][]string{conditions.Path: f.skipPaths, conditions.Host: nil}); err != nil {
+		if o.SkipPaths, err = conditions.Parse(conditions.Texts{"path": f.skipPaths}); err != nil {
 			return o, console.Usagef("--skip-path: %w", err)
 		}
 	}

@@ -85,7 +85,7 @@ func (s *Server) readCheck(a *authv3.AttributeContext) ([]gate.Check, error) {
 			return nil, fault.Field(extensionScope, "%s", err)
 		}
 	}
-	check.Request = requestOf(a).InScope(scope)
+	check.Request = requestOf(a, s.o.View.Selector().AskedNamed()).InScope(scope)
 	if text, given := extensions[extensionCost]; given {
 		cost, err := strconv.Atoi(text)
 		if err != nil || cost < 1 || cost > wire.MaxAmount {
@@ -116,7 +116,9 @@ func (s *Server) readCheck(a *authv3.AttributeContext) ([]gate.Check, error) {
 				return nil, occurrences.ErrTooMany
 			}
 			seen[key.String()] = true
-			check.Key = key
+			if check.Key, check.Client = key, (keys.Key{}); key.HasClient() {
+				check.Client, _ = s.addressKey(a)
+			}
 			checks = append(checks, check)
 		}
 	}
@@ -124,31 +126,110 @@ func (s *Server) readCheck(a *authv3.AttributeContext) ([]gate.Check, error) {
 }
 
 // requestOf returns the attributes of the client's request, for policies with conditions.
-func requestOf(a *authv3.AttributeContext) *conditions.Request {
+// named are the headers, parameters and cookies that policies look at.
+func requestOf(a *authv3.AttributeContext, named []conditions.Attribute) *conditions.Request {
 	request := a.GetRequest().GetHttp()
 	agent := ""
 	if lines := linesOf(a, "user-agent"); len(lines) > 0 {
 		agent = string(lines[0])
 	}
-	return conditions.NewRequest(request.GetPath(), request.GetMethod(), agent, request.GetHost())
+	about := conditions.NewRequest(request.GetPath(), request.GetMethod(), agent, request.GetHost())
+	if scheme := request.GetScheme(); scheme != "" {
+		about = about.Saying(conditions.Scheme, scheme)
+	}
+	if len(named) == 0 {
+		return about
+	}
+	about = about.SayingQuery(request.GetPath(), named)
+	for _, n := range named {
+		switch source, name := n.Source(); source {
+		case "header":
+			about = about.Saying(n, headerValues(a, name)...)
+		case "cookie":
+			about = about.Saying(n, cookieValues(a, name)...)
+		}
+	}
+	return about
 }
+
+func cookieValues(a *authv3.AttributeContext, name string) []string {
+	return occurrences.AppendCookies(nil, linesOf(a, "cookie"), name, len(a.GetRequest().GetHttp().GetHeaderMap().GetHeaders()) == 0)
+}
+
+// keysTogether returns the keys of several parts of a request, with + between, together: one for each
+// combination of their values.
+func (s *Server) keysTogether(a *authv3.AttributeContext, parts []string) ([]keys.Key, error) {
+	combinations := [][]string{nil}
+	var kinds []string
+	for _, part := range parts {
+		about := requestOf(a, nil)
+		var values []string
+		switch part {
+		case "path":
+			values = []string{about.Value(conditions.Path)}
+		case "method":
+			values = []string{about.Value(conditions.Method)}
+		case "host":
+			values = []string{about.Value(conditions.Host)}
+		default:
+			all, err := s.keysBy(a, part)
+			if err != nil {
+				return nil, err
+			}
+			for _, key := range all {
+				_, value, _ := strings.Cut(key.String(), ":")
+				values = append(values, value)
+			}
+		}
+		if len(combinations)*len(values) > wire.MaxKeys {
+			return nil, occurrences.ErrTooMany
+		}
+		var more [][]string
+		for _, before := range combinations {
+			for _, value := range values {
+				more = append(more, append(slices.Clip(before), value))
+			}
+		}
+		kind, _, _ := strings.Cut(part, ":")
+		combinations, kinds = more, append(kinds, kind)
+	}
+	var all []keys.Key
+	for _, values := range combinations {
+		text := keys.JoinValues(values)
+		if len(text) > maxTogether {
+			text = "#" + occurrences.Hash(text)
+		}
+		key, err := s.o.View.Parser().Key(strings.Join(kinds, "+") + ":" + text)
+		if err != nil {
+			return nil, fault.Field(extensionBy, "%s", err)
+		}
+		all = append(all, key)
+	}
+	return all, nil
+}
+
+// maxTogether is how long the values of a key of several parts may be, in bytes; longer ones are hashed.
+const maxTogether = 256
 
 // keysBy returns the keys of one part of the request, one for each value of a header or cookie.
 // If there is no value, it returns the key of the address, so that leaving the header out does
 // not avoid a limit. For IPv6 the text of that key is only the network by which clients are
 // counted; blocks and exemptions apply to the full address in the key.
 func (s *Server) keysBy(a *authv3.AttributeContext, part string) ([]keys.Key, error) {
+	if parts := strings.Split(part, "+"); len(parts) > 1 && len(parts) <= 4 {
+		return s.keysTogether(a, parts)
+	}
 	kind, name, _ := strings.Cut(part, ":")
 	var values []string
 	switch {
 	case part == "ip":
 	case name == "" || escaped(name) != name || kind != "header" && kind != "cookie":
-		return nil, fault.Field(extensionBy, "must be ip, header:NAME or cookie:NAME, or several of them with commas between")
+		return nil, fault.Field(extensionBy, "must be ip, header:NAME or cookie:NAME, or several of them with commas between, or for one key of several values with + between, as ip+path, of which path, method and host may be parts")
 	case kind == "header":
 		name = strings.ToLower(name)
 		values = headerValues(a, name)
 	default:
-		values = occurrences.AppendCookies(nil, linesOf(a, "cookie"), name, len(a.GetRequest().GetHttp().GetHeaderMap().GetHeaders()) == 0)
+		values = cookieValues(a, name)
 	}
 	if len(values) == 0 {
 		key, err := s.addressKey(a)

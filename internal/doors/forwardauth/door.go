@@ -145,7 +145,7 @@ func (d *Door) handle(c *httpserver.Call) error {
 	if target, is := d.challengeTarget(k, r, &query); is {
 		return d.visit(c, r, &query, target)
 	}
-	if err := query.appendChecks(k, r, d.o.View.Parser(), d.o.View.Selector().ReadsRequests()); err != nil {
+	if err := query.appendChecks(k, r, d.o.View.Parser(), d.o.View.Selector()); err != nil {
 		return err
 	}
 	d.findPass(k, r)
@@ -181,7 +181,7 @@ func (d *Door) handleFast(c *httpserver.FastCall) bool {
 	if _, is := d.challengeTarget(k, c, &query); is {
 		return false
 	}
-	if err := query.appendChecks(k, c, d.o.View.Parser(), d.o.View.Selector().ReadsRequests()); err != nil || len(k.checks) > 1 {
+	if err := query.appendChecks(k, c, d.o.View.Parser(), d.o.View.Selector()); err != nil || len(k.checks) > 1 {
 		return false
 	}
 	d.findPass(k, c)

@@ -10,6 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -20,12 +21,12 @@ const maxPlain = 256
 // appendChecks appends one check for each key of the request to the checks of k. If the request
 // lacks a header or cookie, the key of the address is used instead, so that leaving it out does
 // not avoid a limit. If it occurs several times, each value has a key, so that adding another
-// does not either. readsRequests reports whether any policy looks at a value of the request.
-func (q *Query) appendChecks(k *scratch, r request, parser keys.Parser, readsRequests bool) error {
+// does not either. It describes the request only as far as the policies of selector look at it.
+func (q *Query) appendChecks(k *scratch, r request, parser keys.Parser, selector *rules.Selector) error {
 	check := gate.Check{Policy: q.Policy, Cost: max(q.Cost, 1), Detail: true, Source: q.Source, ID: q.id(r)}
-	if readsRequests || q.Scope != "" {
+	if selector.ReadsRequests() || q.Scope != "" {
 		var err error
-		if check.Request, err = q.clientRequest(r); err != nil {
+		if check.Request, err = q.clientRequest(r, selector.AskedNamed()); err != nil {
 			return err
 		}
 	}
@@ -45,7 +46,9 @@ func (q *Query) appendChecks(k *scratch, r request, parser keys.Parser, readsReq
 			if len(k.checks) == wire.MaxKeys {
 				return occurrences.ErrTooMany
 			}
-			check.Key = key
+			if check.Key, check.Client = key, (keys.Key{}); key.HasClient() {
+				check.Client = parser.AddressKey(r.CountedAddress())
+			}
 			k.checks = append(k.checks, check)
 		}
 	}
@@ -56,7 +59,7 @@ var onlyIP = []By{{Kind: ByIP}}
 
 // clientRequest returns the known attributes of the client's request, with the query's scope.
 // It ignores the headers of an untrusted proxy.
-func (q *Query) clientRequest(r request) (*conditions.Request, error) {
+func (q *Query) clientRequest(r request, named []conditions.Attribute) (*conditions.Request, error) {
 	by := By{Kind: ByPath}
 	for _, b := range q.By {
 		if b.Kind == ByPath {
@@ -66,7 +69,50 @@ func (q *Query) clientRequest(r request) (*conditions.Request, error) {
 	if err := by.checkDescription(r, q.Target); err != nil {
 		return nil, err
 	}
-	return conditions.NewRequest(by.targetOf(r, q.Target), methodOf(r), r.Get("User-Agent"), hostOf(r)).InScope(q.Scope), nil
+	target := by.targetOf(r, q.Target)
+	about := conditions.NewRequest(target, methodOf(r), r.Get("User-Agent"), hostOf(r))
+	if scheme := schemeOf(r); scheme != "" {
+		about = about.Saying(conditions.Scheme, scheme)
+	}
+	if len(named) > 0 {
+		about = sayNamed(about, r, target, q.Target != "", named)
+	}
+	return about.InScope(q.Scope), nil
+}
+
+// schemeOf returns the scheme of the client's request, "" if no trusted proxy says it.
+func schemeOf(r request) string {
+	if !r.FromTrustedProxy() {
+		return ""
+	}
+	switch scheme := r.Get("X-Forwarded-Proto"); {
+	case strings.EqualFold(scheme, "http"):
+		return "http"
+	case strings.EqualFold(scheme, "https"):
+		return "https"
+	}
+	return ""
+}
+
+// sayNamed adds the headers, parameters and cookies that policies look at. areJoined means that the
+// gateway has joined the lines of a header.
+func sayNamed(about *conditions.Request, r request, target string, areJoined bool, named []conditions.Attribute) *conditions.Request {
+	if target != "" {
+		about = about.SayingQuery(target, named)
+	}
+	for _, a := range named {
+		switch source, name := a.Source(); source {
+		case "header":
+			var values []string
+			for _, line := range r.AppendLines(nil, name) {
+				values = append(values, string(line))
+			}
+			about = about.Saying(a, values...)
+		case "cookie":
+			about = about.Saying(a, occurrences.AppendCookies(nil, r.AppendLines(nil, "Cookie"), name, areJoined)...)
+		}
+	}
+	return about
 }
 
 // id returns the id that the proxy gave the request, "" for none. It hashes an id that is too
@@ -87,6 +133,8 @@ func (q *Query) id(r request) string {
 func (b By) appendKeys(all []keys.Key, k *scratch, r request, parser keys.Parser, target string) ([]keys.Key, error) {
 	prefix, write := "", occurrences.Hash
 	switch b.Kind {
+	case BySeveral:
+		return b.appendTogether(all, k, r, parser, target)
 	case ByHeader:
 		prefix = "header:" + strings.ToLower(b.Name) + ":"
 		b.readHeader(k, r, target)
@@ -107,6 +155,45 @@ func (b By) appendKeys(all []keys.Key, k *scratch, r request, parser keys.Parser
 	}
 	for _, value := range k.values {
 		key, err := parser.Key(prefix + write(value))
+		if err != nil {
+			return all, err
+		}
+		all = append(all, key)
+	}
+	return all, nil
+}
+
+// appendTogether appends the keys of several parts together: one for each combination of their values.
+func (b By) appendTogether(all []keys.Key, k *scratch, r request, parser keys.Parser, target string) ([]keys.Key, error) {
+	combinations, kinds := [][]string{nil}, ""
+	for part := range strings.SplitSeq(b.Name, partsJoiner) {
+		one, err := parseBy(part)
+		if err != nil {
+			return all, err
+		}
+		found, err := one.appendKeys(nil, k, r, parser, target)
+		if err != nil {
+			return all, err
+		}
+		if len(combinations)*len(found) > wire.MaxKeys {
+			return all, occurrences.ErrTooMany
+		}
+		var more [][]string
+		for _, values := range combinations {
+			for _, key := range found {
+				_, value, _ := strings.Cut(key.String(), ":")
+				more = append(more, append(slices.Clip(values), value))
+			}
+		}
+		combinations, kinds = more, kinds+partsJoiner+strings.TrimPrefix(kindNames[one.Kind], "plain-")
+	}
+	prefix := kinds[len(partsJoiner):] + ":"
+	for _, values := range combinations {
+		text := keys.JoinValues(values)
+		if len(text) > maxPlain {
+			text = hashPrefix + occurrences.Hash(text)
+		}
+		key, err := parser.Key(prefix + text)
 		if err != nil {
 			return all, err
 		}

@@ -53,7 +53,9 @@ func TestInvalidByParameterIsExplained(t *testing.T) {
 		"by=cookie:a/b":   "by: the name behind cookie: must be 1 to 64 letters, digits, dots, - and _",
 		"by=header:a.b":   "by: the name behind header: must be 1 to 64 letters, digits, - and _",
 		"by=path:":        "by: the name behind path: must be 1 to 64 letters, digits, - and _",
-		"by=cookies":      "by: must be ip, header:NAME, plain-header:NAME, cookie:NAME, host, path, path:HEADER or method",
+		"by=cookies":      "by: must be ip, header:NAME, plain-header:NAME, cookie:NAME, host, path, path:HEADER or method, or several of them with + between, as ip+path",
+		"by=ip%2Bip":      "by: has the same part twice, or more than 4 parts with + between",
+		"by=ip+nothing":   "by: must be ip, header:NAME, plain-header:NAME, cookie:NAME, host, path, path:HEADER or method, or several of them with + between, as ip+path",
 		"by=host&by=host": "by: names host twice",
 	} {
 		if _, err := known.parse([]byte(raw)); err == nil || err.Error() != want {

@@ -43,7 +43,7 @@ type Query struct {
 type By struct {
 	Kind Kind
 	// Name is the name of the header or cookie. For ByPath it is the header with the target of
-	// the client's request.
+	// the client's request, and for BySeveral the parts with + between.
 	Name string
 }
 
@@ -60,7 +60,10 @@ const (
 	ByHost                    // "host:example.org"
 	ByPath                    // "path:/login"
 	ByMethod                  // "method:POST"
+	BySeveral                 // "ip+path:192.0.2.1|/login"
 )
+
+const partsJoiner = "+"
 
 // The parameters of the query.
 const (
@@ -164,24 +167,59 @@ var kinds = map[string]struct {
 	"method":       {ByMethod, false, false},
 }
 
-func (q *Query) addBy(value string) error {
+// kindNames are the words of kinds.
+var kindNames = func() map[Kind]string {
+	names := map[Kind]string{}
+	for name, known := range kinds {
+		names[known.kind] = name
+	}
+	return names
+}()
+
+// parseBy parses one part of a request.
+func parseBy(value string) (By, error) {
 	text, name, named := strings.Cut(value, ":")
 	known, found := kinds[text]
 	switch {
 	case !found:
-		return fault.Field(paramBy, "must be ip, header:NAME, plain-header:NAME, cookie:NAME, host, path, path:HEADER or method")
+		return By{}, fault.Field(paramBy, "must be ip, header:NAME, plain-header:NAME, cookie:NAME, host, path, path:HEADER or method, or several of them with + between, as ip+path")
 	case named && !known.takes:
-		return fault.Field(paramBy, "%s takes no name behind a colon", text)
+		return By{}, fault.Field(paramBy, "%s takes no name behind a colon", text)
 	case !named && known.requires:
-		return fault.Field(paramBy, "%[1]s needs a name; write %[1]s:NAME", text)
+		return By{}, fault.Field(paramBy, "%[1]s needs a name; write %[1]s:NAME", text)
 	case named && known.kind != ByCookie && !isName(name):
-		return fault.Field(paramBy, "the name behind %s: must be 1 to %d letters, digits, - and _", text, maxName)
+		return By{}, fault.Field(paramBy, "the name behind %s: must be 1 to %d letters, digits, - and _", text, maxName)
 	case named && known.kind == ByCookie && !isCookieName(name):
-		return fault.Field(paramBy, "the name behind %s: must be 1 to %d letters, digits, dots, - and _", text, maxName)
+		return By{}, fault.Field(paramBy, "the name behind %s: must be 1 to %d letters, digits, dots, - and _", text, maxName)
+	}
+	return By{known.kind, name}, nil
+}
+
+// maxTogether is how many parts one key may have.
+const maxTogether = 4
+
+func (q *Query) addBy(value string) error {
+	// A query writes a space as +, which is what is meant between parts.
+	parts := strings.FieldsFunc(value, func(r rune) bool { return r == '+' || r == ' ' })
+	by := By{Kind: BySeveral, Name: strings.Join(parts, partsJoiner)}
+	for i, part := range parts {
+		one, err := parseBy(part)
+		switch {
+		case err != nil:
+			return err
+		case len(parts) == 1:
+			by = one
+		case len(parts) > maxTogether || slices.Contains(parts[:i], part):
+			return fault.Field(paramBy, "has the same part twice, or more than %d parts with + between", maxTogether)
+		}
+	}
+	switch {
+	case len(parts) == 0:
+		_, err := parseBy(value)
+		return err
 	case len(q.By) == wire.MaxKeys:
 		return fault.Field(paramBy, "is sent more than %d times", wire.MaxKeys)
 	}
-	by := By{known.kind, name}
 	if slices.Contains(q.By, by) {
 		return fault.Field(paramBy, "names %s twice", escape.Log(value))
 	}

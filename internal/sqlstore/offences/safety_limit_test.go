@@ -76,7 +76,7 @@ func TestSafetyLimitOfTrapIsRatioOfAllKeys(t *testing.T) {
 		others.flush()
 		n := newCounting(t, f.Offences, f.Clock, "b", storetest.Escalation())
 		n.safetyLimit = 0.1
-		when, err := conditions.Parse([4][]string{conditions.Path: {"/.env"}})
+		when, err := conditions.Parse(conditions.Texts{"path": {"/.env"}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,81 @@
+package rules
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/stint-dev/stint/internal/conditions"
+)
+
+// asked are the attributes of requests that policies look at.
+type asked struct {
+	all []conditions.Attribute // by name
+	// named are those of them that are headers, parameters or cookies.
+	named []conditions.Attribute
+	// origin and bot report whether any of them is found by the address, or by the agent too.
+	origin, bot bool
+}
+
+func (x *asked) add(name string) {
+	a, err := conditions.ParseAttribute(name)
+	if err != nil || slices.Contains(x.all, a) {
+		return
+	}
+	x.all = append(x.all, a)
+	if source, _ := a.Source(); source != "" {
+		x.named = append(x.named, a)
+	}
+	switch a {
+	case conditions.Country, conditions.ASN:
+		x.origin = true
+	case conditions.Bot, conditions.Category, conditions.Verified:
+		x.bot = true
+		x.add(conditions.Agent.String())
+	}
+}
+
+// addPolicy adds what a policy that is not off looks at.
+func (x *asked) addPolicy(p *Policy) {
+	for _, name := range p.asks() {
+		x.add(name)
+	}
+}
+
+// asks returns the names of the attributes and values that p looks at.
+func (p *Policy) asks() (all []string) {
+	add := func(w conditions.When) {
+		for _, a := range w.Attributes() {
+			all = append(all, a.String())
+		}
+	}
+	add(p.When)
+	for _, e := range p.Evidence {
+		add(e.When)
+		all = append(all, e.Distinct)
+		if e.Outcome == conditions.BotSpoofed {
+			all = append(all, conditions.Verified.String())
+		}
+	}
+	if p.Outcome == conditions.BotSpoofed {
+		all = append(all, conditions.Verified.String())
+	}
+	all = append(all, p.Rules.Distinct())
+	for _, d := range p.Also {
+		all = append(all, strings.Split(d.Name, partsJoiner)...)
+		all = append(all, d.Rules.Distinct())
+	}
+	return all
+}
+
+// Asked returns the attributes of requests that policies look at, by name: what those that ask should
+// say of their requests.
+func (s *Selector) Asked() []conditions.Attribute { return s.asked.all }
+
+// AskedNamed returns those of Asked that are headers, parameters of the query or cookies.
+func (s *Selector) AskedNamed() []conditions.Attribute { return s.asked.named }
+
+// AsksOrigin reports whether policies look at the country or the autonomous system of addresses.
+func (s *Selector) AsksOrigin() bool { return s.asked.origin }
+
+// AsksBot reports whether policies look at the identity of bots.
+func (s *Selector) AsksBot() bool { return s.asked.bot }
