@@ -107,6 +107,6 @@ func (f *Filter) selectsDecision(e *Event) bool {
 
 // SelectPath sets Path to a pattern such as /search*. The error says what is wrong with it.
 func (f *Filter) SelectPath(pattern string) (err error) {
-	f.Path, err = conditions.Parse([4][]string{conditions.Path: {pattern}})
+	f.Path, err = conditions.Parse(conditions.Texts{"path": {pattern}})
 	return err
 }
