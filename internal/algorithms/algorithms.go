@@ -74,6 +74,9 @@ const (
 type Rule struct {
 	Limit  int64 // largest total cost; 0 refuses everything
 	Window int64 // milliseconds; 0 for a limit on how many holds are open at once
+	// Calendar makes the log of amounts count what was charged since the present period began; nil for a
+	// window that slides. Window is then at least as long as any period.
+	Calendar *Calendar
 	Options
 }
 
@@ -83,6 +86,26 @@ func (r Rule) Capacity() int64 {
 		return int64(r.Burst)
 	}
 	return r.Limit
+}
+
+// since returns the last time that does not count at now any more.
+func (r Rule) since(now int64) int64 {
+	if r.Calendar == nil {
+		return now - r.Window
+	}
+	start, _ := r.Calendar.Period(now)
+	return start - 1
+}
+
+// leaves returns when what was charged at a time up to now stops counting.
+func (r Rule) leaves(at, now int64) int64 {
+	if r.Calendar == nil {
+		return at + r.Window
+	}
+	if start, end := r.Calendar.Period(now); at >= start {
+		return end
+	}
+	return at
 }
 
 // Counter counts with a few whole numbers for each rule, each less than 2^53 so that Lua

@@ -75,13 +75,13 @@ func (a *amounts) advance(s *State, now int64) (shifted bool) {
 	}
 	if by := newest - now; by > 0 {
 		for i := 0; i < len(runs); i += runNumbers {
-			runs[i+1] -= by
+			runs[i+1] = a.back(runs[i+1], by, now)
 			if !a.tagged {
-				runs[i] -= by
+				runs[i] = a.back(runs[i], by, now)
 			}
 		}
 		for i := 0; i < len(holds); i += holdNumbers {
-			holds[i+1] -= by
+			holds[i+1] = a.back(holds[i+1], by, now)
 			holds[i+3] -= by
 		}
 		shifted = true
@@ -98,11 +98,10 @@ func (a *amounts) advance(s *State, now int64) (shifted bool) {
 	return shifted
 }
 
-// used returns the total of the runs that are younger than window at now, and the index of the
-// oldest of them.
-func used(runs []int64, window, now int64) (total int64, oldest int) {
+// used returns the total of the runs that are later than since, and the index of the oldest of them.
+func used(runs []int64, since int64) (total int64, oldest int) {
 	oldest = len(runs)
-	for oldest > 0 && runs[oldest-runNumbers+1]+window > now {
+	for oldest > 0 && runs[oldest-runNumbers+1] > since {
 		oldest -= runNumbers
 		total += runs[oldest+2]
 	}
@@ -111,11 +110,11 @@ func used(runs []int64, window, now int64) (total int64, oldest int) {
 
 // wait returns how long r refuses a cost of at most its limit, in milliseconds.
 func wait(r Rule, runs []int64, now, cost int64) int64 {
-	total, i := used(runs, r.Window, now)
+	total, i := used(runs, r.since(now))
 	free := now
 	for ; total+cost > r.Limit; i += runNumbers {
 		total -= runs[i+2]
-		free = runs[i+1] + r.Window
+		free = r.leaves(runs[i+1], now)
 	}
 	return free - now
 }
@@ -178,7 +177,7 @@ func (a *amounts) add(s *State, q Query) {
 		return
 	}
 	holds, runs := split(s.Numbers)
-	total, _ := used(runs, a.longest, q.Now)
+	total, _ := used(runs, q.Now-a.longest)
 	cost := min(q.Cost, max(0, maxTotal-total))
 	if len(holds) > 0 {
 		s.Numbers = join(holds, a.insert(runs, q.Now, cost, q.Now))
@@ -192,7 +191,7 @@ func (a *amounts) merge(runs []int64, now int64) []int64 {
 	to := len(runs) - runNumbers // of the run that is being merged into
 	grain := a.grain(runs[to+1], now)
 	for i := to - runNumbers; i >= 0; i -= runNumbers {
-		if runs[to+1]-runs[i] <= grain {
+		if runs[to+1]-runs[i] <= grain && !a.divides(runs[i+1], runs[to+1], now) {
 			runs[to], runs[to+2] = min(runs[to], runs[i]), runs[to+2]+runs[i+2]
 			continue
 		}
@@ -201,6 +200,33 @@ func (a *amounts) merge(runs []int64, now int64) []int64 {
 		grain = a.grain(runs[to+1], now)
 	}
 	return slices.Delete(runs, 0, to)
+}
+
+// divides reports whether a period of the calendar begins after a time and up to another: such runs stay
+// apart, so that nothing is charged to a later period.
+func (a *amounts) divides(after, to, now int64) bool {
+	for _, r := range a.rules {
+		if r.Calendar != nil {
+			if start, _ := r.Calendar.Period(now); after < start && start <= to {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// back returns a time that is shifted back by so many milliseconds, as far as it stays in the present
+// period of each calendar.
+func (a *amounts) back(at, by, now int64) int64 {
+	to := at - by
+	for _, r := range a.rules {
+		if r.Calendar != nil {
+			if start, _ := r.Calendar.Period(now); start <= at {
+				to = max(to, start)
+			}
+		}
+	}
+	return to
 }
 
 // grain returns how long a run that counts at a time may be.
@@ -221,7 +247,7 @@ func (a *amounts) room(s *State, now int64) int64 {
 	room := Never
 	for _, r := range a.rules {
 		if r.Window > 0 {
-			total, _ := used(runs, r.Window, now)
+			total, _ := used(runs, r.since(now))
 			room = min(room, max(0, r.Limit-total-held))
 		}
 	}
@@ -234,16 +260,16 @@ func (a *amounts) remaining(detail []RuleRemaining, s *State, now, cost int64) [
 	open, held := openHolds(holds)
 	for _, r := range a.rules {
 		if r.Window == 0 {
-			detail = append(detail, RuleRemaining{Amount: max(0, r.Limit-open), Wait: a.waitOf(r, holds, runs, Query{Now: now, Hold: 1}), Reset: max(0, lastEnd(r, holds)-now)})
+			detail = append(detail, RuleRemaining{Amount: max(0, r.Limit-open), Wait: a.waitOf(r, holds, runs, Query{Now: now, Hold: 1}), Reset: max(0, lastEnd(r, holds, now)-now)})
 			continue
 		}
-		total, oldest := used(runs, r.Window, now)
+		total, oldest := used(runs, r.since(now))
 		has := RuleRemaining{Amount: max(0, r.Limit-total-held), Wait: a.waitOf(r, holds, runs, Query{Now: now, Cost: cost})}
 		if r.Limit > 0 {
 			if oldest < len(runs) {
-				has.Reset = runs[len(runs)-2] + r.Window - now
+				has.Reset = r.leaves(runs[len(runs)-2], now) - now
 			}
-			has.Reset = max(has.Reset, lastEnd(r, holds)-now)
+			has.Reset = max(has.Reset, lastEnd(r, holds, now)-now)
 		}
 		detail = append(detail, has)
 	}
@@ -251,10 +277,10 @@ func (a *amounts) remaining(detail []RuleRemaining, s *State, now, cost int64) [
 }
 
 // lastEnd returns when the last open hold stops counting in r if none is settled, 0 if there is none.
-func lastEnd(r Rule, holds []int64) (last int64) {
+func lastEnd(r Rule, holds []int64, now int64) (last int64) {
 	for i := 0; i < len(holds); i += holdNumbers {
 		if holds[i+2] > 0 {
-			last = max(last, holdLeaves(r, holds[i:]))
+			last = max(last, holdLeaves(r, holds[i:], now))
 		}
 	}
 	return last

@@ -11,7 +11,59 @@ local amounts = {}
 function amounts.prepare(stack)
   local rules = stack.rules
   stack.most, stack.longest = 3 * (512 + 2 * (GRAINS + 1) * #rules), 0
-  for i = 1, #rules do stack.longest = larger(stack.longest, rules[i].window) end
+  for i = 1, #rules do
+    stack.longest = larger(stack.longest, rules[i].window)
+    if rules[i].starts then stack.calendars = stack.calendars or {} stack.calendars[#stack.calendars + 1] = rules[i] end
+  end
+end
+
+-- set_periods sets from and to of the rules of the calendar: when the period of now begins and ends.
+-- Their starts, in order, are the beginnings of the periods around the node's time.
+local function set_periods(stack, now)
+  local calendars = stack.calendars
+  if not calendars then return end
+  for i = 1, #calendars do
+    local rule = calendars[i]
+    local starts = rule.starts
+    local j = #starts
+    while j > 1 and starts[j] > now do j = j - 1 end
+    if starts[j] > now then
+      rule.from, rule.to = starts[j] - rule.window, starts[j]
+    else
+      rule.from, rule.to = starts[j], starts[j + 1] or starts[j] + rule.window
+    end
+  end
+end
+
+-- since returns the last time that does not count under a rule any more.
+local function since(rule, now) return rule.from and rule.from - 1 or now - rule.window end
+
+-- leaves returns when what was charged at a time stops counting under a rule.
+local function leaves(rule, at)
+  if not rule.from then return at + rule.window end
+  return at >= rule.from and rule.to or at
+end
+
+-- back returns a time that is shifted back, as far as it stays in the present period of each calendar.
+local function back(stack, at, by)
+  local to, calendars = at - by, stack.calendars
+  if not calendars then return to end
+  for i = 1, #calendars do
+    local from = calendars[i].from
+    if from <= at then to = larger(to, from) end
+  end
+  return to
+end
+
+-- divides returns whether a period of the calendar begins after a time and up to another.
+local function divides(stack, after, to)
+  local calendars = stack.calendars
+  if not calendars then return false end
+  for i = 1, #calendars do
+    local from = calendars[i].from
+    if after < from and from <= to then return true end
+  end
+  return false
 end
 
 -- holds_end returns how many numbers of s precede the runs.
@@ -59,6 +111,7 @@ local function end_holds(stack, s, now)
 end
 
 local function advance(stack, s, now)
+  set_periods(stack, now)
   local first = holds_end(s)
   local size, shifted, newest = #s, false, now
   for i = size, size - (size - first) % 3 + 1, -1 do s[i] = nil end
@@ -68,10 +121,10 @@ local function advance(stack, s, now)
   if newest > now then
     local by = newest - now
     for i = first + 1, size, 3 do
-      s[i + 1] = s[i + 1] - by
-      if not stack.tagged then s[i] = s[i] - by end
+      s[i + 1] = back(stack, s[i + 1], by)
+      if not stack.tagged then s[i] = back(stack, s[i], by) end
     end
-    for i = 2, first, 4 do s[i + 1], s[i + 3] = s[i + 1] - by, s[i + 3] - by end
+    for i = 2, first, 4 do s[i + 1], s[i + 3] = back(stack, s[i + 1], by), s[i + 3] - by end
     shifted = true
   end
   local gone, longest = first, stack.longest
@@ -81,11 +134,11 @@ local function advance(stack, s, now)
   return shifted
 end
 
--- used returns the total of the runs that are younger than window, and how many numbers precede
--- the oldest of them. first is how many precede the runs.
-local function used(s, window, now, first)
+-- used returns the total of the runs that are later than after, and how many numbers precede the
+-- oldest of them. first is how many precede the runs.
+local function used(s, after, first)
   local total, oldest = 0, #s
-  while oldest > first and s[oldest - 1] + window > now do
+  while oldest > first and s[oldest - 1] > after do
     total, oldest = total + s[oldest], oldest - 3
   end
   return total, oldest
@@ -110,7 +163,7 @@ end
 -- hold_leaves returns when an open hold stops counting under a rule if it is never settled.
 local function hold_leaves(rule, s, i)
   if s[i] >= FORGIVES then return s[i + 3] end
-  return larger(s[i + 3], s[i + 1] + rule.window)
+  return larger(s[i + 3], leaves(rule, s[i + 1]))
 end
 
 local function last_end(rule, s, first)
@@ -134,12 +187,12 @@ end
 
 -- held_wait is the wait for a key with holds.
 local function held_wait(rule, s, first, now, cost)
-  local total, oldest = used(s, rule.window, now, first)
+  local total, oldest = used(s, since(rule, now), first)
   local _, held = open_holds(s, first)
   total = total + held
   if total + cost <= rule.limit then return 0 end
   local all, free, k = {}, now, 1
-  for i = oldest + 1, #s, 3 do all[#all + 1] = { s[i + 1] + rule.window, s[i + 2] } end
+  for i = oldest + 1, #s, 3 do all[#all + 1] = { leaves(rule, s[i + 1]), s[i + 2] } end
   for i = 2, first, 4 do
     if s[i + 2] > 0 then all[#all + 1] = { hold_leaves(rule, s, i), s[i + 2] } end
   end
@@ -160,10 +213,10 @@ local function wait(rule, s, first, now, cost, hold)
   end
   if cost > rule.limit then return NEVER end
   if first > 0 then return held_wait(rule, s, first, now, cost) end
-  local total, i = used(s, rule.window, now, 0)
+  local total, i = used(s, since(rule, now), 0)
   local free = now
   while total + cost > rule.limit do
-    total, free, i = total - s[i + 3], s[i + 2] + rule.window, i + 3
+    total, free, i = total - s[i + 3], leaves(rule, s[i + 2]), i + 3
   end
   return free - now
 end
@@ -210,7 +263,7 @@ local function merge(stack, s, now, first)
   local to = #s - 3
   local length = grain(stack, s[to + 2], now)
   for i = to - 3, first, -3 do
-    if s[to + 2] - s[i + 1] <= length then
+    if s[to + 2] - s[i + 1] <= length and not divides(stack, s[i + 2], s[to + 2]) then
       s[to + 1], s[to + 3] = smaller(s[to + 1], s[i + 1]), s[to + 3] + s[i + 3]
     else
       to = to - 3
@@ -287,7 +340,7 @@ function amounts.add(stack, s, now, _, cost, _, tag, hold)
     return
   end
   if hold and hold > 0 then return add_hold(s, now, cost, tag, hold) end
-  insert(stack, s, now, smaller(cost, larger(0, MAX_TOTAL - used(s, stack.longest, now, holds_end(s)))), now)
+  insert(stack, s, now, smaller(cost, larger(0, MAX_TOTAL - used(s, now - stack.longest, holds_end(s)))), now)
 end
 
 function amounts.room(stack, s, now)
@@ -297,7 +350,7 @@ function amounts.room(stack, s, now)
   local _, held = open_holds(s, first)
   for i = 1, #rules do
     if rules[i].window > 0 then
-      room = smaller(room, larger(0, rules[i].limit - used(s, rules[i].window, now, first) - held))
+      room = smaller(room, larger(0, rules[i].limit - used(s, since(rules[i], now), first) - held))
     end
   end
   return room
@@ -312,9 +365,9 @@ function amounts.remaining(stack, s, now, cost, list)
     local rule, reset = rules[i], 0
     local left = larger(0, rule.limit - open)
     if rule.window > 0 then
-      local total, oldest = used(s, rule.window, now, first)
+      local total, oldest = used(s, since(rule, now), first)
       left = larger(0, rule.limit - total - held)
-      if oldest < #s and rule.limit > 0 then reset = s[#s - 1] + rule.window - now end
+      if oldest < #s and rule.limit > 0 then reset = leaves(rule, s[#s - 1]) - now end
     end
     if rule.window == 0 or rule.limit > 0 then reset = larger(reset, last_end(rule, s, first) - now) end
     list[#list + 1], list[#list + 2], list[#list + 3] = left, wait(rule, s, first, now, cost, 1), reset
@@ -355,7 +408,7 @@ function amounts.settle(stack, s, now, tag, cost, extend)
     more = larger(0, cost - held)
   end
   drop_hold(s, i)
-  local total = used(s, stack.longest, now, holds_end(s))
+  local total = used(s, now - stack.longest, holds_end(s))
   insert(stack, s, taken, own, now)
   insert(stack, s, now, smaller(more, larger(0, MAX_TOTAL - total)), now)
   local over = 0
@@ -364,7 +417,7 @@ function amounts.settle(stack, s, now, tag, cost, extend)
     local _, still = open_holds(s, first)
     for j = 1, #rules do
       if rules[j].window > 0 then
-        over = larger(over, smaller(more, used(s, rules[j].window, now, first) + still - rules[j].limit))
+        over = larger(over, smaller(more, used(s, since(rules[j], now), first) + still - rules[j].limit))
       end
     end
   end

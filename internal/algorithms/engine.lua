@@ -9,7 +9,8 @@
 --   size + 3   the time of the newest reservation before it, 0 for none
 --   size + 4.. the numbers as they were before it
 --
--- A rule is a table. Its creator sets limit, window in milliseconds (0 for a limit on open holds), burst (0 means limit),
+-- A rule is a table. Its creator sets limit, window in milliseconds (0 for a limit on open holds), starts for a
+-- rule of the calendar under the log of amounts, burst (0 means limit),
 -- first (whether the window begins with the first request) and queue (whether a leaky bucket
 -- is a queue). engine.stack adds the other fields.
 --

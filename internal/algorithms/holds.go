@@ -146,18 +146,18 @@ type leaves struct{ at, amount int64 }
 
 // heldWait is wait for a key with holds: it considers that they expire.
 func heldWait(r Rule, holds, runs []int64, now, cost int64) int64 {
-	total, oldest := used(runs, r.Window, now)
+	total, oldest := used(runs, r.since(now))
 	_, held := openHolds(holds)
 	if total += held; total+cost <= r.Limit {
 		return 0
 	}
 	var all []leaves
 	for i := oldest; i < len(runs); i += runNumbers {
-		all = append(all, leaves{runs[i+1] + r.Window, runs[i+2]})
+		all = append(all, leaves{r.leaves(runs[i+1], now), runs[i+2]})
 	}
 	for i := 0; i < len(holds); i += holdNumbers {
 		if holds[i+2] > 0 {
-			all = append(all, leaves{holdLeaves(r, holds[i:]), holds[i+2]})
+			all = append(all, leaves{holdLeaves(r, holds[i:], now), holds[i+2]})
 		}
 	}
 	slices.SortFunc(all, func(a, b leaves) int { return cmp.Compare(a.at, b.at) })
@@ -170,11 +170,11 @@ func heldWait(r Rule, holds, runs []int64, now, cost int64) int64 {
 }
 
 // holdLeaves returns when an open hold stops counting in r's window if it is never settled.
-func holdLeaves(r Rule, h []int64) int64 {
+func holdLeaves(r Rule, h []int64, now int64) int64 {
 	if Tag(h[0]).releases() { //nolint:gosec // 52 bits
 		return h[3]
 	}
-	return max(h[3], h[1]+r.Window)
+	return max(h[3], r.leaves(h[1], now))
 }
 
 // slotWait returns how long fewer than most holds are not open.
@@ -286,14 +286,14 @@ func (a *amounts) settle(s *State, c Settlement) (r Settled) {
 		more = max(0, r.Cost-r.Held)
 	}
 	holds = slices.Delete(slices.Clone(holds), i, i+holdNumbers)
-	total, _ := used(runs, a.longest, c.Now)
+	total, _ := used(runs, c.Now-a.longest)
 	runs = a.insert(slices.Clone(runs), taken, own, c.Now)
 	runs = a.insert(runs, c.Now, min(more, max(0, maxTotal-total)), c.Now)
 	s.Numbers, r.Changed = join(holds, runs), true
 	if more > 0 {
 		_, held := openHolds(holds)
 		for _, rule := range a.rules {
-			if total, _ := used(runs, rule.Window, c.Now); rule.Window > 0 {
+			if total, _ := used(runs, rule.since(c.Now)); rule.Window > 0 {
 				r.Over = max(r.Over, min(more, total+held-rule.Limit))
 			}
 		}

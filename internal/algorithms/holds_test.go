@@ -28,21 +28,25 @@ type modelHold struct {
 }
 
 // countsAt reports whether h's amount counts in a window at a time, if it is never settled from now on.
-func (h *modelHold) countsAt(at, window int64) bool {
+func (h *modelHold) countsAt(at int64, r algorithms.Rule) bool {
 	switch {
 	case !h.isOver && at < h.expires:
 		return true
 	case !h.isOver && h.releases:
 		return false
 	}
-	return h.taken+window > at
+	if r.Calendar != nil {
+		start, _ := r.Calendar.Period(at)
+		return h.taken >= start
+	}
+	return h.taken+r.Window > at
 }
 
 func (m *heldModel) allows(at, cost, hold int64) bool {
 	for _, r := range m.rules {
 		total, open := cost, int64(1)
 		for _, h := range m.all {
-			if r.Window > 0 && h.countsAt(at, r.Window) {
+			if r.Window > 0 && h.countsAt(at, r) {
 				total += h.amount
 			}
 			if !h.isOver && at < h.expires {
@@ -71,7 +75,7 @@ func (m *heldModel) settle(h *modelHold, used int64) (state algorithms.HoldState
 	for _, r := range m.rules {
 		total := int64(0)
 		for _, h := range m.all {
-			if r.Window > 0 && h.countsAt(m.now, r.Window) {
+			if r.Window > 0 && h.countsAt(m.now, r) {
 				total += h.amount
 			}
 		}
@@ -88,11 +92,17 @@ func drawHeldRules(t *rapid.T) []algorithms.Rule {
 	for i := range rules {
 		rules[i] = algorithms.Rule{
 			Limit:  rapid.OneOf(rapid.Int64Range(1, 12), rapid.Int64Range(1, 1_000)).Draw(t, "limit"),
-			Window: rapid.SampledFrom([]int64{0, 1_000, 60_000, 3_600_000}).Draw(t, "window"),
+			Window: rapid.SampledFrom([]int64{0, 1_000, 60_000, 3_600_000, calendarDay}).Draw(t, "window"),
+		}
+		if rules[i].Window == calendarDay {
+			rules[i].Calendar, _ = algorithms.CalendarOf(algorithms.CalendarDay, rapid.SampledFrom(calendarZones).Draw(t, "zone"))
 		}
 	}
 	return rules
 }
+
+// calendarDay is the window of a rule of the calendar: longer than any day.
+const calendarDay = 27 * 3_600_000
 
 // heldStep is one thing that a caller does.
 type heldStep struct {
@@ -110,7 +120,7 @@ func drawHeldStep(t *rapid.T, rules []algorithms.Rule, taken int) heldStep {
 		}
 	}
 	s := heldStep{
-		step:     rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, 5_000), rapid.Int64Range(0, 100_000)).Draw(t, "step"),
+		step:     rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, 5_000), rapid.Int64Range(0, 100_000), rapid.Int64Range(0, 20_000_000)).Draw(t, "step"),
 		cost:     rapid.Int64Range(1, largest).Draw(t, "cost"),
 		hold:     rapid.OneOf(rapid.Just[int64](0), rapid.Int64Range(1, 200_000)).Draw(t, "hold"),
 		releases: rapid.Bool().Draw(t, "releases"), settles: -1,
@@ -246,7 +256,14 @@ func TestLuaHoldsAsGoDoes(t *testing.T) {
 	script := redis.NewScript(algorithms.Lua() + `
 local rules, state, at, out = {}, {}, 1, {}
 local function number() at = at + 1 return tonumber(ARGV[at]) end
-for i = 1, tonumber(ARGV[1]) do rules[i] = { limit = number(), window = number(), burst = 0 } end
+for i = 1, tonumber(ARGV[1]) do
+  rules[i] = { limit = number(), window = number(), burst = 0 }
+  for start in ARGV[at + 1]:gmatch('%d+') do
+    rules[i].starts = rules[i].starts or {}
+    table.insert(rules[i].starts, tonumber(start))
+  end
+  at = at + 1
+end
 local stack = engine.stack('amount_log', rules)
 local function say(...)
   local list = { ... }
@@ -273,7 +290,13 @@ return table.concat(out, ' ')`)
 		rules := drawHeldRules(t)
 		args := []any{len(rules)}
 		for _, r := range rules {
-			args = append(args, r.Limit, r.Window)
+			starts := ""
+			for at := int64(morning) - 2*calendarDay; r.Calendar != nil && at < morning+60*20_000_000; {
+				_, end := r.Calendar.Period(at)
+				start, _ := r.Calendar.Period(at)
+				starts, at = starts+" "+strconv.FormatInt(start, 10), end
+			}
+			args = append(args, r.Limit, r.Window, starts)
 		}
 		stack := algorithms.NewStack(algorithms.ByName(algorithms.AmountLog), rules)
 		var s sequence

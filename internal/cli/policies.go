@@ -107,6 +107,7 @@ var policyColumns = []output.Column[wire.Policy]{
 	{Name: "options", Head: "Options", Drop: 6, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Options.Texts()) }},
 	{Name: "on_limit", Head: "At a limit", Drop: 3, Cell: func(p wire.Policy) output.Cell { return output.Text(cmp.Or(p.OnLimit, "limit")) }},
 	{Name: "unit", Head: "Unit", Drop: 5, Cell: func(p wire.Policy) output.Cell { return output.Text(p.Unit) }},
+	{Name: "time_zone", Head: "Time zone", Drop: 6, Cell: func(p wire.Policy) output.Cell { return output.Text(p.TimeZone) }},
 	{Name: "cost", Head: "Cost", Drop: 5, Cell: func(p wire.Policy) output.Cell { return costOrNone(p.Cost) }},
 	{Name: "hold", Head: "Hold", Drop: 5, Cell: func(p wire.Policy) output.Cell { return durationOrNone(p.Hold) }},
 	{Name: "on_expiry", Head: "On expiry", Drop: 5, Cell: func(p wire.Policy) output.Cell { return output.Text(p.OnExpiry) }},
@@ -220,6 +221,7 @@ type policyChange struct {
 	mode, onFailure    string
 	onLimit            string
 	unit, onExpiry     string
+	timeZone           string
 	cost               amountFlag
 	hold               durationFlag
 	noHold             bool
@@ -251,6 +253,7 @@ func (f *policyChange) add(c *cobra.Command) {
 	flags.StringVar(&f.onFailure, "on-failure", "", "while the log is unreachable: local, allow or deny")
 	flags.StringVar(&f.onLimit, "on-limit", "", "what happens to a key that reaches a limit: limit refuses its requests until there is room; block also blocks it at once, for an hour at first or as --block-for says; challenge refuses them until its browser solves a challenge")
 	flags.StringVar(&f.unit, "unit", "", "what the rules count, for example tokens; \"\" for requests")
+	flags.StringVar(&f.timeZone, "time-zone", "", "where the days and months of rules such as 1000/calendar-month begin, for example Europe/Berlin; \"\" for UTC")
 	flags.Var(&f.cost, "cost", "the amount of a check that says none, for example 2000")
 	flags.Var(&f.hold, "hold", "for how long a check holds its cost if it says nothing itself, for example 30s")
 	flags.BoolVar(&f.noHold, "no-hold", false, "a check that says nothing charges its cost at once")
@@ -346,6 +349,9 @@ func (f *policyChange) applyAmounts(given func(string) bool, p *wire.PolicyReque
 			}
 		}
 		p.Unit = f.unit
+	}
+	if given("time-zone") {
+		p.TimeZone = f.timeZone
 	}
 	if given("cost") {
 		p.Cost = f.cost.amount

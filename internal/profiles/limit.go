@@ -92,7 +92,7 @@ func (l *Limit) Apply(base *rules.Policy) *rules.Policy {
 		from = noPolicy
 	}
 	made := *from
-	made.Rules, made.Mode = l.Rules, rules.Enforce
+	made.Rules, made.Mode = l.Rules.InZone(from.Zone()), rules.Enforce
 	if rules.AlgorithmFor(l.Rules, nil) == algorithms.AmountLog {
 		made.Algorithm, made.Options = algorithms.AmountLog, algorithms.Options{}
 	}

@@ -164,8 +164,10 @@ func textsOf(p *rules.Policy) *texts {
 		t.quotas = append(t.quotas, name...)
 		t.quotas = append(t.quotas, ";q="...)
 		t.quotas = strconv.AppendInt(t.quotas, int64(r.Limit), 10)
-		t.quotas = append(t.quotas, ";w="...)
-		t.quotas = strconv.AppendInt(t.quotas, int64(r.Window/time.Second), 10)
+		if r.Calendar == "" { // its window has no length
+			t.quotas = append(t.quotas, ";w="...)
+			t.quotas = strconv.AppendInt(t.quotas, int64(r.Window/time.Second), 10)
+		}
 	}
 	return t
 }
@@ -213,6 +215,8 @@ func quotaResetMS(r rules.Rule, state *timestamplog.RuleState, allowed bool) int
 		return state.RetryAfterMS
 	case state.ResetAfterMS > 0:
 		return state.ResetAfterMS
+	case r.Calendar != "":
+		return timestamplog.Never // it is not known when the present period ends
 	}
 	return r.WindowMS()
 }

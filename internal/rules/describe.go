@@ -16,6 +16,12 @@ func (s Stack) Describe() string {
 		}
 		return text
 	}
+	if text := s.describeCalendar(); text != "" {
+		if rest, _ := s.sliding(); len(rest) > 0 {
+			return rest.Describe() + " " + text
+		}
+		return text
+	}
 	binding, _ := s.split()
 	switch {
 	case len(binding) == 0:

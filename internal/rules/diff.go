@@ -68,7 +68,7 @@ func (p *Policy) fields() []FieldChange {
 	if p.Hold != 0 {
 		hold = FormatDuration(p.Hold)
 	}
-	fields = append(fields, one("unit", p.Rules.Unit()), one("cost", cost), one("hold", hold), one("on_expiry", string(p.OnExpiry)))
+	fields = append(fields, one("unit", p.Rules.Unit()), one("time_zone", p.Zone()), one("cost", cost), one("hold", hold), one("on_expiry", string(p.OnExpiry)))
 	var threshold, window, duration, factor, longest, decay string
 	if e := p.Escalation; e != nil {
 		threshold, window, duration = strconv.Itoa(e.Threshold), FormatDuration(e.Window), FormatDuration(e.Duration)

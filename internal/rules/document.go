@@ -73,6 +73,9 @@ func ReadDocument(d *wire.PolicyRequest, pattern func(string) (keys.Pattern, err
 		}
 		p.Also = append(p.Also, derived)
 	}
+	if err := p.setZone(d.TimeZone); err != nil {
+		return nil, err
+	}
 	p.Algorithm = orElse(d.Algorithm, AlgorithmFor(p.Rules, p.Also))
 	p.Cost, p.Hold, p.OnExpiry = d.Cost, d.Hold.Std(), OnExpiry(d.OnExpiry)
 	if e := d.Escalation; e != nil {
@@ -116,7 +119,7 @@ func (p *Policy) Document() wire.PolicyRequest {
 		Name: p.Name, Match: make([]string, len(p.Match)), When: WhenDocument(p.When), Outcome: p.Outcome, Scope: p.Scope,
 		Rules: p.Rules.Strings(), Evidence: p.Evidence.Strings(), Also: p.Also.Strings(), Mode: string(p.Mode), OnFailure: string(p.OnFailure), OnLimit: string(p.OnLimit),
 		Algorithm: p.Algorithm, Options: wire.PolicyOptions(p.Options.Canonical()),
-		Unit: p.Rules.Unit(), Cost: p.Cost, Hold: wire.Duration(p.Hold), OnExpiry: string(p.OnExpiry),
+		Unit: p.Rules.Unit(), TimeZone: p.Zone(), Cost: p.Cost, Hold: wire.Duration(p.Hold), OnExpiry: string(p.OnExpiry),
 	}
 	for i, m := range p.Match {
 		d.Match[i] = m.String()

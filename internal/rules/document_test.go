@@ -13,7 +13,7 @@ import (
 // wholeDocument has every field of a policy. Such a policy would not be valid.
 func wholeDocument() wire.PolicyRequest {
 	return wire.PolicyRequest{
-		Name: "login", Match: []string{"ip:*"}, Outcome: "login_failed", Scope: "login", Rules: []string{"5 tokens/1m", "50 tokens/1d"}, Unit: "tokens", Cost: 2, Hold: wire.Duration(time.Minute), OnExpiry: "keep", Also: []string{"account 10 tokens/1h"}, Evidence: []string{"20 path /login"},
+		Name: "login", Match: []string{"ip:*"}, Outcome: "login_failed", Scope: "login", Rules: []string{"5 tokens/1m", "50 tokens/calendar-day"}, Unit: "tokens", TimeZone: "Asia/Tokyo", Cost: 2, Hold: wire.Duration(time.Minute), OnExpiry: "keep", Also: []string{"account 10 tokens/1h"}, Evidence: []string{"20 path /login"},
 		When: wire.PolicyWhen{Path: []string{"/login"}, Method: []string{"post"}, Agent: []string{"curl*"}, Host: []string{"example.com"}, Scheme: []string{"http"}, Country: []string{"NL"}, ASN: []string{"64500"},
 			Bot: []string{"openai/*"}, Category: []string{"search"}, Verified: []string{"not claimed"},
 			Header: map[string][]string{"accept": {"*"}}, Query: map[string][]string{"q": {"not *"}}, Cookie: map[string][]string{"Sid": {"*"}}},

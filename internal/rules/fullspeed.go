@@ -13,9 +13,9 @@ import (
 // rules allow after the times before it. No caller ever gets more requests into a window than
 // this caller into the first one. Times are equal within a burst. The iteration is empty if a
 // limit is 0 or beyond MaxLimit. Otherwise it is endless, but stops before a time.Duration
-// overflows.
+// overflows. It ignores the rules of the calendar.
 func (s Stack) FullSpeed() iter.Seq[time.Duration] {
-	s = s.Windows()
+	s, _ = s.sliding()
 	return func(yield func(time.Duration) bool) {
 		if s.refusesAll() || s.LargestLimit() > MaxLimit {
 			return
@@ -110,7 +110,11 @@ func (s Stack) UsedUp() []UsedUp {
 	if s.refusesAll() || s.LargestLimit() > MaxLimit || s.Distinct() != "" {
 		return nil
 	}
+	s, _ = s.sliding()
 	binding, _ := s.split()
+	if len(binding) == 0 {
+		return nil
+	}
 	all := make([]UsedUp, len(binding))
 	n := 0
 	for at := range binding.FullSpeed() {

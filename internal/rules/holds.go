@@ -198,6 +198,8 @@ func (p *Policy) validateHolds() error {
 	case p.CountsAmounts():
 	case p.counts(counts):
 		return &FieldError{"algorithm", "must be " + algorithms.AmountLog + " for rules with a unit"}
+	case p.counts(Rule.isCalendar):
+		return &FieldError{"algorithm", "must be " + algorithms.AmountLog + " for rules of the calendar"}
 	case isConcurrent:
 		return &FieldError{"algorithm", "must be " + algorithms.AmountLog + " for rules of what is concurrent"}
 	}

@@ -28,7 +28,7 @@ func (p *Policy) validateAlgorithm() error {
 
 // AlgorithmFor returns the algorithm of a policy with these rules and further keys that names none.
 func AlgorithmFor(s Stack, also Also) string {
-	needsAmounts := func(r Rule) bool { return r.Limit > MaxLimit || r.Unit != "" || r.IsConcurrent() }
+	needsAmounts := func(r Rule) bool { return r.Limit > MaxLimit || r.Unit != "" || r.IsConcurrent() || r.isCalendar() }
 	switch {
 	case s.CountsPoints():
 		return algorithms.PointLog
@@ -70,7 +70,10 @@ func (p *Policy) LargestCost() int {
 func (s Stack) Counted(o algorithms.Options) []algorithms.Rule {
 	counted := make([]algorithms.Rule, len(s))
 	for i, r := range s {
-		counted[i] = algorithms.Rule{Limit: int64(r.Limit), Window: int64(r.Window / time.Millisecond), Options: o}
+		counted[i] = algorithms.Rule{Limit: int64(r.Limit), Window: int64(r.Window / time.Millisecond), Options: o, Calendar: r.calendar()}
+		if r.isCalendar() {
+			counted[i].Window += algorithms.CalendarSlack
+		}
 	}
 	return counted
 }

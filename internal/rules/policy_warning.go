@@ -55,6 +55,8 @@ func (p *Policy) goesBefore(q, r Rule) bool {
 		return true
 	case r.Limit == 0:
 		return false
+	case q.isCalendar() || r.isCalendar(): // a window that slides has parts of two periods
+		return q.Calendar == r.Calendar && q.Limit <= r.Limit
 	}
 	slower := int64(q.Limit)*int64(r.Window) <= int64(r.Limit)*int64(q.Window)
 	switch p.Algorithm {

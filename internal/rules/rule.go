@@ -37,12 +37,15 @@ type Rule struct {
 	// Distinct is the name of the value of requests whose different values the rule counts, each
 	// once in a window; "" for a rule that counts requests.
 	Distinct string
+	// Calendar makes the rule count in periods of the calendar, algorithms.CalendarDay or CalendarMonth, in
+	// the time zone Zone, "" for UTC. Window is then the length of the longest. "" for a window that slides.
+	Calendar, Zone string
 	// Points makes Limit a number of points of evidence: requests are refused while a window has as many.
 	Points bool
 }
 
 // ParseRule parses a rule such as "1/s", "20/min", "20/1m", "200/hour", "5/10s", "0/s", "15/d
-// distinct path", "20 points/1h", "1M tokens/1d" or "16 concurrent". The error is an *Error and says what
+// distinct path", "20 points/1h", "1M tokens/1d", "1000/calendar-month" or "16 concurrent". The error is an *Error and says what
 // would be right.
 func ParseRule(text string) (Rule, error) {
 	if r, is, err := parseConcurrent(text); is {
@@ -62,11 +65,13 @@ func ParseRule(text string) (Rule, error) {
 	if err != nil {
 		return Rule{}, err
 	}
-	window, err := parseWindow(text, strings.TrimSpace(windowText))
-	if err != nil {
+	r := Rule{Limit: limit, Distinct: distinct, Points: points, Unit: unit}
+	windowText = strings.TrimSpace(windowText)
+	if r.Window = algorithms.CalendarLength(windowText); r.Window > 0 {
+		r.Calendar = windowText
+	} else if r.Window, err = parseWindow(text, windowText); err != nil {
 		return Rule{}, err
 	}
-	r := Rule{Limit: limit, Window: window, Distinct: distinct, Points: points, Unit: unit}
 	if problem := r.countedProblem(); problem != "" {
 		return Rule{}, refuse(text, "%s", problem)
 	}
@@ -106,6 +111,8 @@ func (r Rule) countedProblem() string {
 	switch {
 	case r.Unit != "" && (r.Distinct != "" || r.Points):
 		return "has a unit, and counts different values or points"
+	case r.Calendar != "" && (r.Distinct != "" || r.Points):
+		return "counts different values or points, for which windows slide; write a duration, for example 1d"
 	case r.Points && r.Distinct != "":
 		return "counts points and different values; say distinct in the evidence"
 	case r.Points && (r.Limit < 1 || r.Limit > MaxPoints):
@@ -230,7 +237,7 @@ func badUnit(text, window, name string) error {
 	}
 	switch strings.ToLower(name) {
 	case "mo", "month", "months", "y", "year", "years":
-		return refuse(text, "has the unit %q, which has no fixed length; write days, at most 31d", name)
+		return refuse(text, "has the unit %q, which has no fixed length; write days, at most 31d, or calendar-month for the months of the calendar", name)
 	}
 	return refuse(text, "has the unit %q; write ms, s, m, h or d, for example 20/1m or 5/10s", clip(name))
 }
@@ -251,7 +258,11 @@ func (r Rule) append(b []byte) []byte {
 		b = append(append(b, ' '), r.Unit...)
 	}
 	b = append(b, '/')
-	b = AppendWindow(b, r.Window)
+	if r.Calendar != "" {
+		b = append(b, r.Calendar...)
+	} else {
+		b = AppendWindow(b, r.Window)
+	}
 	if r.Distinct != "" {
 		b = append(append(b, " "+distinctWord+" "...), r.Distinct...)
 	}
@@ -301,6 +312,8 @@ func (r Rule) Validate() error {
 		return refuse(r.String(), "has a window outside 1ms to 31d")
 	case r.Window%time.Millisecond != 0:
 		return refuse(r.String(), "has a window that is not whole milliseconds")
+	case r.Calendar != "" && algorithms.CalendarLength(r.Calendar) != r.Window:
+		return refuse(r.String(), "has a period that is none of the calendar; write calendar-day or calendar-month")
 	case r.countedProblem() != "":
 		return refuse(r.String(), "%s", r.countedProblem())
 	}

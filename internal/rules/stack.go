@@ -55,7 +55,7 @@ func NewStack(rules ...Rule) (Stack, error) {
 		}
 	}
 	slices.SortFunc(stack, func(a, b Rule) int {
-		return cmp.Or(cmp.Compare(a.Window, b.Window), cmp.Compare(a.Limit, b.Limit))
+		return cmp.Or(cmp.Compare(a.Window, b.Window), cmp.Compare(a.Limit, b.Limit), cmp.Compare(a.Calendar, b.Calendar))
 	})
 	stack = slices.Compact(stack)
 	if len(stack) > MaxRules {

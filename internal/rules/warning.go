@@ -25,9 +25,9 @@ func (s Stack) Warnings() []Warning {
 
 // split separates the rules that can refuse a request from those that never do. If either of two
 // rules makes the other ineffective, the one with the shorter window is kept. Neither has the rules of
-// what is concurrent.
+// what is concurrent. Those of the calendar can always refuse one.
 func (s Stack) split() (binding, idle Stack) {
-	s = s.Windows()
+	s, calendar := s.sliding()
 	binding = slices.Clone(s)
 	for i := len(s) - 1; i >= 0; i-- {
 		r := s[i]
@@ -39,7 +39,7 @@ func (s Stack) split() (binding, idle Stack) {
 		idle = append(idle, r)
 	}
 	slices.Reverse(idle)
-	return binding, idle
+	return append(binding, calendar...), idle
 }
 
 // warn explains why r, which is not in s, can never refuse a request.

@@ -103,6 +103,14 @@
 // clock", "an open hold takes a place until it is settled or expires", "holds of several logs are taken
 // together", and a brute-force model in package algorithms.
 //
+// # Periods of the calendar
+//
+// Under algorithms.AmountLog a rule may count since the present day or month of a time zone began, by the
+// log's clock. Never more than its limit is charged and held in one period when a request is allowed, and
+// RetryAt is the beginning of the next one if waiting helps. Amounts are never merged across the beginning of
+// a period, and a clock that steps back moves none out of the present one. Test: "a rule of the calendar
+// starts anew with its period, and refuses until then".
+//
 // # Clock correction
 //
 // A clock that steps back leaves entries in the future. They would stay longer than promised

@@ -148,7 +148,7 @@ func (s RuleStates) MarshalJSON() ([]byte, error) {
 type RuleState struct {
 	Rule      string `json:"rule"`
 	Limit     int    `json:"limit"`
-	WindowMS  int64  `json:"window_ms"` // 0 for a rule of what is concurrent
+	WindowMS  int64  `json:"window_ms"` // 0 for a rule of what is concurrent; the longest there is for a period of the calendar
 	Remaining int    `json:"remaining"`
 	// RetryAfterMS is this rule's own wait for this cost: 0 if the rule allows it,
 	// null if it never will.

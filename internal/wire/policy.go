@@ -43,6 +43,9 @@ type PolicyRequest struct {
 	// Unit is what the rules count if that is not requests, for example tokens: they then read "1M tokens/1d",
 	// and each may omit it. Such a policy counts amounts, up to 1000T, and its checks can hold them.
 	Unit string `json:"unit,omitzero" yaml:"unit,omitempty"`
+	// TimeZone is where the periods of rules of the calendar begin at midnight, as in "1000/calendar-month" and
+	// "50/calendar-day": a name of the IANA database, for example Europe/Berlin; UTC if omitted.
+	TimeZone string `json:"time_zone,omitzero" yaml:"time_zone,omitempty"`
 	// Cost is the amount of a check that says none; 1 if omitted.
 	Cost int `json:"cost,omitzero" yaml:"cost,omitempty"`
 	// Hold is for how long a check holds its cost if it says nothing itself, 1s to 1d; it then charges it if

@@ -18,6 +18,7 @@ func holdContracts() []contract {
 		{"holds are settled once, at their own time, and expire by the log's clock", settlesOnce},
 		{"an open hold takes a place until it is settled or expires", takesPlaces},
 		{"holds of several logs are taken together", holdsTogether},
+		{"a rule of the calendar starts anew with its period, and refuses until then", calendarPeriods},
 		{"many callers who hold, settle and disappear never exceed a limit", manyHolders},
 	}
 }
@@ -132,6 +133,28 @@ func takesPlaces(t *testing.T, h Harness) {
 	f.wantAllowed(f.decide(f.holding(1, 1000, 5)))
 	f.wantLimited0(f.decide(f.holding(1, 1000, 7)), 1200)
 	f.wantAllowed(f.at(1200).decide(f.holding(1, 1000, 7))) // the holder of 5 has disappeared
+}
+
+// calendarPeriods counts in days of a time zone in which a day begins at another time than in UTC.
+func calendarPeriods(t *testing.T, h Harness) {
+	f := newFixture(t, h, "1000/1h", "100/calendar-day")
+	f.policy.Rules = f.policy.Rules.InZone("Asia/Kolkata")
+	calendar, err := algorithms.CalendarOf(algorithms.CalendarDay, "Asia/Kolkata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, midnight := calendar.Period(f.start)
+	midnight -= f.start
+	f.at(midnight - 2000).allow(60)
+	f.wantAllowed(f.decide(f.holding(40, 5000, 2)))
+	f.wantLimited0(f.at(midnight-1).ask(1), midnight)
+	f.at(midnight).wantLeft(60) // an open hold counts in the new day too
+	f.wantSettled(f.settle(2, 10), timestamplog.Settled{State: algorithms.HoldSettled, Held: 40, Used: 10, Expires: midnight + 3000})
+	f.wantLeft(100) // and what was used of it to the day in which it was taken
+	f.allow(100)
+	_, next := calendar.Period(f.start + midnight)
+	f.wantLimited0(f.at(midnight+1000).ask(1), next-f.start)
+	f.at(next - f.start).allow(100)
 }
 
 func holdsTogether(t *testing.T, h Harness) {

@@ -116,6 +116,9 @@ func Rule(r rules.Rule) string {
 	case r.Unit != "":
 		text += " " + r.Unit
 	}
+	if r.Calendar != "" {
+		return text + "/" + r.Calendar
+	}
 	text += "/" + Window(r.Window)
 	if r.Distinct != "" {
 		text += " distinct " + r.Distinct

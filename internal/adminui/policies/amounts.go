@@ -13,12 +13,13 @@ import (
 // amountFields are what a policy counts if that is not requests, and what its checks hold, as texts.
 type amountFields struct {
 	Unit, Cost       string
+	TimeZone         string // of rules of the calendar, "" for UTC
 	Concurrent, Hold string
 	OnExpiry         string // "" for the default, or as in the API
 }
 
 func amountFieldsOf(p *rules.Policy) amountFields {
-	f := amountFields{Unit: p.Rules.Unit(), OnExpiry: string(p.OnExpiry)}
+	f := amountFields{Unit: p.Rules.Unit(), TimeZone: p.Zone(), OnExpiry: string(p.OnExpiry)}
 	if p.Cost > 0 {
 		f.Cost = strconv.Itoa(p.Cost)
 	}
@@ -33,12 +34,12 @@ func amountFieldsOf(p *rules.Policy) amountFields {
 
 func amountFieldsFrom(values url.Values) amountFields {
 	get := func(name string) string { return strings.TrimSpace(values.Get(name)) }
-	return amountFields{Unit: get("unit"), Cost: get("cost"), Concurrent: get("concurrent"), Hold: get("hold"), OnExpiry: get("on_expiry")}
+	return amountFields{Unit: get("unit"), TimeZone: get("time_zone"), Cost: get("cost"), Concurrent: get("concurrent"), Hold: get("hold"), OnExpiry: get("on_expiry")}
 }
 
 // HasAmounts reports whether the fields of amounts and holds are shown open.
 func (d *draft) HasAmounts() bool {
-	for _, field := range []string{"unit", "cost", "concurrent", "hold", "on_expiry"} {
+	for _, field := range []string{"unit", "time_zone", "cost", "concurrent", "hold", "on_expiry"} {
 		if d.FieldErrors[field] != "" {
 			return true
 		}
@@ -84,6 +85,11 @@ func (d *draft) readAmounts(p *rules.Policy) bool {
 			d.FieldErrors["hold"], good = "Enter a duration such as 30s or 10m.", false
 		}
 	}
+	if err := rules.CheckZone(d.Amounts.TimeZone); err != nil {
+		d.FieldErrors["time_zone"], good = format.Capital(err.Error()), false
+	} else if d.Amounts.TimeZone != "" && !p.Rules.HasCalendar() {
+		d.FieldErrors["time_zone"], good = "Choose a day or a month of the calendar in a rule, or leave the time zone out.", false
+	}
 	p.OnExpiry = rules.OnExpiry(d.Amounts.OnExpiry)
 	if p.Algorithm == algorithms.TimestampLog && rules.AlgorithmFor(p.Rules, p.Also) == algorithms.AmountLog {
 		d.Algorithm = algorithmFieldsOf(&rules.Policy{Algorithm: algorithms.AmountLog})
@@ -92,11 +98,21 @@ func (d *draft) readAmounts(p *rules.Policy) bool {
 	return good
 }
 
+func orUTC(zone string) string {
+	if zone == "" {
+		return "UTC"
+	}
+	return zone
+}
+
 // amountWords says what a policy counts and holds, "" for requests that hold nothing.
 func amountWords(p *rules.Policy) string {
 	var words []string
 	if unit := p.Rules.Unit(); unit != "" {
 		words = append(words, unit)
+	}
+	if p.Rules.HasCalendar() {
+		words = append(words, "days and months of the calendar in "+orUTC(p.Zone()))
 	}
 	if p.Cost > 0 {
 		words = append(words, format.Amount(p.Cost)+" for a check that says none")

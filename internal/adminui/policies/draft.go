@@ -69,7 +69,7 @@ var commonWindows = []time.Duration{
 
 func windowChoices(own string) []form.Choice {
 	all := slices.Clone(commonWindows)
-	if r, err := rules.ParseRule("1/" + own); err == nil && !slices.Contains(all, r.Window) {
+	if r, err := rules.ParseRule("1/" + own); err == nil && r.Calendar == "" && !slices.Contains(all, r.Window) {
 		all = append(all, r.Window)
 		slices.Sort(all)
 	}
@@ -77,7 +77,7 @@ func windowChoices(own string) []form.Choice {
 	for i, w := range all {
 		choices[i] = form.Choice{Value: rules.FormatWindow(w), Word: format.WindowWords(w)}
 	}
-	return choices
+	return append(choices, form.Choice{Value: algorithms.CalendarDay, Word: "day of the calendar"}, form.Choice{Value: algorithms.CalendarMonth, Word: "month of the calendar"})
 }
 
 // newDraft returns the form of a new policy.
@@ -101,7 +101,9 @@ var defaultEscalation = escalationFields{Threshold: "1000", Window: "10m", Durat
 func (d *draft) addRule(r rules.Rule) {
 	limit, _, _ := strings.Cut(r.String(), "/")
 	limit, _, _ = strings.Cut(limit, " ") // as it is written, 1M tokens: a narrow field shows 1000000 as 100000
-	d.Rows = append(d.Rows, ruleRow{Limit: limit, Window: rules.FormatWindow(r.Window)})
+	_, window, _ := strings.Cut(r.String(), "/")
+	window, _, _ = strings.Cut(window, " ")
+	d.Rows = append(d.Rows, ruleRow{Limit: limit, Window: window})
 }
 
 // draftOf returns the form of an existing policy.
@@ -304,6 +306,7 @@ func (d *draft) readRows(p *rules.Policy, before *rules.Policy) bool {
 		read = append(read, r)
 	}
 	stack, err := rules.NewStack(read...)
+	stack = stack.InZone(d.Amounts.TimeZone)
 	if err != nil {
 		d.FieldErrors["rules"] = format.Capital(err.Error())
 		return false
@@ -361,7 +364,7 @@ func changeOf(r rules.Rule, before *rules.Policy) string {
 		return ""
 	}
 	for _, old := range before.Rules {
-		if old.Window == r.Window && old.Distinct == r.Distinct {
+		if old.Window == r.Window && old.Calendar == r.Calendar && old.Distinct == r.Distinct {
 			return "was " + format.Number(int64(old.Limit))
 		}
 	}

@@ -76,7 +76,7 @@ func (p *policyPage) IsShadow() bool { return p.Policy != nil && p.Policy.Mode =
 
 // NoteIDs returns the elements that checking the draft updates.
 func (p *policyPage) NoteIDs() string {
-	ids := "#unit-note,#cost-note,#concurrent-note,#hold-note,#on_expiry-note,#outcome-note,#scope-note,#distinct-note,#evidence-note,#also-note,#refused-note,#meaning,#changes,#escalation-note,#rules-note,#save-note,#algorithm-note,#burst-note"
+	ids := "#unit-note,#time_zone-note,#cost-note,#concurrent-note,#hold-note,#on_expiry-note,#outcome-note,#scope-note,#distinct-note,#evidence-note,#also-note,#refused-note,#meaning,#changes,#escalation-note,#rules-note,#save-note,#algorithm-note,#burst-note"
 	for _, w := range p.Draft.When {
 		ids += ",#" + w.Name + "-note"
 	}

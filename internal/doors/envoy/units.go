@@ -1,12 +1,14 @@
 package envoy
 
 import (
+	"math"
 	"time"
 
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -26,7 +28,11 @@ var units = []struct {
 // unit as the window, so the name contains the rule. A window that is not a multiple of a
 // second has no unit.
 func limitOf(r rules.Rule) *ratelimitv3.RateLimitResponse_RateLimit {
-	limit := &ratelimitv3.RateLimitResponse_RateLimit{Name: r.String(), RequestsPerUnit: uint32(r.Limit)} //nolint:gosec // at most rules.MaxLimit
+	limit := &ratelimitv3.RateLimitResponse_RateLimit{Name: r.String(), RequestsPerUnit: uint32(min(r.Limit, math.MaxUint32))} //nolint:gosec // bounded
+	if r.Calendar == algorithms.CalendarMonth {
+		limit.Unit = ratelimitv3.RateLimitResponse_RateLimit_MONTH
+		return limit
+	}
 	for _, u := range units {
 		if r.Window%u.length == 0 && !r.IsConcurrent() {
 			limit.Unit = u.unit

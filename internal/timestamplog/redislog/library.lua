@@ -81,17 +81,24 @@ local use_algorithm
 
 -- read_stack parses "keep window limit window limit window ...": how many entries a log
 -- keeps and for how many milliseconds, and the rules in their order. For algorithms other
--- than the timestamp log, the text that use_algorithm parses precedes it.
+-- than the timestamp log, the text that use_algorithm parses precedes it. "@1:start,start,start"
+-- follows for a rule of the calendar, by its position: when the periods around now begin.
 local function read_stack(written)
   local stack = stacks[written]
   if stack then return stack end
-  local numbers, algorithm, kept = {}, written:match('^(%a%S*) (.*)$')
-  for number in (kept or written):gmatch('%d+') do numbers[#numbers + 1] = tonumber(number) end
+  local sliding, calendars = written:match('^([^@]*)(.*)$')
+  local numbers, algorithm, kept = {}, sliding:match('^(%a%S*) (.*)$')
+  for number in (kept or sliding):gmatch('%d+') do numbers[#numbers + 1] = tonumber(number) end
   stack = { keep = numbers[1], window = numbers[2], rules = {}, by_limit = {} }
   for i = 3, #numbers, 2 do
     local rule = { limit = numbers[i], window = numbers[i + 1], index = #stack.rules }
     stack.rules[#stack.rules + 1] = rule
     stack.by_limit[#stack.by_limit + 1] = rule
+  end
+  for position, list in calendars:gmatch('@(%d+):([%d,]+)') do
+    local starts = {}
+    for start in list:gmatch('%d+') do starts[#starts + 1] = tonumber(start) end
+    stack.rules[tonumber(position)].starts = starts
   end
   -- Redis drops a log somewhat later than it expires, so that not every push must set the
   -- expiry.

@@ -248,7 +248,7 @@ func isHurried(ctx context.Context, maxLatency time.Duration) bool {
 func (l *Log) fill(it *item, q *timestamplog.Request) int {
 	shard := l.shards.of(q.Key)
 	it.shard, it.name = shard, logName(l.prefix, shard, q.LogID)
-	it.stack = l.stacks.Of(q, stackText)
+	it.stack = l.stackOf(q)
 	it.rules = q.Rules
 	it.cost = uint64(q.Cost) //nolint:gosec // at least 1
 	it.peek, it.detail = q.Peek, q.Detail

@@ -18,7 +18,7 @@ func (l *Log) Settle(ctx context.Context, m timestamplog.Settlement) (timestampl
 	defer cancel()
 	name := l.nameOf(m.LogID)
 	reply, err := l.callAtomic(ctx, functions.settle, 2, []any{
-		name, settledName(name, m.Value), l.override(), l.stacks.Of(&m.Request, stackText), fmt.Sprintf("%016x", m.Value), m.Used, m.Extend,
+		name, settledName(name, m.Value), l.override(), l.stackOf(&m.Request), fmt.Sprintf("%016x", m.Value), m.Used, m.Extend,
 	})
 	if err != nil {
 		return timestamplog.Settled{}, unreachable(err)

@@ -3,6 +3,7 @@ package redislog
 import (
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/rules"
@@ -36,9 +37,29 @@ func writeAlgorithm(a *algorithms.Algorithm, o algorithms.Options) string {
 func writeStack(stack rules.Stack, keep rules.Retention) string {
 	text := strconv.AppendInt(nil, int64(keep.Entries), 10)
 	text = strconv.AppendInt(append(text, ' '), keep.Window.Milliseconds(), 10)
-	for _, rule := range stack {
-		text = strconv.AppendInt(append(text, ' '), int64(rule.Limit), 10)
-		text = strconv.AppendInt(append(text, ' '), rule.WindowMS(), 10)
+	for _, rule := range stack.Counted(algorithms.Options{}) {
+		text = strconv.AppendInt(append(text, ' '), rule.Limit, 10)
+		text = strconv.AppendInt(append(text, ' '), rule.Window, 10)
 	}
 	return string(text)
+}
+
+// stackOf returns the text of q's stack at present: that of a rule of the calendar also has when the
+// periods around this node's time begin, because Redis knows no time zones.
+func (l *Log) stackOf(q *timestamplog.Request) string {
+	text := l.stacks.Of(q, stackText)
+	if !q.Rules.HasCalendar() {
+		return text
+	}
+	now := time.Now
+	if l.clock != nil {
+		now = l.clock
+	}
+	at := now().UnixMilli()
+	for i, rule := range q.Rules.Counted(q.Options) {
+		if rule.Calendar != nil {
+			text += " @" + strconv.Itoa(i+1) + ":" + rule.Calendar.Starts(at)
+		}
+	}
+	return text
 }
