@@ -56,6 +56,9 @@ type Check struct {
 	// MaxWait is how long the caller would wait for its reservation, in whole
 	// milliseconds up to timestamplog.MaxWait; 0 asks for an answer at once.
 	MaxWait time.Duration
+	// Clipped makes a cost with ChargeAlways beyond what the policy takes count as the most that it takes,
+	// instead of being a mistake.
+	Clipped bool
 	// Hold is for how long the check holds its cost until it is settled, 0 for what the policy says. MaxWait
 	// must be 0 and ChargeAlways not be set.
 	Hold time.Duration

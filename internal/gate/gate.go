@@ -236,6 +236,9 @@ func (d *Decision) checkAskable() error {
 	default:
 		return fault.Field("cost", "%d can never be allowed: the smallest limit of policy %s is %d", d.Check.Cost, d.Policy.Name, largest)
 	}
+	if d.Check.Clipped && d.Check.ChargeAlways {
+		d.Check.Cost = min(d.Check.Cost, d.maxCost())
+	}
 	if largest := d.maxCost(); d.Check.Cost > largest {
 		return fault.Field("cost", "must be a whole number from 1 to %d under policy %s; more is accepted with the algorithm %s%s", largest, d.Policy.Name, algorithms.AmountLog, orCharge(d))
 	}

@@ -132,6 +132,8 @@ func newNode(t *testing.T, logs logs) *node {
 	reported := policyOf(3, "logins", "envoy:site:*", "2/d")
 	reported.Outcome = "login_failed"
 	denying, allowing, trap := policyOf(4, "deny", "envoy:site:user=down-deny*", "1/d"), policyOf(5, "allow", "envoy:site:user=down-allow*", "1/d"), policyOf(6, "trap", "ip:*", "1/d")
+	budget := policyOf(7, "budget", "envoy:ai:*", "1000/d")
+	budget.Algorithm = algorithms.AmountLog
 	denying.OnFailure, allowing.OnFailure = rules.FailDeny, rules.FailAllow
 	var err error
 	if trap.When, err = conditions.Parse(conditions.Texts{"path": {"/trap*"}}); err != nil {
@@ -139,7 +141,7 @@ func newNode(t *testing.T, logs logs) *node {
 	}
 	now := time.UnixMilli(1_790_000_000_000)
 	clock := func() time.Time { return now }
-	n := &node{selector: rules.NewSelector([]*rules.Policy{policyOf(1, "site", "envoy:site:*", "3/d"), policyOf(2, "clients", "ip:*", "2/d"), reported, denying, allowing, trap}),
+	n := &node{selector: rules.NewSelector([]*rules.Policy{policyOf(1, "site", "envoy:site:*", "3/d"), policyOf(2, "clients", "ip:*", "2/d"), reported, denying, allowing, trap, budget}),
 		set: blocks.NewSet(), profiles: profiles.NewSet()}
 	for kind, text := range map[blocks.Kind]string{blocks.Block: "ip:198.51.100.66", blocks.Exemption: "ip:198.51.100.77"} {
 		pattern, err := keys.Parser{}.Pattern(text)

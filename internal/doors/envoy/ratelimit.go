@@ -3,6 +3,7 @@ package envoy
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/dynamicpb"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/stint-dev/stint/internal/fault"
@@ -94,7 +96,7 @@ func readDescriptor(q *ratelimitv3.RateLimitRequest, d *commonv3.RateLimitDescri
 		hits = own.GetValue()
 	}
 	return gate.Check{
-		Cost: int(max(1, min(hits, wire.MaxUsage))), Peek: hits == 0, //nolint:gosec // bounded
+		Cost: int(max(1, min(hits, wire.MaxAmount))), Clipped: true, Peek: hits == 0, //nolint:gosec // bounded
 		ChargeAlways: hits > 0 && own != nil || hits > wire.MaxCost,
 	}, nil
 }
@@ -108,7 +110,7 @@ func addCheck(c *gate.Check, other gate.Check) {
 		*c = other
 		return
 	}
-	c.Cost = min(c.Cost+other.Cost, wire.MaxUsage)
+	c.Cost = min(c.Cost+other.Cost, wire.MaxAmount)
 	c.ChargeAlways = c.ChargeAlways || other.ChargeAlways || c.Cost > wire.MaxCost
 }
 
@@ -218,7 +220,7 @@ func ask(ctx context.Context, g *gate.Gate, checks []gate.Check) (gate.Combined,
 }
 
 func combinedOf(d gate.Decision) *gate.Combined {
-	return &gate.Combined{Outcome: d.Outcome, ID: d.ID, Answer: d.Answer, Degraded: d.Degraded, Decisions: []gate.Decision{d}}
+	return &gate.Combined{Outcome: d.Outcome, ID: d.ID, Answer: d.Answer, Degraded: d.Degraded, Hold: d.Hold, Decisions: []gate.Decision{d}}
 }
 
 // statusOfDescriptor describes the rule that refuses or, if none does, the rule with the
@@ -244,7 +246,7 @@ func statusOfDescriptor(d *gate.Decision) *ratelimitv3.RateLimitResponse_Descrip
 		return st
 	}
 	st.CurrentLimit = limitOf(d.Policy.Rules[at])
-	st.LimitRemaining = uint32(d.States[at].Remaining) //nolint:gosec // at most rules.MaxLimit
+	st.LimitRemaining = uint32(min(d.States[at].Remaining, math.MaxUint32)) //nolint:gosec // bounded
 	if d.Allowed() {
 		st.DurationUntilReset = wholeSeconds(time.Duration(d.States[at].ResetAfterMS) * time.Millisecond)
 	}
@@ -311,6 +313,13 @@ func statusOf(answer any, err error) int {
 	switch a := answer.(type) {
 	case *ratelimitv3.RateLimitResponse:
 		if a != nil && a.GetOverallCode() == codeOver {
+			return http.StatusTooManyRequests
+		}
+	case *dynamicpb.Message:
+		if a == nil {
+			break
+		}
+		if code := a.Descriptor().Fields().ByName("code"); code != nil && ratelimitv3.RateLimitResponse_Code(a.Get(code).Enum()) == codeOver {
 			return http.StatusTooManyRequests
 		}
 	case *authv3.CheckResponse:

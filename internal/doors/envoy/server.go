@@ -1,4 +1,4 @@
-// Package envoy serves Envoy over gRPC on its own listener: the Rate Limit Service v3, the
+// Package envoy serves Envoy over gRPC on its own listener: the Rate Limit Service v3, that of Kuadrant, the
 // external authorization service v3, health and, if enabled, reflection. The Rate Limit Service also accepts
 // JSON on the check listener. Everything in a request that Envoy took from its client is
 // untrusted. What is checked is decided by the operator's Envoy configuration (domain,
@@ -142,6 +142,7 @@ func New(o Options) *Server {
 		grpc.UnaryInterceptor(s.unary), grpc.StreamInterceptor(s.stream),
 	)
 	ratelimitv3.RegisterRateLimitServiceServer(s.grpc, s)
+	s.registerKuadrant()
 	authv3.RegisterAuthorizationServer(s.grpc, s)
 	healthv1.RegisterHealthServer(s.grpc, s.health)
 	if o.Reflection {
