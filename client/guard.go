@@ -57,8 +57,8 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 		}
 		if reply.Status == 0 {
 			r = r.WithContext(context.WithValue(r.Context(), decisionKey{}, d))
-			usage := g.Client.Keep(r.Context(), d.Held)
-			defer func() { _ = usage.Release(r.Context()) }() // if next panics; otherwise it is settled already
+			usage := g.Client.Keep(context.WithoutCancel(r.Context()), d.Held) // next may go on when the client has gone
+			defer func() { _ = usage.Release(r.Context()) }()                  // if next panics; otherwise it is settled already
 			next.ServeHTTP(w, r)
 			g.settle(r, usage)
 			return

@@ -86,6 +86,7 @@ func (config *Config) next(c *fiber.Ctx, d *client.Decision) error {
 	}()
 	err := c.Next()
 	if streams = c.Response().IsBodyStream(); streams {
+		c.Locals(streamLocal{}, &stream{ctx, usage})
 		return err
 	}
 	used := client.AsHeld
@@ -101,8 +102,25 @@ func (config *Config) next(c *fiber.Ctx, d *client.Decision) error {
 // usageLocal is the key of the usage among fiber's locals.
 type usageLocal struct{}
 
+// streamLocal is the key of a stream among fiber's locals.
+type streamLocal struct{}
+
+// stream is a streamed answer of a request that holds something. fasthttp closes what a request has when its
+// answer has been written, also if it broke off or the client went away.
+type stream struct {
+	ctx   context.Context
+	usage *client.Usage
+}
+
+// Close settles with what was held, unless the handler has settled the usage.
+func (s *stream) Close() error {
+	_, err := s.usage.Settle(s.ctx, client.AsHeld)
+	return err
+}
+
 // UsageOf returns what the request holds, nil if it holds nothing. A handler that streams its answer
-// settles it when the stream ends. It then lives longer than c.
+// settles it with what it used when the stream ends; otherwise it is settled with what was held once the answer has
+// been written or has broken off. The usage lives longer than c.
 func UsageOf(c *fiber.Ctx) *client.Usage {
 	u, _ := c.Locals(usageLocal{}).(*client.Usage)
 	return u

@@ -171,6 +171,9 @@ export interface GuardOptions<Args extends unknown[]> {
   policy?: string | ((...args: Args) => string)
   /** Of each key that names none; 1 if omitted. */
   cost?: number | ((...args: Args) => number)
+  /** Holds the cost until the response has been sent, has broken off, or its client has gone, such as "2m"; the policy says if
+   * omitted. It renews itself until then, and is settled with what was held unless usageOf(request) was settled before. */
+  hold?: string | ((...args: Args) => string | undefined)
   source?: string
   meta?: (...args: Args) => Record<string, string>
   /** Lets a request pass without a check, for health checks and the like. A client that can make it true has no limit. */
@@ -199,6 +202,16 @@ export function addressKey(...trusted: string[]): (request: IncomingMessage) => 
 
 /** Returns the decision by which a request was let through. */
 export function decisionOf(request: object): Decision | undefined
+
+/** What a request holds. Only the first call of settle or release does anything; a failure goes to onError. */
+export interface Usage {
+  /** Settles with what was used, or with what was held if it is omitted. */
+  settle(cost?: number): Promise<SettledHold | undefined>
+  release(): Promise<SettledHold | undefined>
+}
+
+/** Returns what a request holds, undefined if it holds nothing. */
+export function usageOf(request: object): Usage | undefined
 
 /** Returns the hash that keys contain in place of a secret: 32 hexadecimal digits of SHA-256, as /v1/forward makes them. */
 export function hashOf(secret: string): string

@@ -45,8 +45,9 @@ const plainAddress = (address = '') => address
 export function expressGuard(stint, options = {}) {
   const ask = asker(stint, { key: frameworkAddress, ...options }, expressPath)
   return (request, response, next) => {
-    ask(request).then(({ status, headers, body }) => {
+    ask(request).then(({ status, headers, body, usage }) => {
       for (const name in headers) response.setHeader(name, headers[name])
+      if (usage) settleAtEnd(response, usage)
       if (status === undefined) return next()
       response.statusCode = status
       response.end(body)
@@ -59,8 +60,9 @@ export function expressGuard(stint, options = {}) {
 export async function fastifyGuard(fastify, { stint, ...options }) {
   const ask = asker(stint, { key: frameworkAddress, ...options })
   fastify.addHook('onRequest', async (request, reply) => {
-    const { status, headers, body } = await ask(request)
+    const { status, headers, body, usage } = await ask(request)
     reply.headers(headers)
+    if (usage) settleAtEnd(reply.raw, usage)
     if (status !== undefined) return reply.code(status).send(body)
   })
 }
@@ -70,25 +72,103 @@ fastifyGuard[Symbol.for('skip-override')] = true // hooks of this plugin are tho
 export function fetchGuard(stint, options, handler) {
   const ask = asker(stint, options)
   return async (request, ...rest) => {
-    const { status, headers, body } = await ask(request, ...rest)
+    const { status, headers, body, usage } = await ask(request, ...rest)
     if (status !== undefined) return new Response(body, { status, headers })
-    const response = await handler(request, ...rest)
-    if (Object.keys(headers).length === 0) return response
-    const changed = new Response(response.body, response) // the headers of some responses cannot be changed
+    let response
+    try {
+      response = await handler(request, ...rest)
+    } catch (error) {
+      await usage?.release()
+      throw error
+    }
+    if (Object.keys(headers).length === 0 && !usage) return response
+    const changed = new Response(usage ? await settledAtEnd(response.body, usage) : response.body, response) // the headers of some responses cannot be changed
     for (const name in headers) changed.headers.set(name, headers[name])
     return changed
   }
 }
 
+/** Returns what a request holds, undefined if it holds nothing. See index.d.ts. */
+export const usageOf = (request) => usages.get(request)
+
+const usages = new WeakMap()
+
+// A hold that renews itself until it is settled or released, once.
+class Usage {
+  #stint; #handle; #renewing; #ended; #onError
+
+  constructor(stint, { handle, expires_at: expires }, onError) {
+    this.#stint = stint
+    this.#handle = handle
+    this.#onError = onError
+    const length = Math.max(1000, Math.round(Date.parse(expires) - Date.now()))
+    this.#renewing = setInterval(() => {
+      stint.extend(handle, `${length}ms`).catch((error) => {
+        if (error instanceof StintError && error.status < 500) clearInterval(this.#renewing) // it has ended
+      })
+    }, length / 2)
+    this.#renewing.unref?.()
+  }
+
+  settle(cost) {
+    return this.#end(() => this.#stint.settle(this.#handle, cost))
+  }
+
+  release() {
+    return this.#end(() => this.#stint.release(this.#handle))
+  }
+
+  #end(how) {
+    if (this.#ended) return this.#ended
+    clearInterval(this.#renewing)
+    this.#ended = how().catch((error) => {
+      this.#onError?.(error)
+    })
+    return this.#ended
+  }
+}
+
+// Settles when a response of node:http has been sent, or has broken off, or its client has gone.
+function settleAtEnd(response, usage) {
+  if (response.destroyed) usage.settle()
+  else response.once('close', () => usage.settle())
+}
+
+// Returns a body that settles when it has been read, or is cancelled, or fails.
+async function settledAtEnd(body, usage) {
+  if (!body) {
+    await usage.settle()
+    return body
+  }
+  const reader = body.getReader()
+  return new ReadableStream({
+    async pull(controller) {
+      try {
+        const { done, value } = await reader.read()
+        if (!done) return controller.enqueue(value)
+        await usage.settle()
+        controller.close()
+      } catch (error) {
+        await usage.settle()
+        controller.error(error)
+      }
+    },
+    async cancel(reason) {
+      await usage.settle()
+      await reader.cancel(reason)
+    },
+  })
+}
+
 const frameworkAddress = (request) => `ip:${plainAddress(request.ip)}`
 
-function asker(stint, { key, policy, cost, source, meta, skip, onError }, readPath = (target) => target) {
+function asker(stint, { key, policy, cost, hold, source, meta, skip, onError }, readPath = (target) => target) {
   if (typeof stint?.check !== 'function') throw new TypeError('stint must be a Stint')
   if (typeof key !== 'function') throw new TypeError('key must be a function')
   const valueOf = (value, args) => (typeof value === 'function' ? value(...args) : value)
   return async (...args) => {
     if (skip && (await skip(...args))) return { headers: {} }
-    const question = { source, meta: valueOf(meta, args), request: attributesOf(args[0]) }
+    const question = { source, hold: valueOf(hold, args), meta: valueOf(meta, args), request: attributesOf(args[0]) }
     question.request.path = readPath(question.request.path)
     const keys = await key(...args)
     const common = { policy: valueOf(policy, args), cost: valueOf(cost, args) }
@@ -107,7 +187,10 @@ function asker(stint, { key, policy, cost, source, meta, skip, onError }, readPa
     if (decision.outage) onError?.(decision.outage, ...args)
     if (!decision.allowed) return refusal(refusalOf(decision), decision.headers)
     decisions.set(args[0], decision)
-    return { headers: decision.headers }
+    if (!decision.hold) return { headers: decision.headers }
+    const usage = new Usage(stint, decision.hold, (error) => onError?.(error, ...args))
+    usages.set(args[0], usage)
+    return { headers: decision.headers, usage }
   }
 }
 
