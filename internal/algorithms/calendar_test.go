@@ -68,7 +68,7 @@ func TestMonthsBeginAtLocalMidnight(t *testing.T) {
 
 // A rule of the calendar grants its whole limit at the boundary, refuses until then, and merges no amounts
 // across it, beside a sliding window.
-func TestACalendarMonthStartsAnew(t *testing.T) {
+func TestACalendarMonthBeginsAgain(t *testing.T) {
 	month, err := algorithms.CalendarOf(algorithms.CalendarMonth, "America/New_York")
 	if err != nil {
 		t.Fatal(err)

@@ -109,7 +109,7 @@
 // log's clock. Never more than its limit is charged and held in one period when a request is allowed, and
 // RetryAt is the beginning of the next one if waiting helps. Amounts are never merged across the beginning of
 // a period, and a clock that steps back moves none out of the present one. Test: "a rule of the calendar
-// starts anew with its period, and refuses until then".
+// begins again with its period, and refuses until then".
 //
 // # Clock correction
 //

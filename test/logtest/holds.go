@@ -18,7 +18,7 @@ func holdContracts() []contract {
 		{"holds are settled once, at their own time, and expire by the log's clock", settlesOnce},
 		{"an open hold takes a place until it is settled or expires", takesPlaces},
 		{"holds of several logs are taken together", holdsTogether},
-		{"a rule of the calendar starts anew with its period, and refuses until then", calendarPeriods},
+		{"a rule of the calendar begins again with its period, and refuses until then", calendarPeriods},
 		{"many callers who hold, settle and disappear never exceed a limit", manyHolders},
 	}
 }
