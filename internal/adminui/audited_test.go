@@ -23,7 +23,7 @@ import (
 // The record of the last one is checked by the tests of package sqlstore, which
 // can pause an escalation.
 var unauditedRoutes = []string{
-	"/login", "/login/code", "/logout", "/theme", "/account/totp/start", "/blocks/new", "/exemptions/new", "/blocks/import", "/exemptions/import", "/keys/import",
+	"/login", "/login/code", "/invitation", "/logout", "/theme", "/account/totp/start", "/blocks/new", "/exemptions/new", "/blocks/import", "/exemptions/import", "/keys/import",
 	"/new-policy/draft", "/new-policy/try", "/policies/:name/draft", "/policies/:name/try",
 	"/escalations/resume",
 }
@@ -216,6 +216,7 @@ func (w *audited) identities() {
 	w.submit(submission{route: "/connect/:name/token", path: "/connect/nginx/token", action: "token.add", after: true})
 	w.submit(submission{route: "/tokens/:id/delete", path: "/tokens/" + token + "/delete", action: "token.revoke", before: true, after: true})
 	user := w.submit(submission{route: "/users", form: url.Values{"name": {"ada"}, "role": {string(identity.Viewer)}, "password": {password}}, action: "user.add", after: true}).ObjectID
+	w.submit(submission{route: "/users/:id/invitation", path: "/users/" + user + "/invitation", action: "user.invite"})
 	for does, form := range map[string]url.Values{"role": {"role": {string(identity.Operator)}}, "password": {"password": {"another " + password}}} {
 		w.submit(submission{route: "/users/:id/" + does, path: "/users/" + user + "/" + does, form: form, action: "user.update", before: true, after: true})
 	}

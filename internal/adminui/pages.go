@@ -122,6 +122,7 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 	}
 	handlers := []interface{ routes() []httpserver.Route }{
 		&loginHandler{Site: s, sessions: sessions, logins: d.Logins, openID: d.OpenID},
+		&invitationHandler{Site: s, users: d.Users},
 		&searchHandler{Site: s, detection: d.Detection, entries: d.Entries},
 		firstRun,
 		&overviewHandler{Site: s, detection: d.Detection, blocks: d.Entries, parts: d.Health, firstRun: firstRun, toasts: toasts},

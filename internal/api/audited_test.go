@@ -165,6 +165,7 @@ func (d *audited) changeIdentities() {
 	d.do(change{operation: "revokeToken", method: del, path: path, action: "token.revoke", before: true, after: true})
 	user := read[wire.User](d, d.do(change{operation: "addUser", method: post, path: wire.PathUsers, body: `{"name":"ada","role":"viewer","password":"correct horse"}`, action: "user.add", after: true}))
 	path = "/v1/users/" + user.ID
+	d.do(change{operation: "inviteUser", method: post, path: path + "/invitation", action: "user.invite"})
 	d.do(change{operation: "changeUser", method: patch, path: path, body: `{"disabled":true}`, action: "user.update", before: true, after: true})
 	d.do(change{operation: "setPassword", method: put, path: path + "/password", body: `{"password":"battery staple"}`, action: "user.update", before: true, after: true})
 	d.setUpTOTP(user.ID)

@@ -24,6 +24,7 @@ func identityRoutes(t *identities.Tokens, u *identities.Users) []route {
 		routes.Does(wire.GetUser, u.ByID),
 		routes.Does(wire.ChangeUser, u.Update),
 		routes.Does(wire.SetPassword, u.SetPassword),
+		routes.Does(wire.InviteUser, u.Invite),
 		routes.Does(wire.ResetTOTP, u.ResetTOTP),
 		routes.Does(wire.DeleteUser, u.Delete),
 		routes.Answers(wire.WhoAmI, whoami),

@@ -225,7 +225,7 @@ func (a *App) useCases() useCases {
 		backups:       &operations.Backups{Recorder: store.Audit, Now: time.Now},
 		reports:       &operations.Reports{Builder: a.reports, Recorder: store.Audit, Now: time.Now},
 		tokens:        &identities.Tokens{Store: store.Identities, Now: time.Now},
-		users:         &identities.Users{Store: store.Identities},
+		users:         &identities.Users{Store: store.Identities, Recorder: store.Audit, Secret: a.secret, Now: time.Now},
 		audit:         &operations.Audit{Store: store.Audit},
 		notifications: notificationsOf(a),
 		crawlers:      operations.Crawlers{Verifier: a.crawlers},

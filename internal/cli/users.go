@@ -17,7 +17,7 @@ func newUser(con *console.Console) *cobra.Command {
 		Short:   "Manage the users of the admin pages",
 		Example: "admin user add maria --role operator\nadmin user list",
 	}
-	c.AddCommand(newUserAdd(con), newUserList(con), newUserSetRole(con), newUserSetPassword(con),
+	c.AddCommand(newUserAdd(con), newUserList(con), newUserSetRole(con), newUserSetPassword(con), newUserInvite(con),
 		newUserSwitch(con, "disable", "Keep a user from logging in, and end the user's sessions", true),
 		newUserSwitch(con, "enable", "Let a disabled user log in again", false),
 		newUserTOTP(con), newUserDelete(con))
@@ -31,30 +31,38 @@ const passwordHelp = `The password is asked for on a terminal; elsewhere it is t
 
 func newUserAdd(con *console.Console) *cobra.Command {
 	var role string
+	var invite bool
 	c := &cobra.Command{
 		Use:   "add NAME",
 		Short: "Add a user",
 		Long: `Add a user with a role: viewer reads, operator also manages blocks, exemptions and
 resets, admin also policies, tokens and users.
 ` + passwordHelp,
-		Example: "admin user add maria --role operator\nadmin user add jo --role viewer < password.txt",
+		Example: "admin user add maria --role operator\nadmin user add maria --role operator --invite\nadmin user add jo --role viewer < password.txt",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
 			if !slices.Contains(roles, role) { // before a password is asked for
 				return console.Usagef("--role: %q is not a role; it must be viewer, operator or admin", role)
 			}
-			password, err := con.NewPassword()
+			in := wire.UserRequest{Name: args[0], Role: role}
+			if !invite {
+				var err error
+				if in.Password, err = con.NewPassword(); err != nil {
+					return err
+				}
+			}
+			user, err := client.Call(c.Context(), server, wire.AddUser, in)
 			if err != nil {
 				return err
 			}
-			user, err := client.Call(c.Context(), server, wire.AddUser, wire.UserRequest{Name: args[0], Role: role, Password: password})
-			if err != nil {
-				return err
+			if invite {
+				return inviteUser(c, con, server, wire.InvitationRequest{ID: user.ID})
 			}
 			return output.One(con.Printer(), user, userColumns)
 		}),
 	}
 	c.Flags().StringVar(&role, "role", "", "viewer, operator or admin")
+	c.Flags().BoolVar(&invite, "invite", false, "ask for no password, and print a link by which the user sets one")
 	requireFlag(c, "role")
 	console.CompleteFlag(c, "role", roles...)
 	return c
@@ -130,6 +138,43 @@ func newUserSetPassword(con *console.Console) *cobra.Command {
 			return nil
 		}),
 	}
+}
+
+func newUserInvite(con *console.Console) *cobra.Command {
+	var in wire.InvitationRequest
+	c := &cobra.Command{
+		Use:   "invite NAME",
+		Short: "Make a link by which a user sets a password",
+		Long: `Make a link by which a user sets a password: append it to the address of the admin pages. It
+works once, until it expires or the password is set otherwise. The present password works until
+then, and two-factor authentication stays.`,
+		Example: "admin user invite maria\nadmin user invite maria --for 1h",
+		Args:    cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			user, err := findUser(c, server, args[0])
+			if err != nil {
+				return err
+			}
+			in.ID = user.ID
+			return inviteUser(c, con, server, in)
+		}),
+	}
+	c.Flags().Var(&in.ExpiresIn, "for", "how long the link works, for example 1h or 7d; 3d if omitted")
+	return c
+}
+
+func inviteUser(c *cobra.Command, con *console.Console, server *client.Client, in wire.InvitationRequest) error {
+	made, err := client.Call(c.Context(), server, wire.InviteUser, in)
+	if err != nil {
+		return err
+	}
+	return output.One(con.Printer(), made, invitationColumns)
+}
+
+var invitationColumns = []output.Column[wire.Invitation]{
+	{Name: "user", Head: "User", Cell: func(i wire.Invitation) output.Cell { return output.Text(i.User) }},
+	{Name: "path", Head: "Link", Cell: func(i wire.Invitation) output.Cell { return output.Text(i.Path) }},
+	{Name: "expires_at", Head: "Expires", Cell: func(i wire.Invitation) output.Cell { return output.Time(i.ExpiresAt.Time) }},
 }
 
 func newUserTOTP(con *console.Console) *cobra.Command {

@@ -124,7 +124,20 @@ type UserList struct {
 type UserRequest struct {
 	Name     string `json:"name"`
 	Role     string `json:"role" enum:"viewer,operator,admin"`
-	Password string `json:"password"`
+	Password string `json:"password,omitzero"` // omitted: the user logs in after an invitation
+}
+
+// InvitationRequest invites a user to set a password.
+type InvitationRequest struct {
+	ID        string   `path:"id" json:"-"`
+	ExpiresIn Duration `json:"expires_in,omitzero"` // 1m to 30d; 3d if omitted
+}
+
+// Invitation is a link by which a user sets a password, once.
+type Invitation struct {
+	User      string `json:"user"` // the name
+	Path      string `json:"path"` // the path and query of the page, after the address of the admin pages
+	ExpiresAt Time   `json:"expires_at"`
 }
 
 // UserPatch changes a user.
@@ -161,6 +174,11 @@ var (
 	SetPassword = Op[PasswordRequest, User]{
 		ID: "setPassword", Route: "PUT " + PathUsers + "/:id/password", Access: "admin", Tag: "identities",
 		Summary: "Set a user's password and end the user's sessions.", Answer: "The user.",
+	}
+	InviteUser = Op[InvitationRequest, Invitation]{
+		ID: "inviteUser", Route: "POST " + PathUsers + "/:id/invitation", Access: "admin", Tag: "identities", OptionalBody: true, Conflict: true,
+		Summary: "Make a link by which a user sets a password.", Answer: "The link, which is shown only here.",
+		Doc: "The link works until it expires, until the password is set by it or otherwise, and while the user is enabled. The present password works until then, and a second factor stays.",
 	}
 	ResetTOTP = Op[ByID, User]{
 		ID: "resetTOTP", Route: "DELETE " + PathUsers + "/:id/totp", Access: "admin", Tag: "identities",

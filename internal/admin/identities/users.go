@@ -3,7 +3,10 @@
 package identities
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
+	"time"
 
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/audit"
@@ -14,7 +17,12 @@ import (
 )
 
 // Users are the use cases of users.
-type Users struct{ Store UserStore }
+type Users struct {
+	Store    UserStore
+	Recorder audit.Recorder // of invitations
+	Secret   func() []byte  // signs invitations; all nodes of a database share it
+	Now      func() time.Time
+}
 
 // UserStore stores users. Errors that a caller can fix are *fault.Error: NotFound; Conflict of
 // the field "name" for a name that is taken; Conflict for a change after which there would be
@@ -44,7 +52,7 @@ func (u *Users) ByID(ctx context.Context, _ admin.Caller, r wire.ByID) (wire.Use
 	return shownUser(u.Store.FindUserByID(ctx, r.ID))
 }
 
-// Create creates a user, who can log in immediately.
+// Create creates a user, who can log in immediately or, without a password, after an invitation.
 func (u *Users) Create(ctx context.Context, c admin.Caller, r wire.UserRequest) (wire.User, error) {
 	if err := identity.CheckUserName(r.Name); err != nil {
 		return wire.User{}, fault.Field("name", "%s", err.Error())
@@ -53,7 +61,8 @@ func (u *Users) Create(ctx context.Context, c admin.Caller, r wire.UserRequest) 
 	if err != nil {
 		return wire.User{}, err
 	}
-	hash, err := hashPassword(r.Password)
+	password := cmp.Or(r.Password, rand.Text()) // nobody knows the latter
+	hash, err := hashPassword(password)
 	if err != nil {
 		return wire.User{}, err
 	}

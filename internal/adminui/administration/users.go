@@ -23,6 +23,9 @@ type usersPage struct {
 	Form        wire.UserRequest
 	FieldErrors form.FieldErrors
 	Edit        string // the id of the user whose row is open
+	// Invited is a new invitation, whose link is shown once; nil for none.
+	Invited *wire.Invitation
+	Link    string // of Invited
 }
 
 // roleChoice is one role in a form.
@@ -53,6 +56,7 @@ func (h *usersHandler) routes() []httpserver.Route {
 		h.Get("/users", identity.Admin, h.showUsers),
 		h.Post("/users", identity.Admin, h.addUser),
 		h.Post("/users/:id/password", identity.Admin, h.setPassword),
+		h.Post("/users/:id/invitation", identity.Admin, h.inviteUser),
 		h.PostRow("/users/:id/role", identity.Admin, userList, h.setRole),
 		h.PostRow("/users/:id/disable", identity.Admin, userList, h.disable),
 		h.PostRow("/users/:id/enable", identity.Admin, userList, h.enable),
@@ -116,10 +120,37 @@ func (h *usersHandler) addUser(c *httpserver.Call) error {
 	}
 	page := usersPage{FieldErrors: form.FieldErrors{}}
 	page.Form = wire.UserRequest{Name: strings.TrimSpace(values.Get("name")), Role: values.Get("role"), Password: values.Get("password")}
-	if _, err = h.users.Create(c.Context(), site.CallerOf(c), page.Form); err != nil {
+	user, err := h.users.Create(c.Context(), site.CallerOf(c), page.Form)
+	if err != nil {
 		return page.FieldErrors.Again(err, func(status int) error { return h.renderUsers(c, status, list, page) })
 	}
+	if page.Form.Password == "" {
+		return h.showInvited(c, list, user.ID)
+	}
 	return h.Redirect(c, list.Here(list.Base, "done", "added"))
+}
+
+func (h *usersHandler) inviteUser(c *httpserver.Call) error {
+	id, err := site.PathParam(c, "id")
+	if err != nil {
+		return err
+	}
+	list, err := userList(c)
+	if err != nil {
+		return err
+	}
+	return h.showInvited(c, list, id)
+}
+
+// showInvited invites a user and shows the link above the list.
+func (h *usersHandler) showInvited(c *httpserver.Call, list *site.List, id string) error {
+	made, err := h.users.Invite(c.Context(), site.CallerOf(c), wire.InvitationRequest{ID: id})
+	if err != nil {
+		return err
+	}
+	page := newUsersPage("")
+	page.Invited, page.Link = &made, c.BaseURL()+made.Path
+	return h.renderUsers(c, http.StatusOK, list, page)
 }
 
 func (h *usersHandler) setPassword(c *httpserver.Call) error {
