@@ -109,8 +109,11 @@ func sentChannel(c *httpserver.Call) (page *channelPage, set wire.ChannelPatch, 
 	for _, k := range kinds {
 		page.Kinds[k] = true
 	}
-	if page.Type != "email" { // the form keeps the mail fields when another type is chosen
+	if page.Type != "email" { // the form keeps the fields of a type when another type is chosen
 		page.From, to = "", nil
+	}
+	if page.Type != "webhook" {
+		values.Del("signing_secret")
 	}
 	set = wire.ChannelPatch{
 		IfMatch: page.Expect, Type: wire.To(page.Type), URL: wire.To(strings.TrimSpace(values.Get("url_secret"))),
