@@ -71,6 +71,23 @@ func TestForwardWarnsOfAGatewayWithoutPaths(t *testing.T) {
 	}
 }
 
+// TestConnectSaysWhenAGatewayAsked by the fast path and by the plain one.
+func TestConnectSaysWhenAGatewayAsked(t *testing.T) {
+	n, ask := startTrapped(t)
+	says := func(text string) {
+		t.Helper()
+		if got := n.must(n.as(identity.Read, "GET", wire.PathConnect+"/nginx", ""), http.StatusOK); !strings.Contains(got.body, text) {
+			t.Errorf("the guide does not say %q: %.400s", text, got.body)
+		}
+	}
+	says("No gateway has asked this node")
+	for _, query := range []string{"?by=ip", "?by=ip&by=header:X-Account"} {
+		n.clock.Add(time.Minute)
+		n.must(ask(query, "X-Account: a"), http.StatusOK)
+		says(n.clock.Now().UTC().Format("2006-01-02 15:04:05") + " UTC")
+	}
+}
+
 // TestForwardAnswersAnOperatorsQueryOfAClient: a link may have the query that the operator chose. What is sent with
 // other requests too is the operator's.
 func TestForwardAnswersAnOperatorsQueryOfAClient(t *testing.T) {

@@ -147,6 +147,7 @@ func withForward(p *nodeParts) {
 		p.Server.Clients = func() httpserver.ClientAddresses { return httpserver.ClientAddresses{Proxies: gateways} }
 	}
 	door := forwardauth.New(forwardauth.Options{Gate: p.Gate, View: p.Catalog, Logger: p.Server.Logger, Now: p.Server.Now})
+	p.Connect.LastAsked = door.LastAsked
 	for _, r := range door.Routes() {
 		if p.Change != nil {
 			p.Change(&r.Route)

@@ -127,6 +127,10 @@ var identityChanges = []change{
 		cli: command{args: []string{"user", "set-password", "e-$N"}, stdin: "another horse battery\n"}, result: "/v1/users/{id}",
 	},
 	{
+		name: "user: invite", setup: []step{userStep("j-$N")}, rest: request{"POST", "/v1/users/{id}/invitation", ""},
+		pages: []form{{path: "/users/{id}/invitation"}}, cli: command{args: []string{"user", "invite", "j-$N"}}, result: "/v1/users/{id}",
+	},
+	{
 		name: "user: set a short password", want: fault{"invalid", "password"}, setup: []step{userStep("f-$N")},
 		rest: request{"PUT", "/v1/users/{id}/password", `{"password":"short"}`}, pages: []form{{path: "/users/{id}/password", fields: []string{"password", "short"}}},
 		cli: command{args: []string{"user", "set-password", "f-$N"}, stdin: "short\n"},

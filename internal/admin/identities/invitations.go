@@ -59,7 +59,7 @@ func (u *Users) Invite(ctx context.Context, c admin.Caller, r wire.InvitationReq
 	expires := u.Now().Add(lifetime).UTC().Truncate(time.Second)
 	if err := u.Recorder.AddRecord(ctx, audit.Record{
 		Actor: c.Actor, Action: "user.invite", Object: "user", ObjectID: user.ID,
-		Summary: fmt.Sprintf("Invited the user %q to set a password until %s.", user.Name, expires.Format("2006-01-02 15:04 UTC")),
+		Summary: fmt.Sprintf("Invited the user %q to set a password within %s.", user.Name, wire.Duration(lifetime)),
 	}); err != nil {
 		return none, err
 	}

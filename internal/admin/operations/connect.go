@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/stint-dev/stint/docs/doors"
 	"github.com/stint-dev/stint/internal/admin"
@@ -30,6 +31,9 @@ type Connect struct {
 	Pathless func() string
 	// Asked returns the attributes of requests that policies look at; nil for none.
 	Asked func() []conditions.Attribute
+	// LastAsked returns when a gateway last asked this node by /v1/forward, zero for never. nil means
+	// that this is not known.
+	LastAsked func() time.Time
 }
 
 // Gateways returns the gateways in the order of their names.
@@ -119,6 +123,13 @@ func (c *Connect) guide(name, host string, token *wire.CreatedToken) wire.Guide 
 	}
 	if found := neededScope.FindStringSubmatch(page); found != nil {
 		g.Scope, g.NeedsToken = found[1], true
+	}
+	if c.LastAsked != nil && strings.Contains(page, "/v1/forward") {
+		text := "No gateway has asked this node by `/v1/forward` since its start."
+		if at := c.LastAsked(); !at.IsZero() {
+			text = "A gateway last asked this node by `/v1/forward` at `" + at.UTC().Format("2006-01-02 15:04:05") + " UTC`."
+		}
+		g.Steps = append(g.Steps, wire.GuideStep{Text: text})
 	}
 	if c.Pathless != nil && strings.Contains(page, "/v1/forward") {
 		if policy := c.Pathless(); policy != "" {

@@ -3,6 +3,7 @@ package operations
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -135,5 +136,21 @@ func TestGuideWarnsOfAGatewayWithoutPaths(t *testing.T) {
 	}
 	if text := stepsText(c.guide("crowdsec", "", nil)); strings.Contains(text, warning) {
 		t.Errorf("the guide of a bouncer warns:\n%s", text)
+	}
+}
+
+// TestGuideSaysWhenAGatewayAsked on the pages of the gateways that ask by /v1/forward.
+func TestGuideSaysWhenAGatewayAsked(t *testing.T) {
+	var at time.Time
+	c := &Connect{CheckURL: "http://127.0.0.1:8080", TokenHeader: "X-Stint-Token", LastAsked: func() time.Time { return at }}
+	if text := stepsText(c.guide("nginx", "", nil)); !strings.Contains(text, "No gateway has asked this node") {
+		t.Errorf("the guide does not say that no gateway has asked:\n%s", text)
+	}
+	at = time.Date(2026, 11, 20, 14, 3, 14, 0, time.UTC)
+	if text := stepsText(c.guide("nginx", "", nil)); !strings.Contains(text, "`2026-11-20 14:03:14 UTC`") {
+		t.Errorf("the guide does not say when a gateway asked:\n%s", text)
+	}
+	if text := stepsText(c.guide("crowdsec", "", nil)); strings.Contains(text, "has asked") || strings.Contains(text, "last asked") {
+		t.Errorf("the guide of a bouncer says when gateways asked:\n%s", text)
 	}
 }

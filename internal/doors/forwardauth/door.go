@@ -63,6 +63,7 @@ type Door struct {
 	mistaken atomic.Int64
 	scratch  sync.Pool // of *scratch
 	pathless atomic.Int64
+	asked    atomic.Int64 // when a request was last read, in Unix seconds; 0 for never
 }
 
 // scratch is the working memory of one request.
@@ -149,6 +150,7 @@ func (d *Door) handle(c *httpserver.Call) error {
 		return err
 	}
 	d.findPass(k, r)
+	d.noticeAsked(d.o.Now())
 	d.noticePathless(k)
 	for i := range k.checks {
 		k.checks[i].Meta = c.MetaWithTrace(k.checks[i].Meta)
@@ -185,6 +187,7 @@ func (d *Door) handleFast(c *httpserver.FastCall) bool {
 		return false
 	}
 	d.findPass(k, c)
+	d.noticeAsked(c.Now)
 	d.noticePathless(k)
 	d.o.Gate.DecideAt(context.Background(), c.Now, k.checks, k.decision[:], k.err[:])
 	if k.err[0] != nil {
@@ -246,6 +249,22 @@ func (d *Door) noticePathless(k *scratch) {
 		d.o.Logger.Warn("a gateway asks "+Path+" without the path of its client's request, so policies with paths never apply: "+
 			"let it send "+forwardedURI+" or "+originalURL+", and be among --trusted-proxies", "policy", policy)
 	}
+}
+
+// noticeAsked stores when a gateway asked. It writes once in a second, since all requests share it.
+func (d *Door) noticeAsked(at time.Time) {
+	if second := at.Unix(); d.asked.Load() != second {
+		d.asked.Store(second)
+	}
+}
+
+// LastAsked returns when a gateway last asked this node, zero for never.
+func (d *Door) LastAsked() time.Time {
+	second := d.asked.Load()
+	if second == 0 {
+		return time.Time{}
+	}
+	return time.Unix(second, 0).UTC()
 }
 
 // Pathless returns how many requests came without the path of the client's request while a policy
