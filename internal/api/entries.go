@@ -27,7 +27,7 @@ func (h *entryHandler) routes() []route {
 		exemption = wire.PathExemptions + "/:id"
 	)
 	return []route{
-		onAdmin(post, wire.PathBlockPreview, identity.Read, h.previewBlock, opPreviewBlock),
+		routes.Answers(wire.PreviewBlock, h.previewBlock),
 		streamed(post, wire.PathBlockImport, identity.Operate, ofKind(blocks.Block, h.importEntries), opImportBlocks),
 		onAdmin(get, wire.PathBlockExport, identity.Read, ofKind(blocks.Block, h.exportEntries), opExportBlocks),
 

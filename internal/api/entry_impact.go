@@ -1,24 +1,18 @@
 package api
 
 import (
-	"net/http"
-
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-func (h *entryHandler) previewBlock(c *httpserver.Call) error {
-	var request wire.PreviewRequest
-	if err := c.DecodeJSON(&request); err != nil {
-		return err
-	}
-	i, err := h.entries.Preview(c.Context(), callerOf(c), blocks.Block, request.Pattern, request.Literal)
+func (h *entryHandler) previewBlock(c *httpserver.Call, in wire.PreviewRequest) (answer wire.Impact, err error) {
+	i, err := h.entries.Preview(c.Context(), callerOf(c), blocks.Block, in.Pattern, in.Literal)
 	if err != nil {
-		return err
+		return answer, err
 	}
-	answer := wire.Impact{
+	answer = wire.Impact{
 		Pattern: i.Text(), Estimate: fromTraffic(i.Traffic), Hidden: i.IsExempt, BlocksCaller: i.BlocksCaller,
 		Exemptions: singlePage(i.Exemptions, h.wireEntry).Items,
 		CoveredBy:  singlePage(i.CoveredBy, h.wireEntry).Items, Covers: singlePage(i.Covers, h.wireEntry).Items, More: i.More,
@@ -39,7 +33,7 @@ func (h *entryHandler) previewBlock(c *httpserver.Call) error {
 	if p := i.Suggested; p != nil {
 		answer.Suggested = &wire.SuggestedPattern{Pattern: p.Pattern.String(), Allowed: p.Allowed, Refused: p.Refused}
 	}
-	return c.SendJSON(http.StatusOK, answer)
+	return answer, nil
 }
 
 // fromTraffic returns an estimate as the API shows it, nil for nil.

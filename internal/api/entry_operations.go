@@ -52,10 +52,6 @@ var (
 		ID: "restoreExemption", Tag: "exemptions", Summary: "Make an ended exemption active again, until its former expiry.",
 		Body: wire.RestoreRequest{}, BodyOptional: true, Answers: ok("The exemption.", wire.Entry{}),
 	}
-	opPreviewBlock = &openapi.Operation{
-		ID: "previewBlock", Tag: "blocks", Summary: "Show the impact of a block before it is added, and whether it needs a confirmation.",
-		Body: wire.PreviewRequest{}, Answers: ok("Its impact.", wire.Impact{}),
-	}
 	opImportBlocks     = importOperation("importBlocks", "blocks", "What to do with a pattern that is blocked already; keep, the default, leaves it as it is.")
 	opImportExemptions = importOperation("importExemptions", "exemptions", "What to do with a pattern that is exempt already; keep, the default, leaves it as it is.")
 	opExportBlocks     = exportOperation("exportBlocks", "blocks", exportFormats(blocks.Block), "text/csv", "application/json", "text/plain")

@@ -1,16 +1,13 @@
 package api
 
 import (
-	"net/http"
 	"time"
 
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/admin/operations"
-	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/api/routes"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
-	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/proxies"
 	"github.com/stint-dev/stint/internal/rules"
@@ -27,47 +24,25 @@ type keyHandler struct {
 
 func (h *keyHandler) routes() []route {
 	return []route{
-		onAdmin(get, wire.PathKeys, identity.Read, h.explainKey, opExplainKey),
-		onAdmin(del, wire.PathKeys, identity.Operate, h.resetKey, opResetKey),
+		routes.Answers(wire.ExplainKey, h.explainKey),
+		routes.Answers(wire.ResetKey, h.resetKey),
 		routes.Answers(wire.ListActiveKeys, h.listActiveKeys),
 		routes.Answers(wire.ListKeyRequests, h.listKeyRequests),
 	}
 }
 
-var (
-	opExplainKey = &openapi.Operation{ID: "explainKey", Tag: "keys", Summary: "Explain what applies to a key now and why.", Query: keyParams, Answers: ok("The explanation.", wire.KeyExplanation{})}
-	opResetKey   = &openapi.Operation{ID: "resetKey", Tag: "keys", Summary: "Reset the counts of a key, under one policy or all.", Query: keyParams, Answers: ok("What was reset.", wire.KeyReset{})}
-)
-
-// keyQuery reads the query parameters key and policy.
-func keyQuery(c *httpserver.Call) (key, policy string, err error) {
-	q := c.ParseQuery("key", "policy")
-	if q.Err() == nil && !q.Given("key") {
-		q.Fail("key", "is missing; send for example ?key=ip:203.0.113.7")
-	}
-	policy = q.Line("policy")
-	if q.Given("policy") && policy == "" {
-		q.Fail("policy", "is empty; leave it out instead")
-	}
-	return q.Raw("key"), policy, q.Err()
-}
-
-func (h *keyHandler) explainKey(c *httpserver.Call) error {
-	text, policy, err := keyQuery(c)
+func (h *keyHandler) explainKey(c *httpserver.Call, in wire.KeyUnder) (out wire.KeyExplanation, err error) {
+	key, err := h.keys.Parse(c.Context(), in.Key)
 	if err != nil {
-		return err
+		return out, err
 	}
-	key, err := h.keys.Parse(c.Context(), text)
+	x, err := h.keys.Explain(c.Context(), key, in.Policy)
 	if err != nil {
-		return err
+		return out, err
 	}
-	x, err := h.keys.Explain(c.Context(), key, policy)
-	if err != nil {
-		return err
-	}
-	out := fromExplanation(x, h.policyName)
+	out = fromExplanation(x, h.policyName)
 	out.Origin = fromOrigin(h.origins.Of(c.Context(), out.Key))
-	return c.SendJSON(http.StatusOK, out)
+	return out, nil
 }
 
 func (h *keyHandler) listKeyRequests(c *httpserver.Call, in wire.ByKey) (wire.KeyRequests, error) {
@@ -86,20 +61,16 @@ func (h *keyHandler) listKeyRequests(c *httpserver.Call, in wire.ByKey) (wire.Ke
 	return out, err
 }
 
-func (h *keyHandler) resetKey(c *httpserver.Call) error {
-	key, policy, err := keyQuery(c)
+func (h *keyHandler) resetKey(c *httpserver.Call, in wire.KeyUnder) (out wire.KeyReset, err error) {
+	reset, err := h.keys.Reset(c.Context(), callerOf(c), in.Key, in.Policy)
 	if err != nil {
-		return err
+		return out, err
 	}
-	reset, err := h.keys.Reset(c.Context(), callerOf(c), key, policy)
-	if err != nil {
-		return err
-	}
-	answer := wire.KeyReset{Key: reset.Key.String(), Policies: []wire.LogReset{}}
+	out = wire.KeyReset{Key: reset.Key.String(), Policies: []wire.LogReset{}}
 	for _, l := range reset.Logs {
-		answer.Policies = append(answer.Policies, wire.LogReset{Policy: l.Policy, Existed: l.Existed})
+		out.Policies = append(out.Policies, wire.LogReset{Policy: l.Policy, Existed: l.Existed})
 	}
-	return c.SendJSON(http.StatusOK, answer)
+	return out, nil
 }
 
 func (h *keyHandler) listActiveKeys(c *httpserver.Call, in wire.ActiveKeyList) (out wire.ActiveKeys, err error) {

@@ -33,10 +33,10 @@ func (h *policyHandler) routes() []route {
 		routes.Answers(wire.ListPolicies, h.listPolicies),
 		routes.Answers(wire.GetPolicy, h.getPolicy),
 		routes.Answers(wire.ListPolicyVersions, h.listPolicyVersions),
-		onAdmin(get, policy+"/diff", identity.Read, h.diffPolicy, opDiffPolicy),
+		routes.Answers(wire.DiffPolicy, h.diffPolicy),
 		routes.Answers(wire.ExplainPolicy, h.explainPolicy),
-		onAdmin(post, policy+"/explain", identity.Read, h.explainDraft, opExplainDraft),
-		onAdmin(post, policy+"/try", identity.Admin, h.tryPolicy, opTryPolicy),
+		routes.Answers(wire.ExplainDraft, h.explainDraft),
+		routes.Answers(wire.TryPolicy, h.tryPolicy),
 		streamed(post, policy+"/backtest", identity.Admin, h.backtestPolicy, opBacktestPolicy),
 		onAdmin(put, policy, identity.Admin, h.putPolicy, opPutPolicy),
 		routes.Answers(wire.DeletePolicy, h.deletePolicy),
@@ -55,14 +55,6 @@ func (h *policyHandler) routes() []route {
 }
 
 var (
-	opDiffPolicy = &openapi.Operation{
-		ID: "diffPolicy", Tag: "policies", Summary: "Compare two versions of a policy.",
-		Query: []openapi.Param{
-			{Name: "from", Doc: "The earlier version, 0 for none; by default the one before to.", Integer: true},
-			{Name: "to", Doc: "The later version; by default the newest.", Integer: true},
-		},
-		Answers: ok("What differs.", wire.PolicyDiff{}),
-	}
 	opPutPolicy = &openapi.Operation{
 		ID: "putPolicy", Tag: "policies", Summary: "Create a policy, or replace the one whose ETag If-Match has.",
 		IfMatch: true, Body: wire.PolicyRequest{},
@@ -163,27 +155,16 @@ func (h *policyHandler) deletePolicy(c *httpserver.Call, in wire.PolicyDeletion)
 }
 
 // diffPolicy compares two versions of a policy.
-func (h *policyHandler) diffPolicy(c *httpserver.Call) error {
-	name, err := c.PathParam("name")
+func (h *policyHandler) diffPolicy(c *httpserver.Call, in wire.PolicyDiffOf) (out wire.PolicyDiff, err error) {
+	from := int64(-1)
+	if in.From != nil {
+		from = int64(*in.From)
+	}
+	diff, err := h.policies.Diff(c.Context(), in.Name, from, int64(in.To))
 	if err != nil {
-		return err
+		return out, err
 	}
-	q := c.ParseQuery("from", "to")
-	from, to := int64(q.Number("from", 0, maxVersion)), int64(q.Number("to", 1, maxVersion))
-	if q.Err() != nil {
-		return q.Err()
-	}
-	if !q.Given("from") {
-		from = -1
-	}
-	diff, err := h.policies.Diff(c.Context(), name, from, to)
-	if err != nil {
-		return err
-	}
-	answer := wire.PolicyDiff{Name: name, From: diff.From, To: diff.To, Fields: fromFieldChanges(diff.Fields)}
-	answer.Text = strings.Join(wire.Lines(answer.Fields, escape.Log), "\n")
-	return c.SendJSON(http.StatusOK, answer)
+	out = wire.PolicyDiff{Name: in.Name, From: diff.From, To: diff.To, Fields: fromFieldChanges(diff.Fields)}
+	out.Text = strings.Join(wire.Lines(out.Fields, escape.Log), "\n")
+	return out, nil
 }
-
-// maxVersion is more versions than a policy will ever have.
-const maxVersion = 1 << 30

@@ -1,20 +1,10 @@
 package api
 
 import (
-	"net/http"
-
 	"github.com/stint-dev/stint/internal/admin"
-	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
-)
-
-var (
-	opExplainDraft = &openapi.Operation{
-		ID: "explainDraft", Tag: "policies", Summary: "Explain in words what a policy would do, what it changes in the active version, and whether saving it needs a confirmation. Nothing is saved.",
-		Body: wire.PolicyRequest{}, Answers: ok("The explanation.", wire.PolicyExplanation{}),
-	}
 )
 
 // explainPolicy explains the active version of a policy.
@@ -27,16 +17,16 @@ func (h *policyHandler) explainPolicy(c *httpserver.Call, in wire.ByName) (wire.
 }
 
 // explainDraft explains a policy that has not been saved.
-func (h *policyHandler) explainDraft(c *httpserver.Call) error {
-	draft, err := h.readDraft(c)
+func (h *policyHandler) explainDraft(c *httpserver.Call, in wire.PolicyDraft) (wire.PolicyExplanation, error) {
+	draft, err := policyOf(&in.PolicyRequest, h.catalog.Parser(), in.Policy)
 	if err != nil {
-		return err
+		return wire.PolicyExplanation{}, err
 	}
 	x, err := h.policies.Explain(c.Context(), draft)
 	if err != nil {
-		return err
+		return wire.PolicyExplanation{}, err
 	}
-	return c.SendJSON(http.StatusOK, fromPolicyExplanation(x))
+	return fromPolicyExplanation(x), nil
 }
 
 // readDraft reads the policy in the body of a request, with the name from the path.

@@ -19,11 +19,6 @@ import (
 )
 
 var (
-	opTryPolicy = &openapi.Operation{
-		ID: "tryPolicy", Tag: "policies", Summary: "Replay the recorded traffic through a policy that is not saved, and compare it with the active policies. Nothing is saved or refused.",
-		Query: []openapi.Param{{Name: "last", Doc: "How far back, 1m to 31d; 24h if omitted."}},
-		Body:  wire.PolicyRequest{}, Answers: ok("What it would have done.", wire.PolicyTrial{}),
-	}
 	opBacktestPolicy = &openapi.Operation{
 		ID: "backtestPolicy", Tag: "policies", Summary: "Replay an access log of at most 64 MB through a policy that is not saved, and compare it with the active policies: a form with the field policy, a JSON document, and after it the file log.",
 		BodyTypes: []string{fiber.MIMEMultipartForm}, Answers: ok("What it would have done.", wire.PolicyTrial{}),
@@ -34,21 +29,16 @@ var (
 const defaultTrialSpan = 24 * time.Hour
 
 // tryPolicy tries a policy on the recorded traffic.
-func (h *policyHandler) tryPolicy(c *httpserver.Call) error {
-	q := c.ParseQuery("last")
-	last := trialSpan(q.Duration("last"))
-	if q.Err() != nil {
-		return q.Err()
-	}
-	draft, err := h.readDraft(c)
+func (h *policyHandler) tryPolicy(c *httpserver.Call, in wire.PolicyTrialOf) (out wire.PolicyTrial, err error) {
+	draft, err := policyOf(&in.PolicyRequest, h.catalog.Parser(), in.Policy)
 	if err != nil {
-		return err
+		return out, err
 	}
-	trial, err := h.policies.Try(c.Context(), draft, last)
+	trial, err := h.policies.Try(c.Context(), draft, trialSpan(time.Duration(in.Last)))
 	if err != nil {
-		return err
+		return out, err
 	}
-	return c.SendJSON(http.StatusOK, fromPolicyTrial(draft.Name, trial))
+	return fromPolicyTrial(draft.Name, trial), nil
 }
 
 // trialSpan returns how far a trial looks back.

@@ -37,10 +37,6 @@ func singlePage[T, W any](all []T, convert func(T) W) wire.Page[W] {
 var (
 	limitParam  = routes.Limit
 	cursorParam = routes.Cursor
-	keyParams   = []openapi.Param{
-		{Name: "key", Doc: "The key, for example ip:203.0.113.7.", Required: true},
-		{Name: "policy", Doc: "The policy to ask by name instead of the key's own."},
-	}
 	reasonParam = []openapi.Param{{Name: "reason", Doc: "The reason, where the body has none."}}
 	endParams   = []openapi.Param{reasonParam[0], {Name: "source", Doc: "The source in the body, where the body has none."}, {Name: "pattern", Doc: "The pattern in the body, where the body has none."}}
 )

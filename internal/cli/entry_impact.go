@@ -27,13 +27,13 @@ blocks it overlaps, and whether it refuses your own address.
 		Example: "admin block preview ip:203.0.113.0/24\nadmin block preview 'token:test_*' -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			preview, err := server.Blocks.Preview(c.Context(), args[0], literal)
+			preview, err := client.Call(c.Context(), server, wire.PreviewBlock, wire.PreviewRequest{Pattern: args[0], Literal: literal})
 			if err != nil {
 				return err
 			}
-			printPreview(con, preview)
+			printPreview(con, &preview)
 			if p := con.Printer(); p.Format != output.Table {
-				return output.One(p, preview, previewColumns)
+				return output.One(p, &preview, previewColumns)
 			}
 			return nil
 		}),
@@ -56,11 +56,11 @@ func printPreview(con *console.Console, b *wire.Impact) {
 
 // showImpact prints the impact of a block before its confirmation.
 func showImpact(ctx context.Context, con *console.Console, server *client.Client, pattern string, literal bool) error {
-	b, err := server.Blocks.Preview(ctx, pattern, literal)
+	b, err := client.Call(ctx, server, wire.PreviewBlock, wire.PreviewRequest{Pattern: pattern, Literal: literal})
 	if err != nil {
 		return err
 	}
-	for _, line := range impactLines(b) {
+	for _, line := range impactLines(&b) {
 		con.Notef("%s", line)
 	}
 	return nil

@@ -39,11 +39,11 @@ request would be allowed. Nothing is counted.`,
 		Example: "admin key show ip:203.0.113.7\nadmin key show ip:2001:db8::7 --times\nadmin key show token:abc --policy search -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			found, err := server.Keys.Explain(c.Context(), args[0], policy)
+			found, err := client.Call(c.Context(), server, wire.ExplainKey, wire.KeyUnder{Key: args[0], Policy: policy})
 			if err != nil {
 				return err
 			}
-			return printExplanation(con.Printer(), found, times)
+			return printExplanation(con.Printer(), &found, times)
 		}),
 	}
 	c.Flags().StringVar(&policy, "policy", "", "explain under this policy; the most specific match if omitted")
@@ -140,11 +140,11 @@ zero. Blocks stay active; see 'block delete'.`,
 		Example: "admin key reset ip:203.0.113.7\nadmin key reset token:abc --policy search",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			reset, err := server.Keys.Reset(c.Context(), args[0], policy)
+			reset, err := client.Call(c.Context(), server, wire.ResetKey, wire.KeyUnder{Key: args[0], Policy: policy})
 			if err != nil {
 				return err
 			}
-			return printReset(con.Printer(), reset, policy)
+			return printReset(con.Printer(), &reset, policy)
 		}),
 	}
 	c.Flags().StringVar(&policy, "policy", "", "only under this policy")

@@ -43,11 +43,11 @@ confirmation. It fails where applying the file would. Nothing is changed.`,
 			}
 			all := make([]wire.PolicyExplanation, len(drafts))
 			for i, draft := range drafts {
-				x, err := server.Policies.ExplainDraft(c.Context(), draft)
+				x, err := client.Call(c.Context(), server, wire.ExplainDraft, wire.PolicyDraft{Policy: draft.Name, PolicyRequest: draft})
 				if err != nil {
 					return err
 				}
-				all[i] = *x
+				all[i] = x
 			}
 			if err := printEach(con, all, policyExplanationColumns, printPolicyExplanation); err != nil {
 				return err
@@ -152,7 +152,7 @@ and no request is refused. 'backtest' takes logs of any size and needs no server
 			}
 			all := make([]wire.PolicyTrial, len(drafts))
 			for i, draft := range drafts {
-				trial, err := tryPolicy(c.Context(), con, server, draft, log, last.String())
+				trial, err := tryPolicy(c.Context(), con, server, draft, log, last.Duration)
 				if err != nil {
 					return err
 				}
@@ -183,9 +183,10 @@ func draftsOf(ctx context.Context, con *console.Console, server *client.Client, 
 	return []wire.PolicyRequest{policy.PolicyRequest}, nil
 }
 
-func tryPolicy(ctx context.Context, con *console.Console, server *client.Client, draft wire.PolicyRequest, log, last string) (*wire.PolicyTrial, error) {
+func tryPolicy(ctx context.Context, con *console.Console, server *client.Client, draft wire.PolicyRequest, log string, last wire.Duration) (*wire.PolicyTrial, error) {
 	if log == "" {
-		return server.Policies.Try(ctx, draft, last)
+		trial, err := client.Call(ctx, server, wire.TryPolicy, wire.PolicyTrialOf{Policy: draft.Name, Last: last, PolicyRequest: draft})
+		return &trial, err
 	}
 	file, err := con.Open(log)
 	if err != nil {

@@ -281,7 +281,8 @@ func printStored(c *cobra.Command, con *console.Console, server *client.Client, 
 // printDiff prints the differences between two versions of a policy. from is 0 for no policy,
 // before the first version.
 func printDiff(c *cobra.Command, con *console.Console, server *client.Client, name string, from, to int64) error {
-	diff, err := server.Policies.Diff(c.Context(), name, from, to)
+	first := int(from)
+	diff, err := client.Call(c.Context(), server, wire.DiffPolicy, wire.PolicyDiffOf{Name: name, From: &first, To: int(to)})
 	if err != nil {
 		return err
 	}

@@ -265,8 +265,22 @@ type ProfileExport struct {
 	ProfileFilter
 }
 
-// The operations of profiles.
+// KeyUnder selects a key and the policy to ask.
+type KeyUnder struct {
+	Key    string `query:"key" json:"-" required:"send for example ?key=ip:203.0.113.7"` // The key, for example ip:203.0.113.7.
+	Policy string `query:"policy" json:"-" filled:"true"`                                // The policy to ask by name instead of the key's own.
+}
+
+// The operations of keys and profiles.
 var (
+	ExplainKey = Op[KeyUnder, KeyExplanation]{
+		ID: "explainKey", Route: "GET " + PathKeys, Access: "read", Tag: "keys",
+		Summary: "Explain what applies to a key now and why.", Answer: "The explanation.",
+	}
+	ResetKey = Op[KeyUnder, KeyReset]{
+		ID: "resetKey", Route: "DELETE " + PathKeys, Access: "operate", Tag: "keys",
+		Summary: "Reset the counts of a key, under one policy or all.", Answer: "What was reset.",
+	}
 	ListProfiles = Op[ProfileList, Page[Profile]]{
 		ID: "listProfiles", Route: "GET " + PathProfiles, Access: "read", Tag: "keys",
 		Summary: "List the keys that have a plan, labels, a note or a limit of their own.", Answer: "A page of them, by key.",

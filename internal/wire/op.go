@@ -4,6 +4,8 @@ import (
 	"encoding"
 	"fmt"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -18,7 +20,9 @@ import (
 //	Search string `query:"search" json:"-"` // Only users whose name contains this text.
 //	Name   string `json:"name"`
 //
-// A query field may have the tags enum:"a,b", range:"120" for a number that is at most 120 and not 1000, and, if it must be sent, required with what to send. Its
+// Instead of fields with a json name, In may embed one struct that is the body.
+//
+// A query field may have the tags enum:"a,b", range:"120" for a number that is at most 120 and not 1000 (a *int may be 0, and is nil if it was not sent), filled:"true" for a text that must not be sent empty, and, if it must be sent, required with what to send. Its
 // comment is its description, as the comments of all fields are. If the header If-Match must be
 // sent, its tag required names the change in messages: "Deleting a channel".
 type Op[In, Out any] struct {
@@ -36,6 +40,8 @@ type Op[In, Out any] struct {
 	OptionalBody bool
 	// Slow means that the answer may take longer than others do.
 	Slow bool
+	// ReadOnly means that the operation changes nothing although its method suggests it.
+	ReadOnly bool
 	// Conflict means that the operation may answer 409 although it changes nothing.
 	Conflict bool
 	// Accepted is what the answer is if what it is about goes on, "" if nothing does. The status is
@@ -84,19 +90,41 @@ type Param struct {
 // body too.
 func ParamsOf(input reflect.Type) (params []Param, hasBody bool) {
 	for _, f := range reflect.VisibleFields(input) {
-		isParam := false
 		for _, in := range []string{"path", "query", "header"} {
 			if name, is := f.Tag.Lookup(in); is {
 				p := Param{In: in, Name: name, Field: f, Required: in == "path" || f.Tag.Get("required") != ""}
 				if enum := f.Tag.Get("enum"); enum != "" {
 					p.Enum = strings.Split(enum, ",")
 				}
-				params, isParam = append(params, p), true
+				params = append(params, p)
 			}
 		}
-		hasBody = hasBody || !isParam && !f.Anonymous
+		hasBody = hasBody || !isParam(f) && !f.Anonymous
 	}
 	return params, hasBody
+}
+
+// BodyOf returns the body of an input: the input itself, or the struct embedded in it that has all
+// fields of the body.
+func BodyOf(input reflect.Value) reflect.Value {
+	body := input
+	for i := range input.NumField() {
+		f := input.Type().Field(i)
+		if !f.Anonymous {
+			if !isParam(f) {
+				return input
+			}
+			continue
+		}
+		if _, hasBody := ParamsOf(f.Type); hasBody {
+			body = input.Field(i)
+		}
+	}
+	return body
+}
+
+func isParam(f reflect.StructField) bool {
+	return slices.ContainsFunc([]string{"path", "query", "header"}, func(in string) bool { _, is := f.Tag.Lookup(in); return is })
 }
 
 // Of returns the text of a parameter in an input, "" if it is not set.
@@ -108,6 +136,8 @@ func (p Param) Of(input reflect.Value) string {
 	switch v := v.Interface().(type) {
 	case []string:
 		return strings.Join(v, ",")
+	case *int:
+		return strconv.Itoa(*v)
 	case encoding.TextMarshaler:
 		text, _ := v.MarshalText() // times and durations always have a text
 		return string(text)

@@ -39,6 +39,12 @@ type PreviewRequest struct {
 	Literal bool `json:"literal,omitzero"`
 }
 
+// PreviewBlock says what a block would do.
+var PreviewBlock = Op[PreviewRequest, Impact]{
+	ID: "previewBlock", Route: "POST " + PathBlockPreview, Access: "read", Tag: "blocks", ReadOnly: true,
+	Summary: "Show the impact of a block before it is added, and whether it needs a confirmation.", Answer: "Its impact.",
+}
+
 // Impact is what a block would refuse, and what it overlaps with.
 type Impact struct {
 	// Pattern is canonical: several separated by commas for a range or a list, and all else is

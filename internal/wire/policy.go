@@ -94,6 +94,26 @@ type PolicyList struct {
 	WholeList
 }
 
+// PolicyDraft is a policy that is not saved.
+type PolicyDraft struct {
+	Policy string `path:"name" json:"-"`
+	PolicyRequest
+}
+
+// PolicyTrialOf is a policy that is not saved, and how much recorded traffic it is tried on.
+type PolicyTrialOf struct {
+	Policy string   `path:"name" json:"-"`
+	Last   Duration `query:"last" json:"-"` // How far back, 1m to 31d; 24h if omitted.
+	PolicyRequest
+}
+
+// PolicyDiffOf selects two versions of a policy.
+type PolicyDiffOf struct {
+	Name string `path:"name" json:"-"`
+	From *int   `query:"from" json:"-" range:"1073741824"` // The earlier version, 0 for none; by default the one before to.
+	To   int    `query:"to" json:"-" range:"1073741824"`   // The later version; by default the newest.
+}
+
 // PolicyDeletion deletes a policy.
 type PolicyDeletion struct {
 	Name    string `path:"name" json:"-"`
@@ -148,6 +168,18 @@ var (
 	DeletePolicy = Op[PolicyDeletion, None]{
 		ID: "deletePolicy", Route: "DELETE " + PathPolicies + "/:name", Access: "admin", Tag: "policies",
 		Summary: "Delete the policy whose ETag If-Match has.", Answer: "Deleted.",
+	}
+	DiffPolicy = Op[PolicyDiffOf, PolicyDiff]{
+		ID: "diffPolicy", Route: "GET " + PathPolicies + "/:name/diff", Access: "read", Tag: "policies",
+		Summary: "Compare two versions of a policy.", Answer: "What differs.",
+	}
+	ExplainDraft = Op[PolicyDraft, PolicyExplanation]{
+		ID: "explainDraft", Route: "POST " + PathPolicies + "/:name/explain", Access: "read", Tag: "policies", ReadOnly: true,
+		Summary: "Explain in words what a policy would do, what it changes in the active version, and whether saving it needs a confirmation. Nothing is saved.", Answer: "The explanation.",
+	}
+	TryPolicy = Op[PolicyTrialOf, PolicyTrial]{
+		ID: "tryPolicy", Route: "POST " + PathPolicies + "/:name/try", Access: "admin", Tag: "policies", Slow: true, ReadOnly: true,
+		Summary: "Replay the recorded traffic through a policy that is not saved, and compare it with the active policies. Nothing is saved or refused.", Answer: "What it would have done.",
 	}
 	CompareDraft = Op[ByName, DraftComparison]{
 		ID: "compareDraft", Route: "GET " + PathPolicies + "/:name/draft", Access: "read", Tag: "policies",

@@ -16,13 +16,16 @@ func OperationOf[In, Out any](op wire.Op[In, Out]) *Operation {
 		o.IfMatch = o.IfMatch || p.Name == wire.IfMatch
 		if p.In == "query" {
 			kind := p.Field.Type.Kind()
+			if kind == reflect.Pointer {
+				kind = p.Field.Type.Elem().Kind()
+			}
 			o.Query = append(o.Query, Param{
 				Name: p.Name, Required: p.Required, Enum: p.Enum, Integer: kind == reflect.Int, Boolean: kind == reflect.Bool, field: p.Field.Name,
 			})
 		}
 	}
 	if hasBody {
-		o.Body = *new(In)
+		o.Body = wire.BodyOf(reflect.Zero(input)).Interface()
 	}
 	answer := Answer{Status: http.StatusOK, Doc: op.Answer, Body: *new(Out)}
 	_, isLocated := answer.Body.(wire.Located)

@@ -82,14 +82,12 @@ func read(c *httpserver.Call, in any, params []wire.Param, hasBody, isOptional b
 			names = append(names, p.Name)
 		}
 	}
-	switch {
-	case !hasBody:
-	case isOptional:
-		if err := c.DecodeOptional(in); err != nil {
-			return err
+	if hasBody {
+		decode := c.DecodeJSON
+		if isOptional {
+			decode = c.DecodeOptional
 		}
-	default:
-		if err := c.DecodeJSON(in); err != nil {
+		if err := decode(wire.BodyOf(reflect.ValueOf(in).Elem()).Addr().Interface()); err != nil {
 			return err
 		}
 	}
@@ -142,6 +140,10 @@ func readQuery(q *httpserver.Query, p wire.Param, field reflect.Value) {
 		*into = q.Flag(p.Name)
 	case *int:
 		*into = q.Number(p.Name, 1, largest(p))
+	case **int:
+		if n := q.Number(p.Name, 0, largest(p)); q.Given(p.Name) {
+			*into = &n
+		}
 	case *[]string:
 		*into = q.List(p.Name, p.Enum...)
 	default:
@@ -153,6 +155,9 @@ func readQuery(q *httpserver.Query, p wire.Param, field reflect.Value) {
 	}
 	if p.Required && !q.Given(p.Name) {
 		q.Fail(p.Name, "is missing; "+p.Field.Tag.Get("required"))
+	}
+	if p.Field.Tag.Get("filled") != "" && q.Given(p.Name) && field.IsZero() {
+		q.Fail(p.Name, "is empty; leave it out instead")
 	}
 }
 

@@ -9,13 +9,8 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// Blocks manages blocks and previews them.
+// Blocks manages blocks.
 type Blocks struct{ Entries }
-
-// Preview returns the impact that a block of a pattern would have.
-func (b Blocks) Preview(ctx context.Context, pattern string, literal bool) (*wire.Impact, error) {
-	return call[wire.Impact](ctx, b.conn, ask(wire.PathBlockPreview, wire.PreviewRequest{Pattern: pattern, Literal: literal}))
-}
 
 // Import adds the entries of a file of a media type. options holds the API's query
 // parameters.

@@ -49,7 +49,7 @@ func Open[In any](ctx context.Context, c *Client, op wire.Op[In, wire.File], in 
 // requestOf returns the request that calls an operation.
 func requestOf[In, Out any](op wire.Op[In, Out], in In) request {
 	method, path, _ := strings.Cut(op.Route, " ")
-	r := request{method: method, query: url.Values{}, header: map[string]string{}, slow: op.Slow}
+	r := request{method: method, query: url.Values{}, header: map[string]string{}, slow: op.Slow, readOnly: op.ReadOnly}
 	params, hasBody := wire.ParamsOf(reflect.TypeFor[In]())
 	for _, p := range params {
 		text := p.Of(reflect.ValueOf(in))
@@ -71,7 +71,7 @@ func requestOf[In, Out any](op wire.Op[In, Out], in In) request {
 	}
 	r.path = path
 	if hasBody {
-		r.body = in
+		r.body = wire.BodyOf(reflect.ValueOf(in)).Interface()
 	}
 	return r
 }

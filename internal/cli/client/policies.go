@@ -32,25 +32,6 @@ func applyQuery(prune, shadow bool) url.Values {
 	return url.Values{"prune": {strconv.FormatBool(prune)}, "shadow": {strconv.FormatBool(shadow)}}
 }
 
-// Diff compares two versions of a policy. from is 0 for no policy, before the first version.
-func (p Policies) Diff(ctx context.Context, name string, from, to int64) (*wire.PolicyDiff, error) {
-	query := url.Values{"from": {strconv.FormatInt(from, 10)}, "to": {strconv.FormatInt(to, 10)}}
-	return call[wire.PolicyDiff](ctx, p.conn, get(policyPath(name)+"/diff").with(query))
-}
-
-// ExplainDraft says in words what a policy would do, and what saving it would change.
-func (p Policies) ExplainDraft(ctx context.Context, draft wire.PolicyRequest) (*wire.PolicyExplanation, error) {
-	return call[wire.PolicyExplanation](ctx, p.conn, ask(policyPath(draft.Name)+"/explain", draft))
-}
-
-// Try replays recorded traffic through a policy that is not saved. last is the time range, the
-// server's default if it is empty.
-func (p Policies) Try(ctx context.Context, draft wire.PolicyRequest, last string) (*wire.PolicyTrial, error) {
-	r := ask(policyPath(draft.Name)+"/try", draft).with(param("last", last))
-	r.slow = true
-	return call[wire.PolicyTrial](ctx, p.conn, r)
-}
-
 // Backtest replays an access log through a policy that is not saved. name is the name of the
 // log in errors.
 func (p Policies) Backtest(ctx context.Context, draft wire.PolicyRequest, name string, log io.Reader) (*wire.PolicyTrial, error) {
