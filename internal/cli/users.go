@@ -141,7 +141,7 @@ func newUserSetPassword(con *console.Console) *cobra.Command {
 }
 
 func newUserInvite(con *console.Console) *cobra.Command {
-	var in wire.InvitationRequest
+	var lasts durationFlag
 	c := &cobra.Command{
 		Use:   "invite NAME",
 		Short: "Make a link by which a user sets a password",
@@ -155,11 +155,10 @@ then, and two-factor authentication stays.`,
 			if err != nil {
 				return err
 			}
-			in.ID = user.ID
-			return inviteUser(c, con, server, in)
+			return inviteUser(c, con, server, wire.InvitationRequest{ID: user.ID, ExpiresIn: lasts.Duration})
 		}),
 	}
-	c.Flags().Var(&in.ExpiresIn, "for", "how long the link works, for example 1h or 7d; 3d if omitted")
+	c.Flags().Var(&lasts, "for", "how long the link works, for example 1h or 7d; 3d if omitted")
 	return c
 }
 
