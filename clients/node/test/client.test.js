@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { createRequire } from 'node:module'
 import test from 'node:test'
-import { Stint, StintError } from '../index.js'
+import express from 'express'
+import fastify from 'fastify'
+import { Stint, StintError, expressGuard, fastifyGuard, fetchGuard, usageOf } from '../index.js'
 import { connect, fresh, nobody, policy } from './support.js'
 
 test('a batch answers each check', async () => {
@@ -63,6 +66,76 @@ test('holds are settled, released and renewed', async () => {
   const other = await stint.check({ key, cost: 7, hold: '10m' })
   assert.equal((await stint.release(other.hold.handle)).state, 'released')
   assert.equal(await left(), 7)
+})
+
+// Polls until so many tokens of a key are left and no place is taken.
+async function settled(stint, key, tokens) {
+  for (let tries = 0; ; tries++) {
+    const { rules } = await stint.check({ key, peek: true })
+    const [places, left] = rules.map(({ remaining }) => remaining)
+    if (places === 2 && left === tokens) return
+    if (tries === 300) assert.deepEqual([places, left], [2, tokens])
+    await new Promise((done) => setTimeout(done, 100))
+  }
+}
+
+test('guards of node:http settle when the response has ended', async () => {
+  await policy('nodeends:*', ['1000 tokens/1d', '2 concurrent'], { unit: 'tokens', hold: '30s' })
+  const stint = connect()
+  const options = { cost: 400, hold: '10m' }
+  const app = express()
+  const keys = []
+  app.use(expressGuard(stint, { ...options, key: () => keys.at(-1) }))
+  app.get('/plain', (_, response) => response.send('done'))
+  app.get('/settles', async (request, response) => {
+    await usageOf(request).settle(30)
+    response.send('done')
+  })
+  app.get('/breaks', (_, response) => {
+    response.write('some')
+    response.destroy()
+  })
+  app.get('/gone', (_, response) => response.write('some')) // which never ends
+  const plugin = fastify()
+  plugin.register(fastifyGuard, { stint, ...options, key: () => keys.at(-1) })
+  plugin.get('/plain', async () => 'done')
+  const server = app.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const urls = { express: `http://127.0.0.1:${server.address().port}`, fastify: await plugin.listen({ port: 0, host: '127.0.0.1' }) }
+  for (const [framework, path, left] of [['express', 'plain', 600], ['express', 'settles', 970], ['express', 'breaks', 600], ['express', 'gone', 600], ['fastify', 'plain', 600]]) {
+    const key = fresh('nodeends')
+    keys.push(key)
+    const leaving = new AbortController()
+    const response = await fetch(`${urls[framework]}/${path}`, { signal: leaving.signal }).catch(() => {}) // it may break before its headers
+    if (path === 'gone') leaving.abort()
+    else await response?.text().catch(() => {})
+    await settled(stint, key, left)
+  }
+  server.closeAllConnections()
+  server.close()
+  await plugin.close()
+})
+
+test('a guard of fetch settles when the body has been read, cancelled or failed', async () => {
+  await policy('nodebody:*', ['1000 tokens/1d', '2 concurrent'], { unit: 'tokens', hold: '30s' })
+  const stint = connect()
+  const stream = (pull) => new Response(new ReadableStream({ pull }))
+  let parts = 0
+  for (const [handler, read, left] of [
+    [() => new Response('done'), (response) => response.text(), 600],
+    [() => new Response(null, { status: 204 }), () => {}, 600],
+    [(request) => usageOf(request).settle(30).then(() => new Response('done')), (response) => response.text(), 970],
+    [() => stream((c) => c.enqueue(new Uint8Array([parts++]))), (response) => response.body.cancel(), 600],
+    [() => stream((c) => c.error(new Error('broken'))), (response) => assert.rejects(response.text()), 600],
+    [() => { throw new Error('broken') }, undefined, 1000],
+  ]) {
+    const key = fresh('nodebody')
+    const guarded = fetchGuard(stint, { key: () => key, cost: 400, hold: '10m' }, handler)
+    const answer = guarded(new Request('http://site.example/'))
+    if (read) await read(await answer)
+    else await assert.rejects(answer)
+    await settled(stint, key, left)
+  }
 })
 
 test('CommonJS can require the package', () => {
