@@ -66,6 +66,15 @@ func newAuditList(con *console.Console) *cobra.Command {
 	return c
 }
 
+// auditEntry returns the change with the id that was given.
+func auditEntry(c *cobra.Command, server *client.Client, text string) (entry wire.AuditEntry, err error) {
+	id, err := auditID(text)
+	if err != nil {
+		return entry, err
+	}
+	return client.Call(c.Context(), server, wire.GetAuditEntry, id)
+}
+
 func newAuditShow(con *console.Console) *cobra.Command {
 	return &cobra.Command{
 		Use:     "show ID",
@@ -73,11 +82,7 @@ func newAuditShow(con *console.Console) *cobra.Command {
 		Example: "admin audit show 812",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			id, err := auditID(args[0])
-			if err != nil {
-				return err
-			}
-			entry, err := client.Call(c.Context(), server, wire.GetAuditEntry, id)
+			entry, err := auditEntry(c, server, args[0])
 			if err != nil {
 				return err
 			}
@@ -99,11 +104,7 @@ confirmation as when it was added.`,
 		Example: "admin audit undo 812",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			id, err := auditID(args[0])
-			if err != nil {
-				return err
-			}
-			entry, err := client.Call(c.Context(), server, wire.GetAuditEntry, id)
+			entry, err := auditEntry(c, server, args[0])
 			if err != nil {
 				return err
 			}
