@@ -10,15 +10,29 @@ import (
 // PassCookie is the cookie that solving a challenge gives to a browser; its value is a Check's Pass.
 const PassCookie = "stint_pass"
 
+// MaxPass is the longest pass that Stint reads, in bytes.
+const MaxPass = 512
+
 // ChallengePrefix begins the paths that ChallengeHandler serves.
 const ChallengePrefix = "/.well-known/stint/"
 
+// challengeHeaders are what challenges are asked with. Others are not handed on: Stint would trust
+// some of them, and others are secrets of the application.
+var challengeHeaders = []string{"Accept", "Accept-Language", "Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site", "User-Agent"}
+
 // ChallengeHandler returns the handler of ChallengePrefix, which hands requests on to Stint: it shows
-// challenges to browsers and takes their solutions. A Guard leads browsers there:
+// challenges to browsers and takes their solutions. A Guard does so itself; serve the handler if no
+// Guard sees these paths:
 //
 //	mux.Handle(client.ChallengePrefix, c.ChallengeHandler())
-//	mux.Handle("/", guard.Handler(pages))
-func (c *Client) ChallengeHandler() http.Handler {
+//	mux.Handle("/shop/", guard.Handler(shop))
+//
+// Stint has to know the addresses of visitors, so list the program's address in --trusted-proxies.
+func (c *Client) ChallengeHandler() http.Handler { return c.ChallengeHandlerBy(AddressKey) }
+
+// ChallengeHandlerBy is ChallengeHandler for a program that finds the address of a visitor by a key
+// function, such as AddressKeyBehind. Other keys than addresses stand for that of the connection.
+func (c *Client) ChallengeHandlerBy(key func(*http.Request) string) http.Handler {
 	base, err := url.Parse(c.base)
 	if err != nil {
 		panic(err) // New has parsed it
@@ -27,31 +41,42 @@ func (c *Client) ChallengeHandler() http.Handler {
 		Transport: c.http.Transport,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(base)
-			r.SetXForwarded()
-			r.Out.Host = r.In.Host // which decides whether the cookie is Secure
-			for name := range r.Out.Header {
-				if strings.HasPrefix(name, "X-Original-") || strings.HasPrefix(name, "X-Stint-") || name == "X-Forwarded-Uri" {
-					r.Out.Header.Del(name) // Stint would trust them
+			headers := http.Header{}
+			for _, name := range challengeHeaders {
+				if values := r.In.Header[name]; len(values) > 0 {
+					headers[name] = values
 				}
 			}
+			if pass := passOf(r.In); pass != "" {
+				headers.Set("Cookie", PassCookie+"="+pass)
+			}
+			r.Out.Header = headers
+			r.SetXForwarded()
+			if address, is := strings.CutPrefix(key(r.In), "ip:"); is {
+				r.Out.Header.Set("X-Forwarded-For", address)
+			}
+			r.Out.Host = r.In.Host // which decides whether the cookie is Secure
 		},
 	}
 }
 
 // passOf returns the pass of a request, "" for none.
 func passOf(r *http.Request) string {
-	if cookie, err := r.Cookie(PassCookie); err == nil {
+	if cookie, err := r.Cookie(PassCookie); err == nil && len(cookie.Value) <= MaxPass {
 		return cookie.Value
 	}
 	return ""
 }
 
-// challengeOf returns where a challenged request of a browser is led, "" if it opens no page.
-func challengeOf(r *http.Request, d *Decision) string {
-	mode := r.Header.Get("Sec-Fetch-Mode")
-	if d == nil || d.Outcome != Challenged || d.Challenge == "" || r.Method != http.MethodGet ||
-		!strings.Contains(r.Header.Get("Accept"), "text/html") || mode != "" && mode != "navigate" {
+// ChallengeOf returns where a browser is led that opens a page and is challenged, "" for every other
+// request: answer it by a redirect with status 303, Cache-Control no-store and the path. target is the
+// path and query of the request, header returns a header of it. Guard and fibermw do so.
+func ChallengeOf(d *Decision, method, target string, header func(name string) string) string {
+	isAny := func(value, one string) bool { return value == "" || value == one }
+	if d == nil || d.Outcome != Challenged || d.Challenge == "" || method != http.MethodGet ||
+		!strings.Contains(header("Accept"), "text/html") || !isAny(header("Sec-Fetch-Mode"), "navigate") || !isAny(header("Sec-Fetch-Dest"), "document") ||
+		strings.HasPrefix(target, "/.well-known/") || strings.HasPrefix(target, "/robots.txt") || strings.HasPrefix(target, "/favicon.ico") {
 		return ""
 	}
-	return d.Challenge + "?to=" + url.QueryEscape(r.URL.RequestURI())
+	return d.Challenge + "?to=" + url.QueryEscape(target)
 }

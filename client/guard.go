@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -12,7 +13,7 @@ import (
 //
 // It answers refused requests itself, as ReplyTo describes, and sends each client its
 // quota in the headers RateLimit and RateLimit-Policy. It leads challenged browsers to
-// ChallengePrefix, where ChallengeHandler must be served. During an outage, the Client's
+// ChallengePrefix, and serves ChallengeHandler there. During an outage, the Client's
 // WithOutage decides.
 type Guard struct {
 	Client *Client
@@ -43,7 +44,16 @@ type Guard struct {
 
 // Handler returns next behind the guard.
 func (g *Guard) Handler(next http.Handler) http.Handler {
+	key := g.Key
+	if key == nil {
+		key = AddressKey
+	}
+	challenges := g.Client.ChallengeHandlerBy(key)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, ChallengePrefix) {
+			challenges.ServeHTTP(w, r)
+			return
+		}
 		q, asked := g.question(r)
 		if !asked {
 			next.ServeHTTP(w, r)
@@ -63,8 +73,9 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 			g.settle(r, usage)
 			return
 		}
-		if to := challengeOf(r, d); to != "" {
+		if to := ChallengeOf(d, r.Method, r.URL.RequestURI(), r.Header.Get); to != "" {
 			w.Header().Del("Content-Type")
+			w.Header().Set("Vary", "Accept, Cookie, Sec-Fetch-Dest, Sec-Fetch-Mode")
 			http.Redirect(w, r, to, http.StatusSeeOther)
 			return
 		}

@@ -68,6 +68,7 @@ func ReplyTo(d *Decision, err error) Reply {
 		}
 	case Challenged:
 		p = replyProblem{Type: typeQuotaExceeded, Status: http.StatusTooManyRequests, Code: string(Challenged), Detail: "This client has to solve a challenge first."}
+		r.Header.Set("X-Stint-Challenge", d.Challenge)
 	case Blocked:
 		p = replyProblem{Type: "about:blank", Status: http.StatusForbidden, Code: string(Blocked), Detail: "This client is blocked."}
 		if d.RetryAfter > 0 {

@@ -3,11 +3,13 @@ package fibermw
 
 import (
 	"context"
+	"net/http"
 	"net/netip"
 	"strings"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
+	"github.com/gofiber/fiber/v2/middleware/adaptor"
 
 	"github.com/stint-dev/stint/client"
 	"github.com/stint-dev/stint/client/internal/peer"
@@ -52,6 +54,9 @@ type decisionLocal struct{}
 // requests itself, as client.ReplyTo describes.
 func New(config Config) fiber.Handler {
 	return func(c *fiber.Ctx) error {
+		if strings.HasPrefix(c.Path(), client.ChallengePrefix) {
+			return config.challenge(c)
+		}
 		q, asked := config.question(c)
 		if !asked {
 			return c.Next()
@@ -66,8 +71,22 @@ func New(config Config) fiber.Handler {
 			c.Locals(decisionLocal{}, d)
 			return config.next(c, d)
 		}
+		if to := client.ChallengeOf(d, c.Method(), c.OriginalURL(), func(name string) string { return c.Get(name) }); to != "" {
+			c.Response().Header.Del(fiber.HeaderContentType)
+			c.Set(fiber.HeaderVary, "Accept, Cookie, Sec-Fetch-Dest, Sec-Fetch-Mode")
+			return c.Redirect(to, fiber.StatusSeeOther)
+		}
 		return c.Status(reply.Status).Send(reply.Body)
 	}
+}
+
+// challenge hands a request for one of the paths of challenges on to Stint.
+func (config *Config) challenge(c *fiber.Ctx) error {
+	key := AddressKey(c)
+	if config.Key != nil {
+		key = strings.Clone(config.Key(c))
+	}
+	return adaptor.HTTPHandler(config.Client.ChallengeHandlerBy(func(*http.Request) string { return key }))(c)
 }
 
 // next calls the handlers and settles what the request holds.
@@ -128,6 +147,9 @@ func UsageOf(c *fiber.Ctx) *client.Usage {
 
 func (config *Config) question(c *fiber.Ctx) (client.Check, bool) {
 	q := client.Check{Policy: config.Policy, Hold: config.Hold, Detail: client.DetailRules, Fresh: !config.Remember, Request: requestOf(c)}
+	if pass := c.Cookies(client.PassCookie); len(pass) <= client.MaxPass {
+		q.Pass = strings.Clone(pass)
+	}
 	if config.Key == nil {
 		q.Key = AddressKey(c)
 	} else if q.Key = strings.Clone(config.Key(c)); q.Key == "" { // fiber's strings live as long as the request

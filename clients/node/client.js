@@ -8,6 +8,11 @@ const maxAnswer = 1 << 20 // bytes; an answer about 16 keys has some 20 KiB
 const outageRetrySeconds = 1
 const statuses = new Map(Object.entries({ allowed: 200, limited: 429, blocked: 403, unavailable: 503 }))
 
+// The headers of the pages of challenges, and of what leads on from them.
+const challengeHeaders = [
+  'content-type', 'content-security-policy', 'cache-control', 'referrer-policy', 'vary', 'x-robots-tag', 'x-content-type-options', 'location', 'set-cookie', 'retry-after',
+]
+
 /** What Stint answered in place of a decision: the check or its token was wrong. */
 export class StintError extends Error {
   constructor(status, problem) {
@@ -109,6 +114,19 @@ export class Stint {
     answered(await this.#askAdmin('POST', '/v1/blocks', block), (given) => typeof given?.id === 'string', [200, 201])
   }
 
+  /** Hands a browser's request for one of the paths of challenges on. See index.d.ts. */
+  async challenge(target, headers) {
+    const send = { ...headers }
+    for (const name in send) if (send[name] === undefined) delete send[name]
+    const { status, headers: received, body } = await this.#send('GET', below(this.#url, target), '', this.#agent, undefined, send)
+    const shown = {}
+    for (const name of challengeHeaders) {
+      const value = [received[name] ?? []].flat()[0]
+      if (value !== undefined) shown[name] = value
+    }
+    return { status, headers: shown, body }
+  }
+
   /** Whether reset and block are possible. */
   get canBlock() {
     return this.#admin !== undefined
@@ -132,11 +150,11 @@ export class Stint {
 
   // A server closes idle connections when it likes, also at the moment of a new
   // request: that request is sent again on another.
-  async #send(method, url, text, agent, token) {
+  async #send(method, url, text, agent, token, more) {
     const signal = AbortSignal.timeout(this.#timeout)
     for (let attempt = 0; ; attempt++) {
       try {
-        return await sendOnce(method, url, text, agent, token, signal)
+        return await sendOnce(method, url, text, agent, token, signal, more)
       } catch (error) {
         if (!error.reusedSocket || signal.aborted || attempt === 3) throw error
       }
@@ -153,10 +171,10 @@ export class Stint {
   }
 }
 
-function sendOnce(method, url, body, agent, token, signal) {
+function sendOnce(method, url, body, agent, token, signal, more) {
   return new Promise((resolve, reject) => {
     const { request } = url.protocol === 'https:' ? https : http
-    const headers = body === '' ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }
+    const headers = body === '' ? { ...more } : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }
     if (token !== undefined) headers.authorization = `Bearer ${token}`
     const sent = request(url, { method, agent, headers, signal })
     const failed = (error) => {

@@ -45,6 +45,8 @@ export interface Check extends Partial<Key> {
   max_wait?: string
   /** For how long the cost is held, such as "10m", until settle or release: for policies that count amounts. */
   hold?: string
+  /** The value of the cookie stint_pass, which solving a challenge has given the client; the guards fill it in. */
+  pass?: string
   /** Charges once for all checks with this text; a random one by default. */
   idempotency_key?: string
 }
@@ -55,6 +57,9 @@ export interface Decision {
   id: string | null
   decision: 'allowed' | 'limited' | 'blocked' | 'unavailable'
   allowed: boolean
+  /** The client may go on once its browser has solved a challenge, at the path that challenge names. */
+  reason?: 'challenged'
+  challenge?: string
   /** The decision was made under an outage. */
   degraded: boolean
   degraded_reason?: string
@@ -152,6 +157,8 @@ export class Stint {
   extend(handle: string, hold: string): Promise<SettledHold>
   /** Cancels a reservation, and resolves whether that freed room for others. */
   cancel(handle: string): Promise<boolean>
+  /** Hands a browser's request for a path below /.well-known/stint/ on to Stint; the guards do it. */
+  challenge(target: string, headers: Record<string, string | undefined>): Promise<{ status: number, headers: Record<string, string>, body: string }>
   /** Forgets what a key has used, under all policies. Needs adminUrl. */
   reset(key: string): Promise<void>
   /** Blocks one key for a time, for all programs that use the same Stint. Needs adminUrl. */

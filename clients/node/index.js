@@ -167,8 +167,9 @@ function asker(stint, { key, policy, cost, hold, source, meta, skip, onError }, 
   if (typeof key !== 'function') throw new TypeError('key must be a function')
   const valueOf = (value, args) => (typeof value === 'function' ? value(...args) : value)
   return async (...args) => {
+    if (isChallenge(targetOf(args[0]))) return visitChallenge(stint, args[0], await key(...args))
     if (skip && (await skip(...args))) return { headers: {} }
-    const question = { source, hold: valueOf(hold, args), meta: valueOf(meta, args), request: attributesOf(args[0]) }
+    const question = { source, hold: valueOf(hold, args), meta: valueOf(meta, args), request: attributesOf(args[0]), pass: passOf(args[0]) }
     question.request.path = readPath(question.request.path)
     const keys = await key(...args)
     const common = { policy: valueOf(policy, args), cost: valueOf(cost, args) }
@@ -185,13 +186,59 @@ function asker(stint, { key, policy, cost, hold, source, meta, skip, onError }, 
       return refusal(isAboutKey(error) ? badKey : unavailable, isAboutKey(error) ? {} : { 'Retry-After': '1' })
     }
     if (decision.outage) onError?.(decision.outage, ...args)
-    if (!decision.allowed) return refusal(refusalOf(decision), decision.headers)
+    if (!decision.allowed) return challengeOf(decision, args[0]) ?? refusal(refusalOf(decision), decision.headers)
     decisions.set(args[0], decision)
     if (!decision.hold) return { headers: decision.headers }
     const usage = new Usage(stint, decision.hold, (error) => onError?.(error, ...args))
     usages.set(args[0], usage)
     return { headers: decision.headers, usage }
   }
+}
+
+const challengePrefix = '/.well-known/stint/'
+
+const headerOf = ({ headers = {} }, name) => (typeof headers.get === 'function' ? headers.get(name) ?? undefined : headers[name])
+
+// Returns the path and the query of a request as its client sent them.
+function targetOf(request) {
+  const { headers = {}, originalUrl, url, raw } = request
+  if (typeof headers.get !== 'function') return raw ? raw.url : originalUrl ?? url ?? ''
+  if (!URL.canParse(url)) return url
+  const { pathname, search } = new URL(url)
+  return pathname + search
+}
+
+const isChallenge = (target) => target.startsWith(challengePrefix)
+
+const passOf = (request) => /(?:^|;)\s*stint_pass=([\w-]{1,512})(?:;|$)/.exec(headerOf(request, 'cookie') ?? '')?.[1]
+
+// Hands a request for one of the paths of challenges on, with the headers that pages need: Stint would trust others, or they
+// are secrets of the application.
+async function visitChallenge(stint, request, keys) {
+  if (request.method !== 'GET' || typeof stint.challenge !== 'function') return refusal(challenged, {})
+  const address = [keys ?? []].flat().map((part) => part.key ?? part).find((text) => text.startsWith('ip:'))
+  const headers = { 'x-forwarded-for': address?.slice('ip:'.length), host: headerOf(request, 'host') ?? headerOf(request, ':authority') }
+  for (const name of ['accept', 'accept-language', 'sec-fetch-dest', 'sec-fetch-mode', 'sec-fetch-site', 'user-agent']) headers[name] = headerOf(request, name)
+  const pass = passOf(request)
+  if (pass) headers.cookie = `stint_pass=${pass}`
+  try {
+    return await stint.challenge(targetOf(request), headers)
+  } catch {
+    return refusal(unavailable, { 'Retry-After': '1' })
+  }
+}
+
+// Returns what answers a challenged request: a browser that opens a page is led to the challenge, all else is refused.
+function challengeOf({ reason, challenge, id, headers }, request) {
+  if (reason !== 'challenged' || typeof challenge !== 'string') return undefined
+  const isAny = (name, one) => [undefined, one].includes(headerOf(request, name))
+  const target = targetOf(request)
+  if (request.method === 'GET' && headerOf(request, 'accept')?.includes('text/html') && isAny('sec-fetch-mode', 'navigate') && isAny('sec-fetch-dest', 'document') &&
+    !/^\/(\.well-known\/|robots\.txt|favicon\.ico)/.test(target)) {
+    const vary = 'Accept, Cookie, Sec-Fetch-Dest, Sec-Fetch-Mode'
+    return { status: 303, headers: { Location: `${challenge}?to=${encodeURIComponent(target)}`, 'Cache-Control': 'no-store', Vary: vary }, body: '' }
+  }
+  return refusal(id ? { ...challenged, id } : challenged, { ...headers, 'X-Stint-Challenge': challenge })
 }
 
 // What policies with conditions ask of a request of node:http, express, fastify or fetch: as the application sees it, so
@@ -228,6 +275,10 @@ const unavailable = {
 const blocked = { type: 'about:blank', title: 'Forbidden', status: 403, detail: 'This client is blocked.', code: 'blocked' }
 const limited = {
   type: 'https://iana.org/assignments/http-problem-types#quota-exceeded', title: 'Too Many Requests', status: 429, detail: 'Too many requests.', code: 'limited',
+}
+const challenged = {
+  type: 'https://iana.org/assignments/http-problem-types#quota-exceeded', title: 'Too Many Requests', status: 429,
+  detail: 'This client has to solve a challenge first.', code: 'challenged',
 }
 
 // Returns the body of a refusal, that of /v1/forward.

@@ -212,6 +212,7 @@ local function ask(txn, url, failure)
         for name, most in pairs({
             ["user-agent"] = max_agent, traceparent = max_traceparent, accept = max_accept, ["accept-language"] = max_accept,
             ["sec-fetch-mode"] = max_accept, ["sec-fetch-dest"] = max_accept,
+            ["sec-fetch-site"] = max_accept,
         }) do
             local lines = lines_of(sent, name)
             if #lines > 0 and headers[name] == nil then headers[name] = { clean(table.concat(lines, ", "), most) } end

@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -172,6 +173,10 @@ func (a *App) build(ctx context.Context) (err error) {
 	a.gate = newGate(a, a.settings.CheckDeadline, false)
 	challenges := a.settings.Challenge
 	challenges.Secret = func() []byte { return a.catalog.Settings().Secret }
+	challenges.Earn = func(ctx context.Context, address netip.Addr, name string) (time.Duration, bool) {
+		earned := a.gate.Earn(ctx, a.catalog.Parser().AddressKey(address), name, challenges.Passes)
+		return earned.Wait, earned.IsFirst
+	}
 	a.challenges = challenge.New(challenges)
 	if err := a.grpc.build(a); err != nil {
 		return err

@@ -2,6 +2,7 @@ package challenge
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Prefix begins the paths of challenges, on every site that a gateway serves.
@@ -19,15 +21,12 @@ const Prefix = "/.well-known/stint/"
 // The paths below Prefix.
 const (
 	Path         = Prefix + "challenge" // shows a challenge; its parameter to is the target that it leads to
-	pathPass     = Prefix + "pass"      // takes a solution and sets the pass
-	pathContinue = Prefix + "continue"  // leads to the target once the pass is there
+	PathPass     = Prefix + "pass"      // takes a solution and sets the pass
+	PathContinue = Prefix + "continue"  // leads to the target once the pass is there
 )
 
-// Cookie is the name of the cookie with the pass, and Kind the kind of keys of passes.
-const (
-	Cookie = "stint_pass"
-	Kind   = "pass"
-)
+// Cookie is the name of the cookie with the pass.
+const Cookie = "stint_pass"
 
 // Header names the challenge in answers to requests that cannot show it.
 const Header = "X-Stint-Challenge"
@@ -45,6 +44,12 @@ type Options struct {
 	PassFor time.Duration
 	// Bind makes passes hold only in the network in which they were earned.
 	Bind bool
+	// Passes is how many passes an address may earn an hour.
+	Passes int
+	// Earn counts a solution for an address, whose challenge has a name. It returns how long the address
+	// has to wait if it has earned too many, and whether the challenge was not solved before. nil counts
+	// nothing.
+	Earn func(ctx context.Context, address netip.Addr, challenge string) (wait time.Duration, isFirst bool)
 	// Contact is what pages name for questions: a mail address, a URL or a sentence; "" for none.
 	Contact string
 }
@@ -54,6 +59,7 @@ const (
 	DefaultDifficulty = 17 // about a second on a phone of 2018
 	DefaultWait       = 10 * time.Second
 	DefaultPass       = 12 * time.Hour
+	DefaultPasses     = 300
 )
 
 // Service makes and answers challenges. It is safe for concurrent use.
@@ -63,6 +69,9 @@ type Service struct{ o Options }
 func New(o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Earn == nil {
+		o.Earn = func(context.Context, netip.Addr, string) (time.Duration, bool) { return 0, true }
 	}
 	return &Service{o}
 }
@@ -76,7 +85,13 @@ type Visit struct {
 	Cookies   [][]byte // the lines of Cookie
 	// IsInsecure says that the client came by HTTP to this machine's own name, where no cookie is Secure.
 	IsInsecure bool
+	// IsForeign says that a page of another site made the browser ask, by Sec-Fetch-Site: it would
+	// give its visitors passes and failures of its choice.
+	IsForeign bool
 }
+
+// Foreign is the value of Sec-Fetch-Site in requests that pages of other sites cause.
+const Foreign = "cross-site"
 
 // Answer is the answer to a visit.
 type Answer struct {
@@ -88,15 +103,23 @@ type Answer struct {
 // IsOwn reports whether a target is one of the paths of challenges.
 func IsOwn(target string) bool { return strings.HasPrefix(target, Prefix) }
 
+// maxPasses is how many cookies with passes are read of one request: each costs time.
+const maxPasses = 8
+
 // PassOf returns the key of the first valid pass among the cookies of a request.
 func (s *Service) PassOf(lines [][]byte, address netip.Addr) (keys.Key, bool) {
+	read := 0
 	for _, line := range lines {
-		for bytes.Contains(line, []byte(Cookie)) {
-			var pair []byte
-			pair, line, _ = bytes.Cut(line, []byte{';'})
+		if !bytes.Contains(line, []byte(Cookie)) {
+			continue
+		}
+		for pair := range bytes.SplitSeq(line, []byte{';'}) {
 			name, value, _ := bytes.Cut(bytes.TrimSpace(pair), []byte{'='})
 			if string(name) != Cookie {
 				continue
+			}
+			if read++; read > maxPasses {
+				return keys.Key{}, false
 			}
 			if key, ok := s.ReadPass(string(value), address); ok {
 				return key, true
@@ -140,7 +163,7 @@ func (s *Service) show(v *Visit, c *challenge, wait time.Duration, id string) *A
 	p := s.page(v, http.StatusTooManyRequests)
 	p.Challenge = &shownChallenge{
 		Token: token, Prefix: c.prefix(), Difficulty: c.difficulty, Seconds: int64((wait + time.Second - 1) / time.Second),
-		Pass: pathPass + "?c=" + token,
+		Pass: PathPass + "?c=" + token,
 	}
 	p.Title, p.Lead, p.ID = p.Texts.ChallengeTitle, p.Texts.ChallengeLead, id
 	return p.answer()
@@ -158,7 +181,7 @@ const (
 )
 
 // Visit answers a request for one of the paths of challenges.
-func (s *Service) Visit(v *Visit) (*Answer, Outcome) {
+func (s *Service) Visit(ctx context.Context, v *Visit) (*Answer, Outcome) {
 	path, query, _ := strings.Cut(v.Target, "?")
 	values, err := url.ParseQuery(query)
 	if err != nil {
@@ -170,10 +193,13 @@ func (s *Service) Visit(v *Visit) (*Answer, Outcome) {
 		if shown.Target = values.Get("to"); len(cleanTarget(shown.Target)) > MaxTarget {
 			shown.Target = "/"
 		}
+		if v.IsForeign {
+			return s.Show(&shown, ""), Nothing
+		}
 		return s.Show(&shown, ""), Shown
-	case pathPass:
-		return s.takeSolution(v, values)
-	case pathContinue:
+	case PathPass:
+		return s.takeSolution(ctx, v, values)
+	case PathContinue:
 		return s.goOn(v, values.Get("c")), Nothing
 	}
 	p := s.page(v, http.StatusNotFound)
@@ -190,10 +216,13 @@ func (s *Service) expired(v *Visit) *Answer {
 
 // takeSolution answers a solution by its parameters: c is the challenge, and n the counter; without
 // n the client has waited.
-func (s *Service) takeSolution(v *Visit, values url.Values) (*Answer, Outcome) {
+func (s *Service) takeSolution(ctx context.Context, v *Visit, values url.Values) (*Answer, Outcome) {
 	now := s.o.Now()
-	c, ok := readChallenge(s.o.Secret(), values.Get("c"), now)
-	if !ok || c.network.IsValid() && c.network != networkOf(v.Address) {
+	c, state := readChallenge(s.o.Secret(), values.Get("c"), now)
+	switch {
+	case v.IsForeign, state == tooOld:
+		return s.expired(v), Nothing
+	case state != valid, c.network.IsValid() && c.network != networkOf(v.Address):
 		return s.expired(v), Failed
 	}
 	if values.Has("n") {
@@ -207,19 +236,31 @@ func (s *Service) takeSolution(v *Visit, values url.Values) (*Answer, Outcome) {
 		}
 		return s.show(v, &c, left, ""), Nothing
 	}
+	next := PathContinue + "?c=" + values.Get("c")
+	if _, has := s.PassOf(v.Cookies, v.Address); has { // another tab was faster: a good pass stays
+		return redirect(next), Nothing
+	}
+	wait, isFirst := s.o.Earn(ctx, v.Address, c.prefix())
+	if wait > 0 {
+		return s.Refuse(v, &Refusal{Outcome: wire.Limited, Status: http.StatusTooManyRequests, At: now, RetryAt: now.Add(wait)}), Nothing
+	}
 	cookie, expires := c.pass(s.o.Secret(), s.o.PassFor)
 	text := Cookie + "=" + cookie + "; Path=/; Max-Age=" + strconv.FormatInt(max(1, int64(expires.Sub(now)/time.Second)), 10) + "; HttpOnly; SameSite=Lax"
 	if !v.IsInsecure {
 		text += "; Secure"
 	}
-	return redirect(pathContinue+"?c="+values.Get("c"), [2]string{"Set-Cookie", text}), Solved
+	outcome := Nothing
+	if isFirst {
+		outcome = Solved
+	}
+	return redirect(next, [2]string{"Set-Cookie", text}), outcome
 }
 
 // goOn leads to the target of a challenge if the client has sent its pass back. Without this step a
 // browser that refuses cookies would be challenged again and again.
 func (s *Service) goOn(v *Visit, token string) *Answer {
-	c, ok := readChallenge(s.o.Secret(), token, s.o.Now())
-	if !ok {
+	c, state := readChallenge(s.o.Secret(), token, s.o.Now())
+	if state != valid {
 		return s.expired(v)
 	}
 	if _, ok := s.PassOf(v.Cookies, v.Address); ok {
@@ -235,7 +276,7 @@ func redirect(to string, headers ...[2]string) *Answer {
 }
 
 // vary are the headers that answers depend on.
-const vary = "Accept, Accept-Language, Cookie, Sec-Fetch-Mode"
+const vary = "Accept, Accept-Language, Cookie, Sec-Fetch-Dest, Sec-Fetch-Mode"
 
 // cleanTarget returns a target as a Location that stays on the site: a path that begins with one
 // slash, with a query. Bytes that headers or URLs cannot have are escaped.

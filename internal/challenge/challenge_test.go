@@ -2,6 +2,7 @@ package challenge
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -76,7 +77,7 @@ func unhex(text string) []byte {
 func solve(t *testing.T, s *Service, a *Answer) (cookie string) {
 	t.Helper()
 	_, link := linkOf(t, a)
-	answer, outcome := s.Visit(visit(link))
+	answer, outcome := s.Visit(t.Context(), visit(link))
 	if outcome != Solved || answer.Status != http.StatusSeeOther {
 		t.Fatalf("got %d %q", answer.Status, outcome)
 	}
@@ -92,20 +93,20 @@ func TestASolvedChallengeLeadsToItsTarget(t *testing.T) {
 		t.Errorf("got %d:\n%s", a.Status, a.Body)
 	}
 	_, link := linkOf(t, a)
-	answer, _ := s.Visit(visit(link))
+	answer, _ := s.Visit(t.Context(), visit(link))
 	text := answer.header("Set-Cookie")
 	if !strings.Contains(text, "; HttpOnly; SameSite=Lax; Secure") {
 		t.Errorf("the cookie is %q", text)
 	}
 	cookie, _, _ := strings.Cut(text, ";")
-	last, _ := s.Visit(visit(answer.header("Location"), "a=b; "+cookie))
+	last, _ := s.Visit(t.Context(), visit(answer.header("Location"), "a=b; "+cookie))
 	if last.Status != http.StatusSeeOther || last.header("Location") != target {
 		t.Errorf("got %d to %q, want 303 to %q", last.Status, last.header("Location"), target)
 	}
 	if key, ok := s.PassOf([][]byte{[]byte("x=y; " + cookie)}, visit("").Address); !ok || !strings.HasPrefix(key.String(), "pass:") {
 		t.Errorf("the pass is %q, %t", key, ok)
 	}
-	if none, _ := s.Visit(visit(answer.header("Location"))); none.Status != http.StatusForbidden || !bytes.Contains(none.Body, []byte("Cookies are needed")) {
+	if none, _ := s.Visit(t.Context(), visit(answer.header("Location"))); none.Status != http.StatusForbidden || !bytes.Contains(none.Body, []byte("Cookies are needed")) {
 		t.Errorf("without cookies: got %d:\n%s", none.Status, none.Body)
 	}
 }
@@ -114,11 +115,11 @@ func TestWaitingIsExact(t *testing.T) {
 	s, c := service("secret", nil)
 	link, _ := linkOf(t, s.Show(visit("/"), ""))
 	c.now = start.Add(10*time.Second - time.Millisecond)
-	if a, outcome := s.Visit(visit(link)); outcome != Nothing || a.Status != http.StatusTooManyRequests || !bytes.Contains(a.Body, []byte(`content="1;url=`)) {
+	if a, outcome := s.Visit(t.Context(), visit(link)); outcome != Nothing || a.Status != http.StatusTooManyRequests || !bytes.Contains(a.Body, []byte(`content="1;url=`)) {
 		t.Errorf("a millisecond early: got %d %q:\n%s", a.Status, outcome, a.Body)
 	}
 	c.now = start.Add(10 * time.Second)
-	if a, outcome := s.Visit(visit(link)); outcome != Solved {
+	if a, outcome := s.Visit(t.Context(), visit(link)); outcome != Solved {
 		t.Errorf("in time: got %d %q", a.Status, outcome)
 	}
 }
@@ -136,7 +137,7 @@ func TestNodesWithDifferentClocksTakeEachOthersChallenges(t *testing.T) {
 			t.Errorf("%v apart: the pass does not hold", apart)
 		}
 		link, _ := linkOf(t, page)
-		a, outcome := other.Visit(visit(link))
+		a, outcome := other.Visit(t.Context(), visit(link))
 		if outcome == Solved {
 			continue // it has waited long enough by the other's clock
 		}
@@ -144,7 +145,7 @@ func TestNodesWithDifferentClocksTakeEachOthersChallenges(t *testing.T) {
 			t.Errorf("%v apart: it does not wait 10 seconds more:\n%s", apart, a.Body)
 		}
 		c.now = c.now.Add(10 * time.Second)
-		if _, outcome := other.Visit(visit(link)); outcome != Solved {
+		if _, outcome := other.Visit(t.Context(), visit(link)); outcome != Solved {
 			t.Errorf("%v apart: after the wait got %q", apart, outcome)
 		}
 	}
@@ -165,7 +166,7 @@ func TestAReplayGivesNothingNew(t *testing.T) {
 	}
 	_, link := linkOf(t, page)
 	c.now = start.Add(lifetime + time.Millisecond)
-	if a, outcome := s.Visit(visit(link)); outcome != Failed || a.Status != http.StatusForbidden {
+	if a, outcome := s.Visit(t.Context(), visit(link)); outcome != Nothing || a.Status != http.StatusForbidden {
 		t.Errorf("after its lifetime: got %d %q", a.Status, outcome)
 	}
 	if _, ok := s.PassOf([][]byte{[]byte(first)}, visit("").Address); !ok {
@@ -188,18 +189,18 @@ func TestForgedSolutionsAndPasses(t *testing.T) {
 	token, _ := url.Parse(waited)
 	for what, link := range map[string]string{
 		"a challenge of another secret":  abroad,
-		"no challenge":                   pathPass,
+		"no challenge":                   PathPass,
 		"an empty solution":              waited + "&n=",
 		"a solution of another one":      hard + "&n=0x1",
 		"a negative counter":             waited + "&n=-1",
 		"a counter with zeros":           waited + "&n=00" + solved[strings.Index(solved, "&n=")+3:],
 		"a long counter":                 waited + "&n=" + strings.Repeat("1", 50),
-		"a cut challenge":                pathPass + "?c=" + token.Query().Get("c")[1:] + "&n=1",
-		"another spelling of the base64": pathPass + "?c=" + token.Query().Get("c") + "%3D&n=1",
-		"a long one":                     pathPass + "?c=" + strings.Repeat("A", 100_000),
-		"a bad query":                    pathPass + "?c=%zz",
+		"a cut challenge":                PathPass + "?c=" + token.Query().Get("c")[1:] + "&n=1",
+		"another spelling of the base64": PathPass + "?c=" + token.Query().Get("c") + "%3D&n=1",
+		"a long one":                     PathPass + "?c=" + strings.Repeat("A", 100_000),
+		"a bad query":                    PathPass + "?c=%zz",
 	} {
-		if a, outcome := s.Visit(visit(link)); outcome != Failed || a.Status != http.StatusForbidden || a.header("Set-Cookie") != "" {
+		if a, outcome := s.Visit(t.Context(), visit(link)); outcome != Failed || a.Status != http.StatusForbidden || a.header("Set-Cookie") != "" {
 			t.Errorf("%s: got %d %q", what, a.Status, outcome)
 		}
 	}
@@ -237,12 +238,12 @@ func TestBoundPassesHoldInTheirNetworkOnly(t *testing.T) {
 		_, link := linkOf(t, page)
 		elsewhere := visit(link)
 		if elsewhere.Address = netip.MustParseAddr(c.far); true {
-			if _, outcome := s.Visit(elsewhere); outcome != Failed {
+			if _, outcome := s.Visit(t.Context(), elsewhere); outcome != Failed {
 				t.Errorf("a solution from %s: got %q", c.far, outcome)
 			}
 		}
 		v.Target = link
-		answer, _ := s.Visit(v)
+		answer, _ := s.Visit(t.Context(), v)
 		cookie, _, _ := strings.Cut(strings.TrimPrefix(answer.header("Set-Cookie"), Cookie+"="), ";")
 		for address, want := range map[string]bool{c.earned: true, c.near: true, c.far: false} {
 			if _, ok := s.ReadPass(cookie, netip.MustParseAddr(address)); ok != want {
@@ -330,6 +331,72 @@ func TestOnlyNavigationsAreShownPages(t *testing.T) {
 	} {
 		if got := IsNavigation(c.method, c.target, c.accept, c.mode, c.dest); got != c.want {
 			t.Errorf("%s %.40s %s %s %s: got %t", c.method, c.target, c.accept, c.mode, c.dest, got)
+		}
+	}
+}
+
+// A page of another site cannot give its visitors a pass, which somebody else may have used up, nor
+// failures, which policies count.
+func TestOtherSitesSolveAndFailNothing(t *testing.T) {
+	s, _ := service("secret", nil)
+	_, solved := linkOf(t, s.Show(visit("/"), ""))
+	for _, link := range []string{solved, PathPass + "?c=forged&n=1", Path + "?to=/"} {
+		v := visit(link)
+		v.IsForeign = true
+		if a, outcome := s.Visit(t.Context(), v); outcome != Nothing || a.header("Set-Cookie") != "" {
+			t.Errorf("%s: got %d %q", link, a.Status, outcome)
+		}
+	}
+}
+
+func TestAGoodPassStays(t *testing.T) {
+	s, _ := service("secret", nil)
+	first := solve(t, s, s.Show(visit("/"), ""))
+	_, link := linkOf(t, s.Show(visit("/b"), ""))
+	a, outcome := s.Visit(t.Context(), visit(link, first))
+	if outcome != Nothing || a.Status != http.StatusSeeOther || a.header("Set-Cookie") != "" {
+		t.Errorf("got %d %q, cookie %q", a.Status, outcome, a.header("Set-Cookie"))
+	}
+	last, _ := s.Visit(t.Context(), visit(a.header("Location"), first))
+	if last.header("Location") != "/b" {
+		t.Errorf("it leads to %q", last.header("Location"))
+	}
+}
+
+// What an address may not earn, or has earned before, is no solved challenge.
+func TestPassesAreEarned(t *testing.T) {
+	wait, isFirst := time.Duration(0), false
+	s, _ := service("secret", func(o *Options) {
+		o.Earn = func(context.Context, netip.Addr, string) (time.Duration, bool) { return wait, isFirst }
+	})
+	_, link := linkOf(t, s.Show(visit("/"), ""))
+	if a, outcome := s.Visit(t.Context(), visit(link)); outcome != Nothing || a.header("Set-Cookie") == "" {
+		t.Errorf("again: got %d %q", a.Status, outcome)
+	}
+	wait = time.Minute
+	if a, outcome := s.Visit(t.Context(), visit(link)); outcome != Nothing || a.header("Set-Cookie") != "" || a.Status != http.StatusTooManyRequests ||
+		!bytes.Contains(a.Body, []byte("12:01:00 UTC")) {
+		t.Errorf("too many: got %d %q:\n%s", a.Status, outcome, a.Body)
+	}
+}
+
+// The time for cookies follows their length, whatever a client writes.
+func TestManyCookies(t *testing.T) {
+	s, _ := service("secret", nil)
+	good := solve(t, s, s.Show(visit("/"), ""))
+	for what, c := range map[string]struct {
+		line string
+		want bool
+	}{
+		"behind others":       {strings.Repeat("a=b; ", 1000) + good, true},
+		"behind a forged one": {Cookie + "=x; " + good, true},
+		"no value":            {Cookie, false},
+		"only separators":     {strings.Repeat(";", 1000) + Cookie + strings.Repeat(";=", 1000), false},
+		"too many":            {strings.Repeat(Cookie+"=x;", maxPasses) + good, false},
+		"another name":        {"x" + good, false},
+	} {
+		if _, ok := s.PassOf([][]byte{[]byte(c.line)}, visit("").Address); ok != c.want {
+			t.Errorf("%s: got %t", what, ok)
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 //go:embed page.html
@@ -79,18 +81,18 @@ func (s *Service) Refuse(v *Visit, r *Refusal) *Answer {
 	p := s.page(v, r.Status)
 	p.ID, p.Title, p.Lead = r.ID, p.UnavailableTitle, p.UnavailableLead
 	switch r.Outcome {
-	case "limited", "challenged":
+	case wire.Limited, wire.Challenged:
 		p.Title, p.Lead = p.LimitedTitle, p.LimitedLead
-	case "blocked":
+	case wire.Blocked:
 		p.Title, p.Lead = p.BlockedTitle, p.BlockedLead
 	}
 	switch {
-	case r.Outcome == "challenged":
+	case r.Outcome == wire.Challenged:
 		p.More = append(p.More, p.NotByPage)
 	case !r.RetryAt.IsZero():
 		at := strings.Replace(p.Until, "%s", r.RetryAt.UTC().Format("2006-01-02 15:04:05")+" UTC", 1)
 		p.More = append(p.More, strings.Replace(at, "%s", p.lengthOf(r.RetryAt.Sub(r.At)), 1))
-	case r.Outcome == "blocked":
+	case r.Outcome == wire.Blocked:
 		p.More = append(p.More, p.Forever)
 	}
 	return p.answer()

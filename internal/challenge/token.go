@@ -140,18 +140,30 @@ func (c *challenge) token(secret []byte) string {
 	return seal(secret, kindChallenge, c.issued, append(appendNetwork(body, c.network), c.target...))
 }
 
-// readChallenge reads a challenge, false if it was not made under the secret or is too old.
-func readChallenge(secret []byte, token string, now time.Time) (c challenge, ok bool) {
+// validity says whether a challenge can be solved.
+type validity int
+
+const (
+	foreign validity = iota // it was not made under the secret
+	tooOld                  // or, by its time, not yet made
+	valid
+)
+
+// readChallenge reads a challenge, which is zero unless it is valid.
+func readChallenge(secret []byte, token string, now time.Time) (c challenge, is validity) {
 	issued, body, ok := open(secret, kindChallenge, token)
-	if !ok || len(body) < challengeSize || now.Sub(issued) > lifetime || issued.Sub(now) > maxSkew {
-		return c, false
+	if !ok || len(body) < challengeSize {
+		return c, foreign
+	}
+	if now.Sub(issued) > lifetime || issued.Sub(now) > maxSkew {
+		return c, tooOld
 	}
 	c.issued, c.nonce = issued, [nonceSize]byte(body)
 	c.difficulty = int(body[nonceSize])
 	c.wait = time.Duration(binary.BigEndian.Uint16(body[nonceSize+1:])) * time.Second
 	c.network = networkIn(body[nonceSize+3:])
 	c.target = string(body[challengeSize:])
-	return c, true
+	return c, valid
 }
 
 // newNonce returns a nonce that nobody can know before.
@@ -197,6 +209,6 @@ func readPass(secret []byte, cookie string, address netip.Addr, now time.Time) (
 	if !now.Before(expires) || network.IsValid() && !network.Contains(address.Unmap()) {
 		return keys.Key{}, false
 	}
-	key, err := keys.Parser{}.Key(Kind + ":" + hex.EncodeToString(body[8:8+nonceSize]))
+	key, err := keys.Parser{}.Key(keys.Pass + ":" + hex.EncodeToString(body[8:8+nonceSize]))
 	return key, err == nil
 }

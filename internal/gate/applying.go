@@ -45,6 +45,7 @@ type applying struct {
 	crawlers *crawlers.Verifier
 	who      rules.Subject
 	at       time.Time
+	hasPass  bool // what challenges lets the check through
 }
 
 // policiesOf returns the policies that a check selects: the one that it names, as
@@ -142,7 +143,7 @@ func (a *applying) appendDerived(all []additional, p *rules.Policy, request *con
 		switch {
 		case match.Exemption != nil:
 			continue
-		case part.Mode != rules.Enforce:
+		case part.Mode != rules.Enforce, match.Challenges() && a.hasPass:
 			match.Block = nil
 		}
 		derived := key // only a key that counts needs memory
@@ -156,12 +157,11 @@ func (a *applying) appendPass(all []additional, pass keys.Key, request *conditio
 	if pass.IsZero() {
 		return all
 	}
-	match := a.set.MatchIn(pass, request.Scope(), a.at)
 	policy, _ := a.selector.Select(rules.Subject{Key: pass})
-	if match.Exemption != nil || match.Block == nil && !limits(policy) {
+	if !limits(policy) || a.set.MatchIn(pass, request.Scope(), a.at).Exemption != nil {
 		return all
 	}
-	return append(all, additional{policy: policy, derived: &pass, block: match.Block})
+	return append(all, additional{policy: policy, derived: &pass})
 }
 
 // memberOf returns the plan and the limit of k, nil for none. It looks nothing up if no policy
@@ -178,15 +178,15 @@ func memberOf(view View, k keys.Key, selector *rules.Selector) *profiles.Member 
 func (d *Decision) addAdditional(by *applying) error {
 	var room [8]additional
 	for _, with := range by.appendPass(by.appendAsked(room[:0], d.Check.Request), d.Check.Pass, d.Check.Request) {
-		if d.Check.isPassed(with.policy) {
+		if d.Check.isPassed(with.policy) && (with.derived == nil || !with.derived.IsPass()) {
 			continue
 		}
 		outcome, answer := Allowed, Answer{At: d.At, Rule: -1, Derived: with.derived}
 		switch p := with.policy; {
 		case with.block != nil:
-			outcome, answer.RetryAt, answer.Never = Blocked, with.block.Expires, with.block.Expires.IsZero()
+			outcome, answer.RetryAt, answer.Never = blockedBy(with.block), with.block.Expires, with.block.Expires.IsZero()
 		case with.derived == nil && p.IsTrap():
-			outcome, answer.Never, answer.Rule = refusedBy(p), true, refusingRule(p)
+			outcome, answer.Never, answer.Rule = refusedBy(p, d.Check.Key), true, refusingRule(p)
 		}
 		var a Decision
 		a.begin(&d.Check, d.At)

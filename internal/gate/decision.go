@@ -197,9 +197,10 @@ type Answer struct {
 	Replayed bool
 }
 
-// refusedBy returns the outcome of a check that a rule of p refuses.
-func refusedBy(p *rules.Policy) Outcome {
-	if p.OnLimit == rules.ChallengeOnLimit {
+// refusedBy returns the outcome of a check that a rule of p refuses for a key. A pass that has used up
+// its limit is not challenged again: solving another challenge would be a way around the limit.
+func refusedBy(p *rules.Policy, counted keys.Key) Outcome {
+	if p.OnLimit == rules.ChallengeOnLimit && !counted.IsPass() {
 		return Challenged
 	}
 	return Limited

@@ -128,7 +128,7 @@ func (g *Gate) Explain(ctx context.Context, k keys.Key, policy string) (*Explana
 		x.Degraded = degradedBy(err)
 	}
 	if policy == "" {
-		x.addAdditional(ctx, g, &applying{own, selector, set, g.crawlers, who, now})
+		x.addAdditional(ctx, g, &applying{own, selector, set, g.crawlers, who, now, false})
 	}
 	x.conclude()
 	return x, nil
@@ -291,7 +291,7 @@ func (x *Explanation) conclude() {
 		if x.Limiting == nil || e.Answer.isLonger(&x.Limiting.Answer) {
 			x.Limiting = e
 		}
-		if outcome := refusedBy(e.Policy); gravity[outcome] > gravity[x.Outcome] {
+		if outcome := refusedBy(e.Policy, x.Key); gravity[outcome] > gravity[x.Outcome] {
 			x.Outcome = outcome
 		}
 		x.Never = x.Never || e.Answer.Never
@@ -300,6 +300,9 @@ func (x *Explanation) conclude() {
 	for _, b := range x.Blocks {
 		if b.Scope != "" {
 			continue // applies only to checks that name the scope
+		}
+		if b.Action == blocks.Challenge && x.Key.IsPass() {
+			continue // it has solved one
 		}
 		if b.Action == blocks.Challenge {
 			if x.Outcome == Allowed {

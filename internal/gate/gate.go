@@ -185,16 +185,17 @@ func (g *Gate) prepare(d *Decision, selector *rules.Selector, set *blocks.Set) e
 	if shadow := set.Shadow(); shadow != nil && match.Exemption == nil {
 		d.ListShadow = d.Check.matchIn(shadow, d.At).Block
 	}
-	switch {
-	case match.Exemption != nil:
+	if match.Exemption != nil {
 		return nil
-	case match.Challenges() && !d.Check.Pass.IsZero():
+	}
+	if match.Challenges() && (!d.Check.Pass.IsZero() || d.Check.Key.IsPass()) {
 		d.Block = nil
-	case match.Block != nil:
-		if d.Outcome = Blocked; match.Challenges() {
-			d.Outcome = Challenged
-		}
-		d.RetryAt, d.Never = match.Block.Expires, match.Block.Expires.IsZero()
+	}
+	if d.Block == nil {
+		d.Block = d.Check.blockOfPass(set, d.At)
+	}
+	if b := d.Block; b != nil {
+		d.Outcome, d.RetryAt, d.Never = blockedBy(b), b.Expires, b.Expires.IsZero()
 		return nil
 	}
 	if err := d.checkAskable(); err != nil {
@@ -209,7 +210,27 @@ func (g *Gate) prepare(d *Decision, selector *rules.Selector, set *blocks.Set) e
 	if !mayAskMore(selector, d.Check.Request) && d.Check.Pass.IsZero() {
 		return nil
 	}
-	return d.addAdditional(&applying{own, selector, set, g.crawlers, who, d.At})
+	return d.addAdditional(&applying{own, selector, set, g.crawlers, who, d.At, !d.Check.Pass.IsZero()})
+}
+
+// blockedBy returns the outcome of a check that a block refuses.
+func blockedBy(b *blocks.Entry) Outcome {
+	if b.Action == blocks.Challenge {
+		return Challenged
+	}
+	return Blocked
+}
+
+// blockOfPass returns the block that refuses the pass of the check, nil for none. What challenges does
+// not: the client has solved a challenge.
+func (c *Check) blockOfPass(set *blocks.Set, at time.Time) *blocks.Entry {
+	if c.Pass.IsZero() {
+		return nil
+	}
+	if match := set.MatchIn(c.Pass, c.Request.Scope(), at); match.Refuses() && !match.Challenges() {
+		return match.Block
+	}
+	return nil
 }
 
 // isPassed reports whether p would challenge the check if it refused it, but for its pass.

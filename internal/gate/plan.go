@@ -244,7 +244,7 @@ func (a asked) chargesFurther() bool { return a.isFurther() && !a.policy.IsRepor
 func (a asked) fill(r *timestamplog.Result) {
 	outcome, answer := a.answer()
 	if *outcome = Allowed; !r.Allowed {
-		*outcome = refusedBy(a.policy)
+		*outcome = refusedBy(a.policy, answer.countedKey(&a.decision.Check))
 	}
 	answer.fill(r)
 	if !a.shadow {

@@ -52,6 +52,12 @@ func (k Key) IsZero() bool { return k.text == "" }
 // the network by which it is counted.
 func (k Key) Network() (netip.Prefix, bool) { return k.network, k.network.IsValid() }
 
+// Pass is the kind of the keys of passes, which solving a challenge gives.
+const Pass = "pass"
+
+// IsPass reports whether k is the key of a pass.
+func (k Key) IsPass() bool { return strings.HasPrefix(k.text, Pass+":") }
+
 // Kind returns the part before the first colon, "" if there is no colon.
 func (k Key) Kind() string {
 	kind, _, found := strings.Cut(k.text, ":")

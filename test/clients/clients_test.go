@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { testnode.Main(m) }
 func run(t *testing.T, folder string, command ...string) {
 	t.Helper()
 	t.Parallel()
-	node, c := testnode.Start(t), readCases(t)
+	node, c := testnode.Start(t, "--challenge-wait", "1s"), readCases(t)
 	putPolicies(t, node, c)
 	folder, err := filepath.Abs(filepath.Join("..", "..", "clients", folder))
 	if err != nil {
@@ -45,7 +45,7 @@ func python() string {
 }
 
 func TestNode(t *testing.T) {
-	run(t, "node", "node", "--test", "test/client.test.js", "test/limiters.test.js", "test/conformance.test.js")
+	run(t, "node", "node", "--test", "test/client.test.js", "test/challenge.test.js", "test/limiters.test.js", "test/conformance.test.js")
 }
 
 func TestPython(t *testing.T) {

@@ -264,14 +264,15 @@ func TestChallengesThroughTheGoMiddleware(t *testing.T) {
 		t.Fatal(err)
 	}
 	guard := &stint.Guard{Client: asking}
-	mux := http.NewServeMux()
-	mux.Handle(stint.ChallengePrefix, asking.ChallengeHandler())
-	mux.Handle("/", guard.Handler(s.app))
-	server := httptest.NewServer(mux)
+	server := httptest.NewServer(guard.Handler(s.app))
 	t.Cleanup(server.Close)
 	s.url = server.URL
 	s.expect("a program", s.get("/"), http.StatusTooManyRequests)
+	s.expect("a frame", s.get("/", browserAccepts, "Sec-Fetch-Dest: iframe"), http.StatusTooManyRequests)
 	s.expect("a browser", s.get("/a?b", browserAccepts), http.StatusSeeOther)
+	if stored := s.get("/a?b", browserAccepts).header.Get("Cache-Control"); stored != "no-store" {
+		t.Errorf("what leads a browser to a challenge may be stored: %q", stored)
+	}
 	if to := s.get("/a?b", browserAccepts).header.Get("Location"); to != challenge.Path+"?to=%2Fa%3Fb" {
 		t.Errorf("it is led to %s", to)
 	}

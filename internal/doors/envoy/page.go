@@ -3,6 +3,7 @@ package envoy
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -46,6 +47,7 @@ func (s *Server) pageOf(a *authv3.AttributeContext) (p page) {
 	p.request = &challenge.Visit{
 		Target: http.GetPath(), Address: network.Addr(), Languages: first("accept-language"), Cookies: linesOf(a, "cookie"),
 		IsInsecure: http.GetScheme() == "http" && isLoopback(http.GetHost()),
+		IsForeign:  first("sec-fetch-site") == challenge.Foreign,
 	}
 	p.pass, _ = s.o.Challenges.PassOf(p.request.Cookies, p.request.Address)
 	p.isNavigation = challenge.IsNavigation(http.GetMethod(), http.GetPath(), first("accept"), first("sec-fetch-mode"), first("sec-fetch-dest"))
@@ -64,7 +66,7 @@ func (p *page) isOwn() bool { return p.server != nil && challenge.IsOwn(p.reques
 
 // visit answers a request for one of the paths of challenges.
 func (p *page) visit(ctx context.Context) *authv3.CheckResponse {
-	answer, outcome := p.server.o.Challenges.Visit(p.request)
+	answer, outcome := p.server.o.Challenges.Visit(ctx, p.request)
 	p.report(ctx, outcome)
 	denied := new(authv3.DeniedHttpResponse)
 	setPage(denied, answer)
@@ -105,7 +107,8 @@ func (p *page) report(ctx context.Context, outcome challenge.Outcome) {
 func setPage(denied *authv3.DeniedHttpResponse, answer *challenge.Answer) {
 	denied.Status = &typev3.HttpStatus{Code: typev3.StatusCode(answer.Status)} //nolint:gosec // a status of HTTP
 	denied.Body = string(answer.Body)
-	set := func(name, value string) {
+	set := func(name, value string) { // in place of the refusal's
+		denied.Headers = slices.DeleteFunc(denied.Headers, func(h *corev3.HeaderValueOption) bool { return h.GetHeader().GetKey() == name })
 		denied.Headers = append(denied.Headers, &corev3.HeaderValueOption{
 			Header: &corev3.HeaderValue{Key: name, Value: value}, AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
 		})

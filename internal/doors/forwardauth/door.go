@@ -117,9 +117,10 @@ func (d *Door) Routes() []openapi.Route {
 	r.Fast = d.handleFast
 	routes := []openapi.Route{{Route: r, Operation: opForward}, {Route: below}}
 	if d.o.Challenges != nil {
-		routes = append(routes, openapi.Route{Route: httpserver.Route{
-			Listener: httpserver.Checks, Method: http.MethodGet, Path: challenge.Prefix + "*", Access: identity.Public, Handler: d.handleChallenge, AnyHost: true,
-		}})
+		page := httpserver.Route{Listener: httpserver.Checks, Method: http.MethodGet, Path: challenge.Path, Access: identity.Public, Handler: d.handleChallenge, AnyHost: true}
+		pass, next := page, page
+		pass.Path, next.Path = challenge.PathPass, challenge.PathContinue
+		routes = append(routes, openapi.Route{Route: page, Operation: opChallenge}, openapi.Route{Route: pass, Operation: opPass}, openapi.Route{Route: next, Operation: opContinue})
 	}
 	return routes
 }

@@ -43,6 +43,44 @@ var opForward = &openapi.Operation{
 	},
 }
 
+// The operations of the pages of challenges, which browsers open on the site itself. All of them are
+// also answered at Path, where a gateway names them as the target of its client's request.
+var (
+	opChallenge = &openapi.Operation{
+		ID: "showChallenge", Tag: "checks", Summary: "Show a challenge to a browser.",
+		Doc: "For browsers, not for programs. A trusted gateway may name the target of its client's request, and what it was answered about it, in headers; " +
+			"then the page is that of this refusal.",
+		Query:          []openapi.Param{{Name: "to", Doc: "The path and query that the challenge leads back to; / if omitted."}},
+		RequestHeaders: []openapi.Param{{Name: forwardedURI, Doc: "The target of the client's request."}},
+		Answers: []openapi.Answer{
+			{Status: http.StatusForbidden, Doc: "The page of a block.", Types: pageTypes},
+			{Status: http.StatusTooManyRequests, Doc: "The page of the challenge, or of a limit.", Types: pageTypes},
+			{Status: http.StatusServiceUnavailable, Doc: "The page of an outage.", Types: pageTypes},
+		},
+	}
+	opPass = &openapi.Operation{
+		ID: "solveChallenge", Tag: "checks", Summary: "Take the solution of a challenge and set the pass.",
+		Query: []openapi.Param{
+			{Name: "c", Doc: "The challenge."},
+			{Name: "n", Doc: "The number that solves it; omitted by a browser that has waited instead."},
+		},
+		Answers: []openapi.Answer{
+			{Status: http.StatusSeeOther, Doc: "Solved. The cookie stint_pass is set, and Location leads on."},
+			{Status: http.StatusForbidden, Doc: "It has expired, or is no solution.", Types: pageTypes},
+			{Status: http.StatusTooManyRequests, Doc: "The browser has not waited long enough, or its address has earned too many passes.", Types: pageTypes},
+		},
+	}
+	opContinue = &openapi.Operation{
+		ID: "continueAfterChallenge", Tag: "checks", Summary: "Lead a browser with a pass to the target of its challenge.",
+		Query: []openapi.Param{{Name: "c", Doc: "The challenge."}},
+		Answers: []openapi.Answer{
+			{Status: http.StatusSeeOther, Doc: "Location is the target."},
+			{Status: http.StatusForbidden, Doc: "The browser has not kept the cookie, or the challenge has expired.", Types: pageTypes},
+		},
+	}
+	pageTypes = []string{"text/html"}
+)
+
 // The headers of answers.
 var (
 	answerHeaders = []openapi.Header{

@@ -69,7 +69,7 @@ func (d *Door) findPass(k *scratch, r request) {
 func visitOf(r request, target string) *challenge.Visit {
 	return &challenge.Visit{
 		Target: target, Address: r.CountedAddress(), Languages: r.Get(fiber.HeaderAcceptLanguage),
-		Cookies: r.AppendLines(nil, "Cookie"), IsInsecure: isInsecure(r),
+		Cookies: r.AppendLines(nil, "Cookie"), IsInsecure: isInsecure(r), IsForeign: r.Get("Sec-Fetch-Site") == challenge.Foreign,
 	}
 }
 
@@ -182,7 +182,7 @@ func headerTarget(r request) string {
 }
 
 func (d *Door) answerVisit(c *httpserver.Call, r request, target string) error {
-	answer, outcome := d.o.Challenges.Visit(visitOf(r, target))
+	answer, outcome := d.o.Challenges.Visit(c.DecisionContext(), visitOf(r, target))
 	d.report(r, outcome)
 	return send(c, answer)
 }

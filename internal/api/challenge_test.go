@@ -1,0 +1,124 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/challenge"
+	"github.com/stint-dev/stint/internal/doors/forwardauth"
+	"github.com/stint-dev/stint/internal/httpserver"
+)
+
+// withChallenges adds the door of gateways with challenges to a node that trusts this machine's proxies.
+func withChallenges(p *nodeParts) {
+	p.Server.Clients = func() httpserver.ClientAddresses { return httpserver.ClientAddresses{Proxies: gateways} }
+	g, view := p.Gate, p.Catalog
+	service := challenge.New(challenge.Options{
+		Secret: func() []byte { return []byte("secret") }, Now: p.Server.Now, Difficulty: 1, Wait: time.Second, PassFor: time.Hour,
+		Earn: func(ctx context.Context, address netip.Addr, name string) (time.Duration, bool) {
+			earned := g.Earn(ctx, view.Parser().AddressKey(address), name, 2)
+			return earned.Wait, earned.IsFirst
+		},
+	})
+	door := forwardauth.New(forwardauth.Options{Gate: g, View: view, Challenges: service, Logger: p.Server.Logger, Now: p.Server.Now})
+	for _, r := range door.Routes() {
+		p.Extra = append(p.Extra, r.Route)
+	}
+}
+
+// visits are the ways in which the paths of challenges are asked: by a browser itself, and by a gateway.
+var visits = map[string]func(n *testNode, target string, headers ...string) answer{
+	"directly": func(n *testNode, target string, headers ...string) answer {
+		return n.send("GET", n.check+target, "", headers...)
+	},
+	"by a gateway": func(n *testNode, target string, headers ...string) answer {
+		return n.send("GET", n.check+forwardauth.Path, "", append(headers, "X-Forwarded-Uri: "+target, "X-Forwarded-For: 198.51.100.7")...)
+	},
+}
+
+// Whatever is asked of the paths of challenges, and with whichever token, the answer is a page or leads
+// on within the site, is stored nowhere, and gives no pass.
+func TestBadInputOfChallenges(t *testing.T) {
+	n := startNode(t, withChallenges, func(p *nodeParts) { p.Server.CheckAuth = false })
+	long := strings.Repeat("x", 3000)
+	for way, ask := range visits {
+		for _, target := range []string{
+			challenge.Path, challenge.Path + "?to=https://evil.example", challenge.Path + "?to=//evil.example", challenge.Path + "?to=%0d%0aSet-Cookie:a=b",
+			challenge.Path + "?to=" + long, challenge.Path + "?to=%ff%fe", challenge.Path + "?%zz", challenge.Path + "?to=/a&to=/b",
+			challenge.PathPass, challenge.PathPass + "?c=", challenge.PathPass + "?c=" + long + "&n=1", challenge.PathPass + "?c=AWMAAA&n=-1", challenge.PathPass + "?n=1;c=2",
+			challenge.PathContinue, challenge.PathContinue + "?c=" + long,
+		} {
+			for _, headers := range [][]string{
+				{"Accept: text/html"}, {"Accept: */*", "Cookie: " + challenge.Cookie + "=" + long}, {"Cookie: " + strings.Repeat(";", 3000) + challenge.Cookie},
+				{"Accept-Language: " + strings.Repeat(",", 1000), "X-Stint-Decision: blocked", "Retry-After: 99999999999999999999"},
+			} {
+				a := ask(n, target, headers...)
+				if a.status < 300 || a.status >= 500 || a.header.Get("Cache-Control") != "no-store" || a.header.Get("Set-Cookie") != "" {
+					t.Errorf("%s, %.60s with %.60s: got %d, %v", way, target, headers, a.status, a.header)
+				}
+				if to := a.header.Get("Location"); to != "" {
+					t.Errorf("%s, %.60s leads to %s", way, target, to)
+				}
+				if strings.Contains(a.body, "evil.example") || strings.Contains(a.body, "<html") && a.header.Get("Content-Security-Policy") == "" {
+					t.Errorf("%s, %.60s: got %v\n%s", way, target, a.header, a.body)
+				}
+			}
+		}
+	}
+}
+
+// The paths of challenges are open to everybody, whatever tokens are sent: browsers have none.
+func TestChallengesNeedNoToken(t *testing.T) {
+	n := startNode(t, withChallenges, func(p *nodeParts) { p.Server.CheckAuth = true })
+	for _, path := range []string{challenge.Path, challenge.PathPass, challenge.PathContinue} {
+		want := n.send("GET", n.check+path, "").status
+		for _, who := range credentials(n) {
+			if a := n.send("GET", n.check+path, "", "Authorization: "+who.header); a.status != want {
+				t.Errorf("%s with %s: got %d, want %d", path, who.name, a.status, want)
+			}
+		}
+		if a := n.send("POST", n.check+path, "a=b"); a.status != http.StatusMethodNotAllowed {
+			t.Errorf("POST %s: got %d", path, a.status)
+		}
+	}
+}
+
+func TestFramingOfChallenges(t *testing.T) {
+	n := startNode(t, withChallenges)
+	hidden := "GET " + challenge.Path + " HTTP/1.1\r\nHost: x\r\n\r\n"
+	for name, headers := range map[string]string{
+		"two lengths":         "Content-Length: 0\r\nContent-Length: 50\r\n\r\n",
+		"a length and chunks": "Content-Length: 50\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"a NUL in a cookie":   "Cookie: " + challenge.Cookie + "=\x00\r\n\r\n",
+		"two hosts":           "Host: y\r\n\r\n",
+	} {
+		answers := raw(t, n.check, "GET "+challenge.Path+" HTTP/1.1\r\nHost: x\r\n"+headers+hidden)
+		if len(answers) != 1 || answers[0].status != http.StatusBadRequest {
+			t.Errorf("%s: got %d answers, the first %v", name, len(answers), answers)
+		}
+	}
+}
+
+// Who asks for one pass after another from one address gets no more than it may earn.
+func TestAnAddressEarnsFewPasses(t *testing.T) {
+	n := startNode(t, withChallenges)
+	got := []int{}
+	for range 4 {
+		page := n.send("GET", n.check+challenge.Path+"?to=/a", "", "X-Forwarded-For: 198.51.100.7")
+		_, rest, _ := strings.Cut(page.body, `<a id="pass" href="`)
+		link, _, _ := strings.Cut(rest, `"`)
+		n.clock.Add(time.Second)
+		a := n.send("GET", n.check+strings.ReplaceAll(link, "&amp;", "&"), "", "X-Forwarded-For: 198.51.100.7")
+		got = append(got, a.status)
+		if has := a.header.Get("Set-Cookie") != ""; has != (a.status == http.StatusSeeOther) {
+			t.Errorf("%d with the cookie %q", a.status, a.header.Get("Set-Cookie"))
+		}
+	}
+	if want := [4]int{303, 303, 429, 429}; [4]int(got) != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}

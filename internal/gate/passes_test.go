@@ -1,0 +1,131 @@
+package gate
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+func challenging(p *rules.Policy) { p.OnLimit = rules.ChallengeOnLimit }
+
+func withPass(t *testing.T, id string) func(*Check) {
+	return func(c *Check) { c.Pass = key(t, "pass:"+id) }
+}
+
+// A pass that has used up its limit is refused, under a policy that challenges too: otherwise who
+// shares a pass would have no limit at all.
+func TestAPassIsLimitedByThePolicyThatChallenges(t *testing.T) {
+	n := newNode(t, policy(t, 1, "site", "*", "2/1m", challenging))
+	for range 2 {
+		n.check(t, "ip:203.0.113.7")
+	}
+	if d := n.check(t, "ip:203.0.113.7"); d.Outcome != Challenged {
+		t.Fatalf("without a pass: %s", d.Outcome)
+	}
+	for i := range 2 {
+		if d := n.check(t, fmt.Sprintf("ip:203.0.113.%d", 7+i), withPass(t, "a")); d.Outcome != Allowed {
+			t.Errorf("request %d of the pass: %s", i, d.Outcome)
+		}
+	}
+	if d := n.check(t, "ip:203.0.113.9", withPass(t, "a")); d.Outcome != Limited {
+		t.Errorf("beyond the limit of the pass: %s", d.Outcome)
+	}
+	if d := n.check(t, "ip:203.0.113.7", withPass(t, "b")); d.Outcome != Allowed {
+		t.Errorf("another pass: %s", d.Outcome)
+	}
+	x, err := n.Explain(t.Context(), key(t, "pass:a"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x.Outcome != Limited {
+		t.Errorf("it is explained as %s", x.Outcome)
+	}
+}
+
+// Blocks that challenge let passes through, whichever key of the request they match.
+func TestBlocksThatChallengeAndPasses(t *testing.T) {
+	n := newNode(t, policy(t, 1, "site", "ip:*", "100/1m", func(p *rules.Policy) {
+		p.Also = rules.Also{{Name: rules.Network, Bits: 24, Rules: stack(t, "1000/1m")}}
+	}))
+	challenge := func(id, text string) {
+		n.set.Apply(&blocks.Entry{Kind: blocks.Block, ID: id, Pattern: pattern(t, text), Action: blocks.Challenge}, n.clock())
+	}
+	challenge("network", "net:203.0.113.0/24")
+	d := n.check(t, "ip:203.0.113.7")
+	if d.Outcome != Challenged || d.Plain() != Blocked {
+		t.Errorf("a further key without a pass: %s", d.Outcome)
+	}
+	if d := n.check(t, "ip:203.0.113.7", withPass(t, "a")); d.Outcome != Allowed {
+		t.Errorf("a further key with a pass: %s", d.Outcome)
+	}
+	challenge("all", "*")
+	if d := n.check(t, "ip:203.0.113.7"); d.Outcome != Challenged {
+		t.Errorf("without a pass: %s", d.Outcome)
+	}
+	if d := n.check(t, "ip:203.0.113.7", withPass(t, "a")); d.Outcome != Allowed {
+		t.Errorf("with a pass: %s", d.Outcome)
+	}
+	x, err := n.Explain(t.Context(), key(t, "pass:a"), "")
+	if err != nil || x.Outcome != Allowed {
+		t.Errorf("the pass is explained as %s, %v", x.Outcome, err)
+	}
+	n.block(t, "one", "pass:a", time.Time{})
+	if d := n.check(t, "ip:203.0.113.7", withPass(t, "a")); d.Outcome != Blocked {
+		t.Errorf("with a blocked pass: %s", d.Outcome)
+	}
+}
+
+// Several keys of one request count its pass once.
+func TestSeveralKeysCountAPassOnce(t *testing.T) {
+	n := newNode(t, policy(t, 1, "site", "*", "100/1m"), policy(t, 2, "passes", "pass:*", "4/1d"))
+	pass := key(t, "pass:a")
+	for i := range 5 {
+		all, err := n.DecideAll(t.Context(), []Check{{Key: key(t, "ip:203.0.113.7"), Cost: 1, Pass: pass}, {Key: key(t, "host:a"), Cost: 1, Pass: pass}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := i < 4; all.Allowed() != want {
+			t.Errorf("request %d is %s", i, all.Outcome)
+		}
+	}
+}
+
+func TestAddressesEarnPasses(t *testing.T) {
+	n := newNode(t)
+	address := key(t, "ip:203.0.113.7")
+	for i := range 3 {
+		if e := n.Earn(t.Context(), address, fmt.Sprint("c", i), 3); e != (Earned{IsFirst: true}) {
+			t.Errorf("pass %d: %+v", i, e)
+		}
+	}
+	if e := n.Earn(t.Context(), address, "c2", 3); e != (Earned{}) {
+		t.Errorf("a solution that is sent again at once: %+v", e)
+	}
+	if e := n.Earn(t.Context(), address, "c3", 3); e.Wait != time.Hour || e.IsFirst {
+		t.Errorf("one more: %+v", e)
+	}
+	if e := n.Earn(t.Context(), key(t, "ip:203.0.113.8"), "c2", 3); e != (Earned{}) {
+		t.Errorf("a solution that another address sends again: %+v", e)
+	}
+	n.advance(20 * time.Minute)
+	if e := n.Earn(t.Context(), address, "c3", 3); e.Wait != 40*time.Minute {
+		t.Errorf("20 minutes later: %+v", e)
+	}
+	n.advance(40 * time.Minute)
+	if e := n.Earn(t.Context(), address, "c3", 3); e != (Earned{IsFirst: true}) {
+		t.Errorf("after an hour: %+v", e)
+	}
+}
+
+func TestPassesAreEarnedWhileTheLogIsDown(t *testing.T) {
+	n, log := newRemoteNode(t)
+	log.down.Store(true)
+	for i := range 4 {
+		if e := n.Earn(t.Context(), key(t, "ip:203.0.113.7"), fmt.Sprint(i), 3); (e.Wait == 0) != (i < 3) {
+			t.Errorf("pass %d: %+v", i, e)
+		}
+	}
+}
