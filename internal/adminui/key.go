@@ -57,6 +57,9 @@ type keyPage struct {
 	FieldErrors form.FieldErrors
 }
 
+// IsPass reports whether the key is that of a pass, which solving a challenge gives.
+func (p *keyPage) IsPass() bool { return strings.HasPrefix(p.Key, keys.Pass+":") }
+
 // keyPolicy is the part of one policy on the page.
 type keyPolicy struct {
 	*gate.PolicyExplanation

@@ -166,7 +166,11 @@ func (h *overviewHandler) brush(ctx context.Context, p *overviewPage) error {
 
 func (p *overviewPage) chartSentence() string {
 	text := "In " + p.Range.Name().String() + ", of " + format.Compact(p.Checks) + " checks " + format.Compact(p.Sum.Allowed) + " were allowed, " +
-		format.Compact(p.Sum.Limited) + " limited by a rule and " + format.Compact(p.Sum.Blocked) + " blocked."
+		format.Compact(p.Sum.Limited) + " limited by a rule"
+	if p.Sum.Challenged > 0 {
+		text += ", " + format.Compact(p.Sum.Challenged) + " challenged"
+	}
+	text += " and " + format.Compact(p.Sum.Blocked) + " blocked."
 	if !p.Attack.Since.IsZero() {
 		text += " An attack began at " + format.Clock(p.Attack.Since).WithZone().Text + "."
 	}

@@ -244,5 +244,5 @@ func fromAttack(a *offences.AttackCourse) wire.AnnouncedAttack {
 }
 
 func rates(r offences.Rates) wire.Rates {
-	return wire.Rates{Allowed: r.Allowed, Limited: r.Limited, Blocked: r.Blocked}
+	return wire.Rates{Allowed: r.Allowed, Limited: r.Limited, Challenged: r.Challenged, Blocked: r.Blocked}
 }

@@ -81,7 +81,7 @@ func (t *trial) decideConditional(ctx context.Context, l *triedPolicy, applying 
 		if c.policy.Derived == nil {
 			continue
 		}
-		if blocked := t.blockedBy(c.key, t.scopeOf(record)); blocked != nil {
+		if blocked, is := t.blockedBy(c.key, t.scopeOf(record)); is {
 			return t.refuseBlocked(blocked), nil
 		}
 	}

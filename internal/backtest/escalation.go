@@ -49,6 +49,7 @@ type blockedKey struct{ key, scope string }
 type block struct {
 	from, until int64
 	by          *escalation
+	challenges  bool
 }
 
 // countOffence counts an offence of a key, or of a further key, under the policy of l at the
@@ -99,7 +100,7 @@ func (t *trial) countOffence(l *triedPolicy, key string) {
 			}
 		}
 		e.count.Blocks++
-		next := block{from: t.now + blockDelay.Milliseconds(), until: b.Until.UnixMilli(), by: e}
+		next := block{from: t.now + blockDelay.Milliseconds(), until: b.Until.UnixMilli(), by: e, challenges: b.Challenges}
 		if wasBlocked && before.until > next.from {
 			next.from, next.until = min(before.from, next.from), max(before.until, next.until)
 		}
@@ -107,17 +108,14 @@ func (t *trial) countOffence(l *triedPolicy, key string) {
 	}
 }
 
-// blockedBy returns the policy whose automatic block refuses a key in a scope, "" for
-// none, at the time of the record at hand; nil for no block.
-func (t *trial) blockedBy(key, scope string) *triedPolicy {
+// blockedBy returns the automatic block that refuses a key in a scope, "" for none, at the time of
+// the record at hand; false for none.
+func (t *trial) blockedBy(key, scope string) (block, bool) {
 	b, found := t.blocks[blockedKey{key, ""}]
 	if (!found || b.from > t.now || t.now >= b.until) && scope != "" {
 		b, found = t.blocks[blockedKey{key, scope}]
 	}
-	if found && b.from <= t.now && t.now < b.until {
-		return b.by.of
-	}
-	return nil
+	return b, found && b.from <= t.now && t.now < b.until
 }
 
 func (t *trial) escalationCounts() []EscalationCount {

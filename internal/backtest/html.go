@@ -139,6 +139,9 @@ func (r *Report) figures() []figure {
 		{Name: "Refused", Value: withRatio(r.Refused, r.Requests), Note: note(r.Blocked, "by automatic blocks")},
 		{Name: "Keys refused", Value: withRatio(int64(len(r.Offenders)), r.Keys)},
 	}
+	if r.Challenged > 0 {
+		figures = append(figures, figure{Name: "Challenged", Value: withRatio(r.Challenged, r.Requests), Note: "of the refused; browsers go on"})
+	}
 	if c := r.Comparison; c != nil {
 		figures = append(figures, figure{Name: "Newly refused", Value: humanize.Comma(c.NewlyRefused), Note: note(int64(len(c.NewlyRefusedKeys)), "keys")},
 			figure{Name: "Newly allowed", Value: humanize.Comma(c.NewlyAllowed), Note: note(int64(len(c.NewlyAllowedKeys)), "keys")})

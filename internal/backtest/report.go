@@ -25,7 +25,10 @@ type Report struct {
 	Unlimited int64 `json:"unlimited"`
 	// Blocked are the refused requests that an automatic block refused, and no rule.
 	Blocked int64 `json:"blocked"`
-	Keys    int64 `json:"keys"` // distinct ones
+	// Challenged are those of the refused that a challenge refused, under a policy or a block that
+	// challenges: browsers that solve it would have gone on.
+	Challenged int64 `json:"challenged,omitzero"`
+	Keys       int64 `json:"keys"` // distinct ones
 	// First and Last are the times of the first and last request, zero
 	// without any.
 	First time.Time   `json:"first,omitzero"`
@@ -66,6 +69,8 @@ type RuleCount struct {
 	// Decided counts each refused request once, under the rule that the answer names; those
 	// that an automatic block refused are under the first rule of its policy.
 	Decided int64 `json:"-"`
+
+	challenges bool // clients with a pass go on
 }
 
 // ReportCount has the results of the reports of an outcome under one policy, or for a further
@@ -99,13 +104,14 @@ type Offender struct {
 // Comparison is how a plan differs from a second one.
 type Comparison struct {
 	Against     string            `json:"against"`
-	Allowed     int64             `json:"allowed"`        // by the second plan
-	Refused     int64             `json:"refused"`        // by the second plan
-	Blocked     int64             `json:"blocked"`        // those of Refused that its automatic blocks refused
-	Rules       []RuleCount       `json:"rules"`          // of the second plan
-	Reports     []ReportCount     `json:"reports"`        // of the second plan
-	Escalations []EscalationCount `json:"escalations"`    // of the second plan
-	Score       *Score            `json:"score,omitzero"` // of the second plan, nil without a truth
+	Allowed     int64             `json:"allowed"`             // by the second plan
+	Refused     int64             `json:"refused"`             // by the second plan
+	Blocked     int64             `json:"blocked"`             // those of Refused that its automatic blocks refused
+	Challenged  int64             `json:"challenged,omitzero"` // those of Refused that a challenge refused
+	Rules       []RuleCount       `json:"rules"`               // of the second plan
+	Reports     []ReportCount     `json:"reports"`             // of the second plan
+	Escalations []EscalationCount `json:"escalations"`         // of the second plan
+	Score       *Score            `json:"score,omitzero"`      // of the second plan, nil without a truth
 	// NewlyRefused are the requests that only the first plan refuses and
 	// NewlyAllowed those that only the second one refuses.
 	NewlyRefused     int64    `json:"newly_refused"`
@@ -172,7 +178,7 @@ func (r *run) report() *Report {
 	report := &Report{
 		Plan: r.options.Plan.String(), Estimate: r.options.Estimate,
 		Requests: r.records, Allowed: t.allowed, Refused: t.refused,
-		TooCostly: t.tooCostly, Unlimited: t.unlimited, Blocked: t.blocked,
+		TooCostly: t.tooCostly, Unlimited: t.unlimited, Blocked: t.blocked, Challenged: t.challenged,
 		Keys: int64(len(r.keys)), Rules: t.ruleCounts(), Reports: t.reportCounts(), Escalations: t.escalationCounts(), Timeline: r.timeline.result(),
 	}
 	report.shared = r.sharedWarnings()
@@ -210,7 +216,7 @@ func (h *history) offender(refused int64) Offender {
 
 func (r *run) comparison() *Comparison {
 	t := r.against
-	c := &Comparison{Against: r.options.Against.String(), Allowed: t.allowed, Refused: t.refused, Blocked: t.blocked,
+	c := &Comparison{Against: r.options.Against.String(), Allowed: t.allowed, Refused: t.refused, Blocked: t.blocked, Challenged: t.challenged,
 		Rules: t.ruleCounts(), Reports: t.reportCounts(), Escalations: t.escalationCounts()}
 	if r.scoreAgainst != nil {
 		c.Score = r.scoreAgainst.Score()

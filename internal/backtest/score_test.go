@@ -51,6 +51,29 @@ func TestEscalationsBlockLikeANode(t *testing.T) {
 	}
 }
 
+// What policies and blocks challenge is counted, each request once.
+func TestChallengedRequestsAreCounted(t *testing.T) {
+	p := policy(t, "site", rules.Enforce, "*", "1/1m")
+	p.OnLimit = rules.ChallengeOnLimit
+	report := run(t, backtest.Options{Plan: backtest.PoliciesPlan([]*rules.Policy{p})}, at(t, 0, "ip:192.0.2.1"), at(t, 1, "ip:192.0.2.1"), at(t, 2, "ip:192.0.2.1"))
+	if report.Refused != 2 || report.Challenged != 2 {
+		t.Errorf("refused %d, challenged %d, want 2 and 2", report.Refused, report.Challenged)
+	}
+	p.OnLimit, p.Escalation = rules.LimitOnLimit, &rules.Escalation{Threshold: 2, Window: 5 * time.Minute, Duration: 10 * time.Minute, Factor: 2, MaxDuration: time.Hour, DecayAfter: 24 * time.Hour, ChallengeLevels: 1}
+	var records []accesslog.Record
+	for _, seconds := range []float64{0, 1, 2, 100, 599, 603, 604, 605, 700} { // the second block, at 700, refuses
+		records = append(records, at(t, seconds, "ip:192.0.2.1"))
+	}
+	report = run(t, backtest.Options{Plan: backtest.PoliciesPlan([]*rules.Policy{p})}, records...)
+	if report.Blocked != 3 || report.Challenged != 2 {
+		t.Errorf("blocked %d, challenged %d, want 3 and 2", report.Blocked, report.Challenged)
+	}
+	var out bytes.Buffer
+	if err := report.WriteText(&out, backtest.TextOptions{}); err != nil || !strings.Contains(out.String(), "2 of them challenged") {
+		t.Errorf("%v:\n%s", err, out.String())
+	}
+}
+
 func TestRequestWithTooHighACostIsNoOffence(t *testing.T) {
 	var records []accesslog.Record
 	for i := range 4 {

@@ -104,6 +104,9 @@ func (r *Report) writeTotals(out io.Writer) {
 	if r.Blocked > 0 {
 		fmt.Fprintf(out, ", %s of them by automatic blocks", humanize.Comma(r.Blocked))
 	}
+	if r.Challenged > 0 {
+		fmt.Fprintf(out, ", %s of them challenged: browsers that solve a challenge go on", humanize.Comma(r.Challenged))
+	}
 	fmt.Fprintln(out)
 	if r.Estimate {
 		fmt.Fprintln(out, "Estimate   the recording holds only some of the requests")

@@ -35,7 +35,7 @@ type trial struct {
 	networks     []netip.Prefix
 	isReportFull bool
 
-	allowed, refused, tooCostly, unlimited, blocked int64
+	allowed, refused, tooCostly, unlimited, blocked, challenged int64
 }
 
 // triedPolicy is one policy of a trial.
@@ -68,7 +68,7 @@ func newTrial(plan Plan, o *Options) *trial {
 		}
 		if p.Mode == rules.Enforce {
 			for i, rule := range p.Rules.Counted(p.Options) {
-				l.counts = append(l.counts, RuleCount{Policy: p.Name, DerivedKey: derived, Rule: p.Rules[i].String(), Outcome: p.Outcome, Scope: p.Scope, Trap: p.IsTrap()})
+				l.counts = append(l.counts, RuleCount{Policy: p.Name, DerivedKey: derived, Rule: p.Rules[i].String(), Outcome: p.Outcome, Scope: p.Scope, Trap: p.IsTrap(), challenges: p.OnLimit == rules.ChallengeOnLimit})
 				most := min(rule.Limit, rule.Capacity())
 				if !p.CountsAmounts() {
 					most = min(most, timestamplog.MaxCost)
@@ -111,7 +111,7 @@ func (t *trial) decide(ctx context.Context, l *triedPolicy, key string, record a
 	t.now = record.Time
 	t.networks, t.isReportFull = t.networks[:0], false
 	if len(t.blocks) > 0 {
-		if blocked := t.blockedBy(key, t.scopeOf(record)); blocked != nil {
+		if blocked, is := t.blockedBy(key, t.scopeOf(record)); is {
 			return t.refuseBlocked(blocked), nil
 		}
 	}
@@ -120,18 +120,26 @@ func (t *trial) decide(ctx context.Context, l *triedPolicy, key string, record a
 			return nil, err
 		}
 	}
-	if by, err = t.ask(ctx, l, key, record); by == nil && err == nil && t.selector.HasReported() {
+	blocked := t.blocked
+	by, err = t.ask(ctx, l, key, record)
+	if by != nil && by.challenges && t.blocked == blocked {
+		t.challenged++
+	}
+	if by == nil && err == nil && t.selector.HasReported() {
 		err = t.report(ctx, key, record)
 	}
 	return by, err
 }
 
-// refuseBlocked counts a refusal by an automatic block of l's policy.
-func (t *trial) refuseBlocked(l *triedPolicy) *RuleCount {
-	l.escalation.count.Refused++
+// refuseBlocked counts a refusal by an automatic block.
+func (t *trial) refuseBlocked(b block) *RuleCount {
+	b.by.count.Refused++
+	if b.challenges {
+		t.challenged++
+	}
 	t.blocked++
 	t.refused++
-	return &l.counts[0]
+	return &b.by.of.counts[0]
 }
 
 // ask answers one record of a key that is not blocked.

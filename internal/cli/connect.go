@@ -13,24 +13,34 @@ import (
 
 func newConnect(con *console.Console) *cobra.Command {
 	var createToken bool
+	var site string
 	c := &cobra.Command{
 		Use:   "connect [GATEWAY]",
 		Short: "Print the configuration that connects a gateway to this server",
 		Long: `Print the configuration that connects a gateway to this server, or list the gateways.
 With --add-token a token with the least scope is created, and is a part of what is
-printed: its secret is shown once.`,
-		Example: "admin connect\nadmin connect nginx\nadmin connect nginx --add-token",
+printed: its secret is shown once.
+
+With --probe it goes the way of a browser that is challenged through the running gateway, solves
+the challenge, and says which step fails; exit code 1. It changes nothing but that one pass is earned.`,
+		Example: "admin connect\nadmin connect nginx\nadmin connect nginx --add-token\nadmin connect nginx --probe https://shop.example/",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
 			if len(args) == 0 {
 				if createToken {
 					return console.Usagef("--add-token needs a gateway")
 				}
+				if site != "" {
+					return console.Usagef("--probe needs a gateway")
+				}
 				all, err := client.Items(c.Context(), server, wire.ListGateways, wire.None{})
 				if err != nil {
 					return err
 				}
 				return printItems(con, all, gatewayColumns)
+			}
+			if site != "" {
+				return probeGateway(con, c, server, args[0], site)
 			}
 			if con.Format == string(output.CSV) {
 				return console.Usagef("a configuration is printed as it is or, with -o json or yaml, with its steps; csv is for the list of gateways")
@@ -47,7 +57,29 @@ printed: its secret is shown once.`,
 		}),
 	}
 	c.Flags().BoolVar(&createToken, "add-token", false, "create a token for the gateway")
+	c.Flags().StringVar(&site, "probe", "", "a URL of the site behind the gateway: try whether a challenged browser gets through")
+	c.MarkFlagsMutuallyExclusive("add-token", "probe")
 	return c
+}
+
+// probeGateway prints the steps of a probe.
+func probeGateway(con *console.Console, c *cobra.Command, server *client.Client, gateway, site string) error {
+	p, err := newProbe(site)
+	if err != nil {
+		return err
+	}
+	if _, err := client.Call(c.Context(), server, wire.GetGuide, wire.ByName{Name: gateway}); err != nil {
+		return err
+	}
+	failed := p.run(c.Context())
+	if err := printItems(con, p.steps, probeColumns); err != nil {
+		return err
+	}
+	if failed != nil {
+		con.Notef("See docs/CHALLENGE.md and the page of %s in docs/doors.", output.Escape(gateway))
+		return &console.ExitError{Code: console.Failed}
+	}
+	return nil
 }
 
 var gatewayColumns = []output.Column[wire.Gateway]{

@@ -138,6 +138,9 @@ func escalationCell(p wire.Policy) output.Cell {
 	}
 	text := fmt.Sprintf("after %d within %s: %s, x%s to %s, decay after %s", e.Threshold, e.Window, e.Duration,
 		strconv.FormatFloat(e.Factor, 'f', -1, 64), e.MaxDuration, e.DecayAfter)
+	if e.ChallengeLevels > 0 {
+		text += fmt.Sprintf(", the first %d challenge", e.ChallengeLevels)
+	}
 	return output.Words(text, text)
 }
 
@@ -231,6 +234,7 @@ type policyChange struct {
 	blockFor, blockCap durationFlag
 	decayAfter         durationFlag
 	factor             float64
+	challengeLevels    int
 	noEscalation       bool
 }
 
@@ -265,6 +269,7 @@ func (f *policyChange) add(c *cobra.Command) {
 	flags.Float64Var(&f.factor, "block-factor", 2, "the factor by which each further block is longer")
 	flags.Var(&f.blockCap, "block-cap", "the longest automatic block")
 	flags.Var(&f.decayAfter, "decay-after", "the time without offences after which the level falls by one")
+	flags.IntVar(&f.challengeLevels, "challenge-levels", 0, "how many of the first automatic blocks challenge instead of refusing: browsers that solve a challenge go on")
 	flags.BoolVar(&f.noEscalation, "no-escalation", false, "no automatic blocks")
 	c.MarkFlagsMutuallyExclusive("escalate", "no-escalation")
 	c.MarkFlagsMutuallyExclusive("rule", "no-rules")
@@ -391,7 +396,7 @@ func durationOrNone(d wire.Duration) output.Cell {
 // first block unless it is given.
 func (f *policyChange) applyEscalation(c *cobra.Command, p *wire.PolicyRequest) error {
 	given := c.Flags().Changed
-	if !given("escalate") && !given("block-for") && !given("block-factor") && !given("block-cap") && !given("decay-after") {
+	if !given("escalate") && !given("block-for") && !given("block-factor") && !given("block-cap") && !given("decay-after") && !given("challenge-levels") {
 		return nil
 	}
 	if f.noEscalation {
@@ -429,6 +434,9 @@ func (f *policyChange) applyEscalation(c *cobra.Command, p *wire.PolicyRequest) 
 	}
 	if given("decay-after") {
 		escalation.DecayAfter = f.decayAfter.Duration
+	}
+	if given("challenge-levels") {
+		escalation.ChallengeLevels = f.challengeLevels
 	}
 	p.Escalation = &escalation
 	return nil

@@ -34,10 +34,10 @@ const (
 )
 
 // Rates are checks per second.
-type Rates struct{ Allowed, Limited, Blocked float64 }
+type Rates struct{ Allowed, Limited, Challenged, Blocked float64 }
 
 // Refused returns the refused checks per second.
-func (r Rates) Refused() float64 { return r.Limited + r.Blocked }
+func (r Rates) Refused() float64 { return r.Limited + r.Challenged + r.Blocked }
 
 // Attack says whether more requests are refused now than normally, since when, and from which
 // source.
@@ -103,18 +103,19 @@ func newestRates(minutes []Interval) Rates {
 // baseline returns the medians of the hours that had any check, so that an
 // attack of some hours does not change them.
 func baseline(hours []Interval) (Rates, bool) {
-	var allowed, limited, blocked []float64
+	var allowed, limited, challenged, blocked []float64
 	for i := range hours {
 		if h := &hours[i]; h.Allowed+h.Refused() > 0 {
 			allowed = append(allowed, h.Rate(h.Allowed))
 			limited = append(limited, h.Rate(h.Limited))
+			challenged = append(challenged, h.Rate(h.Challenged))
 			blocked = append(blocked, h.Rate(h.Blocked))
 		}
 	}
 	if len(allowed) < 2 {
 		return Rates{}, false
 	}
-	return Rates{lowerMedian(allowed), lowerMedian(limited), lowerMedian(blocked)}, true
+	return Rates{lowerMedian(allowed), lowerMedian(limited), lowerMedian(challenged), lowerMedian(blocked)}, true
 }
 
 // lowerMedian returns the lower of the two middle values: of two hours, one of them under attack,

@@ -28,6 +28,8 @@ type EarnedBlock struct {
 	Level  int // from 1
 	Until  time.Time
 	Reason string
+	// Challenges says that clients with a pass go on.
+	Challenges bool
 }
 
 // Result is the effect of one flush under one policy.
@@ -103,6 +105,10 @@ func (r *Result) escalate(l *EscalationPolicy, s *State, offences int64, now tim
 	s.CountsFrom = MinuteOf(now.UnixMilli())
 	detail := fmt.Sprintf("%d offences within %s under policy %s: level %d, %s",
 		offences, rules.FormatWindow(l.Window), l.Name, s.Level, rules.FormatWindow(length))
+	challenges := s.Level <= l.ChallengeLevels
+	if challenges {
+		detail += ", and browsers that solve a challenge go on"
+	}
 	if l.Scope != "" {
 		detail += ", in the scope " + l.Scope + " only"
 	}
@@ -110,7 +116,7 @@ func (r *Result) escalate(l *EscalationPolicy, s *State, offences int64, now tim
 	r.Events = append(r.Events, EscalationEvent{At: now, Policy: l.Policy, Name: l.Name, Key: s.Key, Kind: l.EventKind(), Level: s.Level,
 		Offences: offences, Length: length, Detail: detail})
 	if !l.Shadow {
-		r.Blocks = append(r.Blocks, EarnedBlock{Key: s.Key, Level: s.Level, Until: until, Reason: detail})
+		r.Blocks = append(r.Blocks, EarnedBlock{Key: s.Key, Level: s.Level, Until: until, Reason: detail, Challenges: challenges})
 	}
 }
 

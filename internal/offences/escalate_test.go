@@ -5,6 +5,7 @@ import (
 	"math"
 	"reflect"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -114,6 +115,19 @@ func TestEscalate(t *testing.T) {
 		}
 		if fmt.Sprint(kinds(r.Events)) != fmt.Sprint(c.events) || (r.Paused != nil) != (len(c.events) == 1 && c.events[0] == EscalationPaused) {
 			t.Errorf("%s: the events are %+v, paused %+v", c.name, r.Events, r.Paused)
+		}
+	}
+}
+
+// The first levels of an escalation may challenge.
+func TestFirstLevelsChallenge(t *testing.T) {
+	now := time.UnixMilli(1000 * minutes)
+	l := escalated
+	l.ChallengeLevels = 2
+	for level, want := range []bool{true, true, false} {
+		r := Escalate(l, []Candidate{{State: State{Key: "k:x", Level: level, Last: now.UnixMilli()}, First: now.UnixMilli(), Last: now.UnixMilli(), Offences: 10}}, unlimited, now)
+		if len(r.Blocks) != 1 || r.Blocks[0].Challenges != want || strings.Contains(r.Blocks[0].Reason, "challenge") != want {
+			t.Errorf("after %d blocks: got %+v", level, r.Blocks)
 		}
 	}
 }

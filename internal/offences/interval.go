@@ -4,8 +4,8 @@ import "time"
 
 // Interval is the traffic in an interval of time.
 type Interval struct {
-	At                        time.Time
-	Allowed, Limited, Blocked int64
+	At                                    time.Time
+	Allowed, Limited, Challenged, Blocked int64
 	// Seconds is the length of the interval so far, less than the step if it is not over yet.
 	Seconds float64
 }
@@ -18,18 +18,19 @@ func (i *Interval) Rate(n int64) float64 {
 	return float64(n) / i.Seconds
 }
 
-// Refused returns the limited and the blocked checks.
-func (i *Interval) Refused() int64 { return i.Limited + i.Blocked }
+// Refused returns the limited, the challenged and the blocked checks.
+func (i *Interval) Refused() int64 { return i.Limited + i.Challenged + i.Blocked }
 
 // Rates returns the counts per second.
 func (i *Interval) Rates() Rates {
-	return Rates{i.Rate(i.Allowed), i.Rate(i.Limited), i.Rate(i.Blocked)}
+	return Rates{i.Rate(i.Allowed), i.Rate(i.Limited), i.Rate(i.Challenged), i.Rate(i.Blocked)}
 }
 
 // Add adds the counts and the length of another interval.
 func (i *Interval) Add(other *Interval) {
 	i.Allowed += other.Allowed
 	i.Limited += other.Limited
+	i.Challenged += other.Challenged
 	i.Blocked += other.Blocked
 	i.Seconds += other.Seconds
 }
@@ -52,6 +53,7 @@ func Intervals(traffic []TrafficPoint, from, to time.Time, step time.Duration) [
 		if i := int(t.At.Sub(from) / step); i >= 0 && i < len(all) && !t.At.Before(from) {
 			all[i].Allowed += t.Allowed
 			all[i].Limited += t.Limited
+			all[i].Challenged += t.Challenged
 			all[i].Blocked += t.Blocked
 		}
 	}

@@ -28,7 +28,7 @@ type Preset struct {
 //go:embed files/*.yaml
 var files embed.FS
 
-var all = load("api", "website", "login", "scraper", "traps", "traps-php", "ai-crawlers", "scraping", "ssh")
+var all = load("api", "website", "login", "scraper", "traps", "traps-php", "ai-crawlers", "scraping", "ssh", "passes")
 
 // All returns the presets in the order in which they are offered. Callers must not
 // change them.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/presets"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -38,11 +39,19 @@ func TestEachPresetIsValidWithoutWarnings(t *testing.T) {
 			}
 		}
 	}
-	if !slices.Equal(presets.Names(), []string{"api", "website", "login", "scraper", "traps", "traps-php", "ai-crawlers", "scraping", "ssh"}) {
+	if !slices.Equal(presets.Names(), []string{"api", "website", "login", "scraper", "traps", "traps-php", "ai-crawlers", "scraping", "ssh", "passes"}) {
 		t.Errorf("Names: got %q", presets.Names())
 	}
 	if _, found := presets.Find("none"); found {
 		t.Error("Find(none): got a preset")
+	}
+}
+
+// A pass is limited like a person: it is refused, not challenged, and only passes are meant.
+func TestPassesAreLimitedLikeAPerson(t *testing.T) {
+	all := policies(t, "passes")
+	if len(all) != 1 || len(all[0].Match) != 1 || all[0].Match[0].String() != keys.Pass+":*" || all[0].OnLimit != rules.LimitOnLimit || all[0].Rules.Strings()[1] != "120/1m" {
+		t.Errorf("got %+v", all)
 	}
 }
 

@@ -105,7 +105,7 @@ func (b *Builder) traffic(ctx context.Context, d *Document) error {
 	}
 	for _, p := range traffic.Points {
 		at := &d.Traffic[p.At.Sub(d.From)/step]
-		at.Allowed, at.Limited, at.Blocked = p.Allowed, p.Limited, p.Blocked
+		at.Allowed, at.Limited, at.Challenged, at.Blocked = p.Allowed, p.Limited, p.Challenged, p.Blocked
 	}
 	return nil
 }

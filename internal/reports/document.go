@@ -65,6 +65,8 @@ type Point struct {
 	Allowed int64     `json:"allowed"`
 	Limited int64     `json:"limited"`
 	Blocked int64     `json:"blocked"`
+
+	Challenged int64 `json:"challenged,omitzero"`
 }
 
 // Offender is one key.

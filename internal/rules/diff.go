@@ -69,14 +69,17 @@ func (p *Policy) fields() []FieldChange {
 		hold = FormatDuration(p.Hold)
 	}
 	fields = append(fields, one("unit", p.Rules.Unit()), one("time_zone", p.Zone()), one("cost", cost), one("hold", hold), one("on_expiry", string(p.OnExpiry)))
-	var threshold, window, duration, factor, longest, decay string
+	var threshold, window, duration, factor, longest, decay, challenges string
 	if e := p.Escalation; e != nil {
 		threshold, window, duration = strconv.Itoa(e.Threshold), FormatDuration(e.Window), FormatDuration(e.Duration)
 		factor, longest, decay = strconv.FormatFloat(e.Factor, 'f', -1, 64), FormatDuration(e.MaxDuration), FormatDuration(e.DecayAfter)
+		if e.ChallengeLevels > 0 {
+			challenges = strconv.Itoa(e.ChallengeLevels)
+		}
 	}
 	return append(fields,
 		one("escalation.threshold", threshold), one("escalation.window", window), one("escalation.duration", duration),
-		one("escalation.factor", factor), one("escalation.max_duration", longest), one("escalation.decay_after", decay))
+		one("escalation.factor", factor), one("escalation.max_duration", longest), one("escalation.decay_after", decay), one("escalation.challenge_levels", challenges))
 }
 
 // one returns a field with one value, or none if text is "".

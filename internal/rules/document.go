@@ -81,7 +81,7 @@ func ReadDocument(d *wire.PolicyRequest, pattern func(string) (keys.Pattern, err
 	if e := d.Escalation; e != nil {
 		p.Escalation = &Escalation{
 			Threshold: e.Threshold, Window: e.Window.Std(), Duration: e.Duration.Std(),
-			Factor: e.Factor, MaxDuration: e.MaxDuration.Std(), DecayAfter: e.DecayAfter.Std(),
+			Factor: e.Factor, MaxDuration: e.MaxDuration.Std(), DecayAfter: e.DecayAfter.Std(), ChallengeLevels: e.ChallengeLevels,
 		}
 	} else if p.OnLimit == BlockOnLimit {
 		p.Escalation = BlockAtOnce()
@@ -127,7 +127,7 @@ func (p *Policy) Document() wire.PolicyRequest {
 	if e := p.Escalation; e != nil {
 		d.Escalation = &wire.Escalation{
 			Threshold: e.Threshold, Window: wire.Duration(e.Window), Duration: wire.Duration(e.Duration),
-			Factor: e.Factor, MaxDuration: wire.Duration(e.MaxDuration), DecayAfter: wire.Duration(e.DecayAfter),
+			Factor: e.Factor, MaxDuration: wire.Duration(e.MaxDuration), DecayAfter: wire.Duration(e.DecayAfter), ChallengeLevels: e.ChallengeLevels,
 		}
 	}
 	return d

@@ -58,7 +58,12 @@ type Escalation struct {
 	Factor      float64 // 1 or more
 	MaxDuration time.Duration
 	DecayAfter  time.Duration
+	// ChallengeLevels is how many of the first blocks challenge: they let clients with a pass through.
+	ChallengeLevels int
 }
+
+// MaxChallengeLevels is the most levels of an escalation that may challenge.
+const MaxChallengeLevels = 10
 
 // TagOf returns a tag of this version of this policy. A policy that is created again under the
 // same name has another tag, and so has a version whose number is used again after a restore.
@@ -251,6 +256,8 @@ func (e *Escalation) validate() error {
 		return &FieldError{"escalation.max_duration", "must be at least duration and at most 366d"}
 	case e.DecayAfter < time.Minute || e.DecayAfter > maxBlock:
 		return &FieldError{"escalation.decay_after", "must be 1m to 366d"}
+	case e.ChallengeLevels < 0 || e.ChallengeLevels > MaxChallengeLevels:
+		return &FieldError{"escalation.challenge_levels", "must be 0 to 10"}
 	}
 	return nil
 }

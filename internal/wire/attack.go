@@ -37,9 +37,10 @@ type AnnouncedSource struct {
 
 // Rates are checks per second.
 type Rates struct {
-	Allowed float64 `json:"allowed"`
-	Limited float64 `json:"limited"`
-	Blocked float64 `json:"blocked"`
+	Allowed    float64 `json:"allowed"`
+	Limited    float64 `json:"limited"`
+	Challenged float64 `json:"challenged"`
+	Blocked    float64 `json:"blocked"`
 }
 
 // AttackSource is the range or key that has most of the offences of an attack.

@@ -68,6 +68,9 @@ type Escalation struct {
 	Factor      float64  `json:"factor" yaml:"factor"`             // each block is as many times longer than the one before
 	MaxDuration Duration `json:"max_duration" yaml:"max_duration"` // of the longest block
 	DecayAfter  Duration `json:"decay_after" yaml:"decay_after"`   // the time without offences after which the level falls by one
+	// ChallengeLevels is how many of the first blocks challenge: clients pass once their browsers have
+	// solved a challenge. 0 or omitted, all blocks refuse; at most 10.
+	ChallengeLevels int `json:"challenge_levels,omitzero" yaml:"challenge_levels,omitempty"`
 }
 
 // Policy is one version of a policy.

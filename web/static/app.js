@@ -529,13 +529,13 @@
     // A point is counted whole, so the text names the time of all points that the selection touches.
     let refused = 0, all = 0, from = s.from, to = s.to;
     const points = c.figure.dataset.points.split(" ").map((point) => point.split(",").map(Number));
-    points.forEach(([at, allowed, limited, blocked], i) => {
+    points.forEach(([at, allowed, turnedAway], i) => {
       const end = i + 1 < points.length ? points[i + 1][0] : c.to;
       if (at >= s.to || end <= s.from) return;
       from = Math.min(from, at);
       to = Math.max(to, end);
-      refused += limited + blocked;
-      all += allowed + limited + blocked;
+      refused += turnedAway;
+      all += allowed + turnedAway;
     });
     const text = c.place.querySelector("[data-selection-text]");
     text.hidden = false;

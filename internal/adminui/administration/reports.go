@@ -105,7 +105,7 @@ func (p *reportPage) draw() {
 	s := format.TimeRange{From: p.From.UTC(), To: p.To.UTC()}
 	traffic := make([]offences.TrafficPoint, len(p.Traffic))
 	for i, t := range p.Traffic {
-		traffic[i].At, traffic[i].Allowed, traffic[i].Limited, traffic[i].Blocked = t.At, t.Allowed, t.Limited, t.Blocked
+		traffic[i].At, traffic[i].Allowed, traffic[i].Limited, traffic[i].Challenged, traffic[i].Blocked = t.At, t.Allowed, t.Limited, t.Challenged, t.Blocked
 	}
 	p.Chart = chart.DrawArea(offences.Intervals(traffic, s.From, s.To, step), s, step)
 	p.Chart.Sentence = "Of " + format.Compact(p.Totals.Allowed+p.Totals.Refused()) + " checks " + format.Compact(p.Totals.Refused()) + " were refused."

@@ -10,21 +10,22 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-// Area is the chart of checks a second, stacked from below: allowed, limited, blocked. The
+// Area is the chart of checks a second, stacked from below: allowed, limited, challenged, blocked. The
 // outlines use ratios of the drawing's width and height, so that it fits any size without a
 // script. What must not be stretched is positioned in percent.
 type Area struct {
-	Allowed, Limited, Blocked string // outlines, 0 to 1
-	LimitedEdge, BlockedEdge  string // lower edges of those two, 0 to 1000
-	Rules                     []gridLine
-	Ticks                     []timeTick
-	Squares                   []square
-	Points                    []offences.Interval
-	Begins                    *mark      // of an attack
-	Brush                     *selection // the selected part
-	From, To                  time.Time
-	Step                      time.Duration
-	Sentence                  string
+	Allowed, Limited, Challenged, Blocked    string // outlines, 0 to 1
+	LimitedEdge, ChallengedEdge, BlockedEdge string // lower edges of those three, 0 to 1000
+	HasChallenged                            bool
+	Rules                                    []gridLine
+	Ticks                                    []timeTick
+	Squares                                  []square
+	Points                                   []offences.Interval
+	Begins                                   *mark      // of an attack
+	Brush                                    *selection // the selected part
+	From, To                                 time.Time
+	Step                                     time.Duration
+	Sentence                                 string
 }
 
 // square marks an automatic block.
@@ -53,18 +54,21 @@ func DrawArea(points []offences.Interval, s format.TimeRange, step time.Duration
 	top := 0.0
 	for i := range points {
 		p := &points[i]
-		top = max(top, p.Rate(p.Allowed+p.Limited+p.Blocked))
+		top = max(top, p.Rate(p.Allowed+p.Refused()))
+		a.HasChallenged = a.HasChallenged || p.Challenged > 0
 	}
 	rounded, each := roundTop(top)
 	for value := 0.0; value <= rounded; value += each {
 		a.Rules = append(a.Rules, gridLine{Percent(1 - value/rounded), axisLabel(value)})
 	}
-	xs, low, middle, high := make([]float64, 0, len(points)+2), []float64{}, []float64{}, []float64{}
+	xs := make([]float64, 0, len(points)+2)
+	var low, middle, upper, high []float64
 	put := func(x float64, p *offences.Interval) {
 		xs = append(xs, x)
 		low = append(low, p.Rate(p.Allowed)/rounded)
 		middle = append(middle, p.Rate(p.Allowed+p.Limited)/rounded)
-		high = append(high, p.Rate(p.Allowed+p.Limited+p.Blocked)/rounded)
+		upper = append(upper, p.Rate(p.Allowed+p.Limited+p.Challenged)/rounded)
+		high = append(high, p.Rate(p.Allowed+p.Refused())/rounded)
 	}
 	// Each part is drawn at its middle, but the first and the last reach the edges.
 	for i := range points {
@@ -81,8 +85,9 @@ func DrawArea(points []offences.Interval, s format.TimeRange, step time.Duration
 	floor := make([]float64, len(xs))
 	a.Allowed = outline(xs, floor, low)
 	a.Limited = outline(xs, low, middle)
-	a.Blocked = outline(xs, middle, high)
-	a.LimitedEdge, a.BlockedEdge = edge(xs, low, middle), edge(xs, middle, high)
+	a.Challenged = outline(xs, middle, upper)
+	a.Blocked = outline(xs, upper, high)
+	a.LimitedEdge, a.ChallengedEdge, a.BlockedEdge = edge(xs, low, middle), edge(xs, middle, upper), edge(xs, upper, high)
 	a.Ticks = ticksOf(s)
 	return a
 }
@@ -94,7 +99,7 @@ func (a *Area) Data() string {
 		if i > 0 {
 			b.WriteByte(' ')
 		}
-		fmt.Fprintf(&b, "%d,%d,%d,%d", p.At.UnixMilli(), p.Allowed, p.Limited, p.Blocked)
+		fmt.Fprintf(&b, "%d,%d,%d", p.At.UnixMilli(), p.Allowed, p.Refused())
 	}
 	return b.String()
 }

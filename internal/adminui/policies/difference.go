@@ -123,11 +123,21 @@ func whenWords(p *rules.Policy) string {
 	return strings.Join(all, ", ")
 }
 
+func challengingWords(levels int) string {
+	switch levels {
+	case 0:
+		return ""
+	case 1:
+		return "; the first block challenges"
+	}
+	return "; the first " + strconv.Itoa(levels) + " blocks challenge"
+}
+
 func escalationWords(e *rules.Escalation) string {
 	if e == nil {
 		return "none"
 	}
 	return "after " + format.Number(int64(e.Threshold)) + " offences within " + format.Duration(e.Window) + " block for " + format.Duration(e.Duration) +
 		", each time " + strconv.FormatFloat(e.Factor, 'g', -1, 64) + " times longer, at most " + format.Duration(e.MaxDuration) +
-		"; lower the level by one after " + format.Duration(e.DecayAfter) + " without an offence"
+		"; lower the level by one after " + format.Duration(e.DecayAfter) + " without an offence" + challengingWords(e.ChallengeLevels)
 }

@@ -59,6 +59,7 @@ type whenField struct{ Name, Label, Hint, Text, Error string }
 type escalationFields struct {
 	On                                                           bool
 	Threshold, Window, Duration, Factor, MaxDuration, DecayAfter string
+	ChallengeLevels                                              string // "" for 0
 }
 
 // commonWindows are the windows that a rule's field offers in addition to its own.
@@ -123,6 +124,9 @@ func draftOf(p *rules.Policy) *draft {
 			On: true, Threshold: strconv.Itoa(e.Threshold), Window: rules.FormatDuration(e.Window), Duration: rules.FormatDuration(e.Duration),
 			Factor: strconv.FormatFloat(e.Factor, 'g', -1, 64), MaxDuration: rules.FormatDuration(e.MaxDuration), DecayAfter: rules.FormatDuration(e.DecayAfter),
 		}
+		if e.ChallengeLevels > 0 {
+			d.Escalation.ChallengeLevels = strconv.Itoa(e.ChallengeLevels)
+		}
 	}
 	return d
 }
@@ -155,7 +159,7 @@ func readDraft(values url.Values, before *rules.Policy) (*draft, error) {
 	get := func(name string) string { return strings.TrimSpace(values.Get(name)) }
 	d.Escalation = escalationFields{
 		On: get("escalation") == "on", Threshold: get("threshold"), Window: get("offence_window"), Duration: get("duration"),
-		Factor: get("factor"), MaxDuration: get("max_duration"), DecayAfter: get("decay_after"),
+		Factor: get("factor"), MaxDuration: get("max_duration"), DecayAfter: get("decay_after"), ChallengeLevels: get("challenge_levels"),
 	}
 	if d.Also = strings.TrimSpace(values.Get("also")); len(d.Also) > maxAlso {
 		return nil, form.ErrMalformed
@@ -396,6 +400,11 @@ func (d *draft) readEscalation(p *rules.Policy) bool {
 	if e.Factor, err = strconv.ParseFloat(l.Factor, 64); err != nil {
 		wrong("factor", "Enter how many times longer, for example 2.")
 	}
+	if l.ChallengeLevels != "" {
+		if e.ChallengeLevels, err = rules.ParseCount(l.ChallengeLevels); err != nil {
+			wrong("challenge_levels", "Enter how many of the first blocks challenge, 0 to 10.")
+		}
+	}
 	for _, f := range []struct {
 		name, text string
 		into       *time.Duration
@@ -411,7 +420,7 @@ func (d *draft) readEscalation(p *rules.Policy) bool {
 // EscalationErrors returns the errors of the escalation, in the order of its sentence.
 func (d *draft) EscalationErrors() []string {
 	var all []string
-	for _, field := range []string{"threshold", "window", "duration", "factor", "max_duration", "decay_after"} {
+	for _, field := range []string{"threshold", "window", "duration", "factor", "max_duration", "decay_after", "challenge_levels"} {
 		if m := d.FieldErrors["escalation."+field]; m != "" {
 			all = append(all, m)
 		}

@@ -76,6 +76,22 @@ func TestEscalationBlocksInScopeOfPolicyAndSkipsNetworks(t *testing.T) {
 	})
 }
 
+func TestFirstBlocksOfAnEscalationMayChallenge(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
+		n.policy.Escalation.ChallengeLevels = 1
+		for _, want := range []blocks.Action{blocks.Challenge, blocks.Refuse} {
+			n.limited("k:x", 10)
+			n.flush()
+			b := automaticBlocks(t, f.Store)[0]
+			if b.Action != want || !b.Created.Equal(f.Clock.Now()) {
+				t.Errorf("the newest block is %+v, want the action %q", b, want)
+			}
+			f.Clock.Advance(b.Expires.Sub(b.Created))
+		}
+	})
+}
+
 func TestEscalationLengthensBlocksAndDecaysLevels(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())

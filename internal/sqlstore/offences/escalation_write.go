@@ -78,6 +78,9 @@ func (w *escalationWriter) decide(group []*candidate) error {
 		id := escalationID{l.Policy, b.Key}
 		i := &blocks.Entry{Kind: blocks.Block, Pattern: keys.PatternOf(w.byID[id].parsed), Scope: l.Scope, Reason: b.Reason, Source: blocks.Automatic,
 			PolicyID: l.Policy, Level: b.Level, Expires: b.Until}
+		if b.Challenges {
+			i.Action = blocks.Challenge
+		}
 		w.blocks = append(w.blocks, i)
 		w.blockOf[id] = i
 	}

@@ -23,6 +23,8 @@ type storedEscalation struct {
 	Factor        float64 `json:"factor"`
 	MaxDurationMS int64   `json:"max_duration_ms"`
 	DecayAfterMS  int64   `json:"decay_after_ms"`
+
+	ChallengeLevels int `json:"challenge_levels,omitzero"`
 }
 
 var escalationForm = json.JoinOptions(
@@ -31,6 +33,7 @@ var escalationForm = json.JoinOptions(
 		return json.MarshalEncode(out, storedEscalation{
 			Threshold: e.Threshold, WindowMS: e.Window.Std().Milliseconds(), DurationMS: e.Duration.Std().Milliseconds(),
 			Factor: e.Factor, MaxDurationMS: e.MaxDuration.Std().Milliseconds(), DecayAfterMS: e.DecayAfter.Std().Milliseconds(),
+			ChallengeLevels: e.ChallengeLevels,
 		})
 	})),
 	json.WithUnmarshalers(json.UnmarshalFromFunc(func(in *jsontext.Decoder, e *wire.Escalation) error {
@@ -38,7 +41,7 @@ var escalationForm = json.JoinOptions(
 		err := json.UnmarshalDecode(in, &s)
 		*e = wire.Escalation{
 			Threshold: s.Threshold, Window: milliseconds(s.WindowMS), Duration: milliseconds(s.DurationMS),
-			Factor: s.Factor, MaxDuration: milliseconds(s.MaxDurationMS), DecayAfter: milliseconds(s.DecayAfterMS),
+			Factor: s.Factor, MaxDuration: milliseconds(s.MaxDurationMS), DecayAfter: milliseconds(s.DecayAfterMS), ChallengeLevels: s.ChallengeLevels,
 		}
 		return err
 	})),

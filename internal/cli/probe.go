@@ -1,0 +1,200 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"math/bits"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/cli/console"
+	"github.com/stint-dev/stint/internal/cli/output"
+)
+
+// probeStep is one step of the way of a browser that is challenged.
+type probeStep struct {
+	Step   string `json:"step"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"` // what was answered, or what is wrong and where to look
+}
+
+var probeColumns = []output.Column[probeStep]{
+	{Name: "step", Head: "Step", Cell: func(s probeStep) output.Cell { return output.Text(s.Step) }},
+	{Name: "ok", Head: "Result", Cell: func(s probeStep) output.Cell {
+		if s.OK {
+			return output.Words("ok", "ok")
+		}
+		return output.Words("failed", "failed")
+	}},
+	{Name: "detail", Head: "Detail", Cell: func(s probeStep) output.Cell { return output.Text(s.Detail) }},
+}
+
+// The paths and the cookie of challenges.
+const (
+	probedPrefix = "/.well-known/stint/"
+	probedCookie = "stint_pass"
+	maxProbed    = 1 << 20 // bytes of a page
+)
+
+// probe goes the way of a challenged browser through a gateway, and says which step fails.
+type probe struct {
+	site   *url.URL
+	client *http.Client
+	steps  []probeStep
+}
+
+// errProbe ends a probe; the last step says why.
+var errProbe = errors.New("a step failed")
+
+func newProbe(site string) (*probe, error) {
+	u, err := url.Parse(site)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, console.Usagef("--probe must be a URL of the site behind the gateway, for example https://shop.example/")
+	}
+	if u.Path == "" {
+		u.Path = "/"
+	}
+	return &probe{site: u, client: &http.Client{
+		Timeout:       30 * time.Second,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
+}
+
+// run probes, and returns errProbe if a step fails.
+func (p *probe) run(ctx context.Context) error {
+	target := p.site.RequestURI()
+	page, body, err := p.get(ctx, "ask for a challenge", probedPrefix+"challenge?to="+url.QueryEscape(target), "")
+	if err != nil {
+		return err
+	}
+	switch {
+	case page.StatusCode == http.StatusUnauthorized || page.StatusCode == http.StatusForbidden:
+		return p.fail("The gateway refuses with %s and without the page: it does not hand on what Stint answers. nginx needs refuse=401, error_page 401 = @page and the location @page.", page.Status)
+	case page.StatusCode != http.StatusTooManyRequests:
+		return p.fail("Got %s, not 429: the gateway does not ask Stint about %s, or does not name the path of its client's request to Stint.", page.Status, probedPrefix)
+	}
+	p.pass("429, as a challenged request")
+	p.begin("hand on the page")
+	found := probedLink.FindStringSubmatch(body)
+	switch {
+	case found == nil:
+		return p.fail("The body is not Stint's page but %d bytes of %q: the gateway replaces the bodies of errors.", len(body), page.Header.Get("Content-Type"))
+	case !strings.Contains(page.Header.Get("Cache-Control"), "no-store"):
+		return p.fail("The page came without Cache-Control: no-store, so a cache may show it to others: hand on the headers of Stint's answer.")
+	case len(page.Header.Values("Content-Security-Policy")) != 1:
+		return p.fail("The page came with %d headers Content-Security-Policy, not with its own one alone: its script will not run.", len(page.Header.Values("Content-Security-Policy")))
+	}
+	p.pass(fmt.Sprintf("%d bytes", len(body)))
+	difficulty, _ := strconv.Atoi(found[3])
+	solution := solve(found[2], difficulty)
+	passed, _, err := p.get(ctx, "solve it", html.UnescapeString(found[1])+"&n="+strconv.Itoa(solution), "")
+	if err != nil {
+		return err
+	}
+	if passed.StatusCode != http.StatusSeeOther {
+		return p.fail("Got %s, not 303: the gateway loses the query of the request, or another secret signed the challenge.", passed.Status)
+	}
+	p.pass("303")
+	p.begin("set the cookie")
+	cookie := ""
+	for _, c := range passed.Cookies() {
+		if c.Name == probedCookie {
+			cookie = c.Name + "=" + c.Value
+			if c.Secure && p.site.Scheme == "http" {
+				return p.fail("The cookie is for https only, and the site is asked by http: browsers do not keep it.")
+			}
+		}
+	}
+	if cookie == "" {
+		return p.fail("The answer has no cookie %s: the gateway does not hand on Set-Cookie.", probedCookie)
+	}
+	p.pass(probedCookie)
+	next, err := p.site.Parse(passed.Header.Get("Location"))
+	if err != nil || next.Host != p.site.Host {
+		return p.fail("It leads to another host: the gateway rewrites Location.")
+	}
+	last, _, err := p.get(ctx, "send the cookie back", next.RequestURI(), cookie)
+	if err != nil {
+		return err
+	}
+	if last.StatusCode != http.StatusSeeOther {
+		return p.fail("Got %s, not 303: the gateway does not hand the header Cookie on to Stint.", last.Status)
+	}
+	if to := last.Header.Get("Location"); to != target {
+		return p.fail("It leads to %s, not to %s.", output.Escape(to), target)
+	}
+	p.pass("leads to " + target)
+	page, _, err = p.get(ctx, "open the page with the pass", target, cookie)
+	if err != nil {
+		return err
+	}
+	if page.Header.Get("X-Stint-Challenge") != "" || page.StatusCode == http.StatusTooManyRequests {
+		return p.fail("It is still refused: the gateway does not send the cookie with its check, or another limit refuses the address.")
+	}
+	p.pass(page.Status)
+	return nil
+}
+
+// probedLink is where a page sends a solution, and what is to be solved.
+var probedLink = regexp.MustCompile(`<a id="pass" href="([^"]+)" data-prefix="([^"]+)" data-difficulty="(\d{1,2})"`)
+
+// solve returns a counter whose SHA-256 behind a prefix begins with as many zero bits as asked for.
+func solve(prefix string, difficulty int) int {
+	for n := 0; ; n++ {
+		sum := sha256.Sum256([]byte(prefix + strconv.Itoa(n)))
+		if bits.LeadingZeros32(binary.BigEndian.Uint32(sum[:])) >= difficulty {
+			return n
+		}
+	}
+}
+
+// get begins a step and sends its request, as a browser that opens a page.
+func (p *probe) get(ctx context.Context, step, target, cookie string) (*http.Response, string, error) {
+	p.begin(step)
+	address, err := p.site.Parse(target)
+	if err != nil {
+		return nil, "", p.fail("It leads to what is no URL.")
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
+	if err != nil {
+		return nil, "", p.fail("%s", err)
+	}
+	r.Header.Set("Accept", "text/html,application/xhtml+xml")
+	r.Header.Set("Sec-Fetch-Mode", "navigate")
+	r.Header.Set("Sec-Fetch-Dest", "document")
+	r.Header.Set("User-Agent", "Mozilla/5.0 (compatible; stint-admin connect --probe)")
+	if cookie != "" {
+		r.Header.Set("Cookie", cookie)
+	}
+	answer, err := p.client.Do(r)
+	if err != nil {
+		return nil, "", p.fail("The gateway does not answer: %s", err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxProbed))
+	if err != nil {
+		return nil, "", p.fail("The answer breaks off: %s", err)
+	}
+	return answer, string(body), nil
+}
+
+func (p *probe) begin(step string) { p.steps = append(p.steps, probeStep{Step: step}) }
+
+func (p *probe) pass(detail string) {
+	last := &p.steps[len(p.steps)-1]
+	last.OK, last.Detail = true, detail
+}
+
+func (p *probe) fail(format string, args ...any) error {
+	p.steps[len(p.steps)-1].Detail = fmt.Sprintf(format, args...)
+	return errProbe
+}

@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/challenge"
+)
+
+// gatewayOf is a site behind a gateway that hands challenges on, with a fault of its own.
+func gatewayOf(t *testing.T, fault func(w http.ResponseWriter, r *http.Request, a *challenge.Answer) bool) string {
+	service := challenge.New(challenge.Options{Secret: func() []byte { return []byte("secret") }, Difficulty: 6, Wait: time.Minute, PassFor: time.Hour})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := &challenge.Visit{Target: r.URL.RequestURI(), Address: netip.MustParseAddr("198.51.100.7"), IsInsecure: true}
+		for _, line := range r.Header.Values("Cookie") {
+			v.Cookies = append(v.Cookies, []byte(line))
+		}
+		var a *challenge.Answer
+		if challenge.IsOwn(v.Target) {
+			a, _ = service.Visit(r.Context(), v)
+		} else if _, has := service.PassOf(v.Cookies, v.Address); !has {
+			a = service.Show(v, "")
+		}
+		if fault != nil && fault(w, r, a) {
+			return
+		}
+		if a == nil {
+			return
+		}
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("Content-Type", challenge.ContentType)
+		for _, h := range a.Headers {
+			w.Header().Set(h[0], h[1])
+		}
+		w.WriteHeader(a.Status)
+		_, _ = w.Write(a.Body)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL + "/a?b=c"
+}
+
+// A probe names the step at which a gateway breaks the way of a challenged browser.
+func TestProbeNamesTheStepThatFails(t *testing.T) {
+	without := func(headers ...string) func(http.ResponseWriter, *http.Request, *challenge.Answer) bool {
+		return func(_ http.ResponseWriter, _ *http.Request, a *challenge.Answer) bool {
+			if a == nil {
+				return false
+			}
+			kept := a.Headers[:0]
+			for _, h := range a.Headers {
+				if !strings.Contains(strings.Join(headers, " "), h[0]) {
+					kept = append(kept, h)
+				}
+			}
+			a.Headers = kept
+			return false
+		}
+	}
+	status := func(code int, own bool) func(http.ResponseWriter, *http.Request, *challenge.Answer) bool {
+		return func(w http.ResponseWriter, r *http.Request, _ *challenge.Answer) bool {
+			if challenge.IsOwn(r.URL.Path) == own {
+				w.WriteHeader(code)
+				return true
+			}
+			return false
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		fault func(http.ResponseWriter, *http.Request, *challenge.Answer) bool
+		step  string // that fails, "" for none
+		says  string
+	}{
+		{"all is well", nil, "", ""},
+		{"the application answers", status(http.StatusNotFound, true), "ask for a challenge", "does not ask Stint"},
+		{"a gateway that hands on no body", status(http.StatusUnauthorized, true), "ask for a challenge", "error_page"},
+		{"a page of the gateway's own", status(http.StatusTooManyRequests, true), "hand on the page", "replaces the bodies"},
+		{"no policy for its script", without("Content-Security-Policy"), "hand on the page", "Content-Security-Policy"},
+		{"no cookie", without("Set-Cookie"), "set the cookie", "Set-Cookie"},
+		{"the cookie is not sent back", func(_ http.ResponseWriter, r *http.Request, a *challenge.Answer) bool {
+			if r.URL.Path == challenge.PathContinue {
+				a.Status, a.Headers = http.StatusForbidden, nil
+			}
+			return false
+		}, "send the cookie back", "Cookie"},
+		{"checks without the cookie", status(http.StatusTooManyRequests, false), "open the page with the pass", "still refused"},
+	} {
+		p, err := newProbe(gatewayOf(t, c.fault))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = p.run(t.Context())
+		last := p.steps[len(p.steps)-1]
+		if (err == nil) != (c.step == "") || err == nil != last.OK || c.step != "" && (last.Step != c.step || !strings.Contains(last.Detail, c.says)) {
+			t.Errorf("%s: got %v, %+v", c.name, err, p.steps)
+		}
+		for _, s := range p.steps[:len(p.steps)-1] {
+			if !s.OK {
+				t.Errorf("%s: got %+v", c.name, p.steps)
+			}
+		}
+	}
+	for _, site := range []string{"", "shop.example", "ftp://shop.example", "http://"} {
+		if _, err := newProbe(site); err == nil {
+			t.Errorf("%q is taken", site)
+		}
+	}
+}
