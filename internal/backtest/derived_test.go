@@ -63,7 +63,7 @@ func TestFurtherKeyIsBlockedByItsEscalation(t *testing.T) {
 	if report.Escalations[0] != want || report.Refused != 4 || report.Blocked != 2 {
 		t.Errorf("escalation %+v, refused %d, blocked %d", report.Escalations[0], report.Refused, report.Blocked)
 	}
-	if got := fmt.Sprint(report.Rules); got != "[{guessing 10/1h  login_failed  false 0 0 2} {guessing 2/1m account login_failed  false 2 2 2}]" {
+	if got := fmt.Sprint(report.Rules); got != "[{guessing 10/1h  login_failed  false 0 0 2 false} {guessing 2/1m account login_failed  false 2 2 2 false}]" {
 		t.Errorf("the rules are %s", got)
 	}
 	if got := fmt.Sprint(report.Reports); got != "[{guessing  login_failed 3 0 0} {guessing account login_failed 3 0 0}]" {

@@ -49,6 +49,8 @@ func TestEveryFieldOfAPolicyIsCompared(t *testing.T) {
 		"escalation.factor":       func(_ *Policy, e *Escalation) { e.Factor++ },
 		"escalation.max_duration": func(_ *Policy, e *Escalation) { e.MaxDuration *= 2 },
 		"escalation.decay_after":  func(_ *Policy, e *Escalation) { e.DecayAfter *= 2 },
+
+		"escalation.challenge_levels": func(_ *Policy, e *Escalation) { e.ChallengeLevels++ },
 	} {
 		p, e := *base, *base.Escalation
 		p.Escalation = &e

@@ -21,7 +21,7 @@ func wholeDocument() wire.PolicyRequest {
 		Options: wire.PolicyOptions{Burst: 9, CountRefused: true, WindowStart: "first_request", Variant: "queue"},
 		Escalation: &wire.Escalation{
 			Threshold: 3, Window: wire.Duration(time.Hour), Duration: wire.Duration(time.Minute), Factor: 1.5, MaxDuration: wire.Duration(25 * time.Hour),
-			DecayAfter: wire.Duration(90 * time.Second),
+			DecayAfter: wire.Duration(90 * time.Second), ChallengeLevels: 2,
 		},
 	}
 }
