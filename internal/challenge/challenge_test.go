@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -399,4 +400,54 @@ func TestManyCookies(t *testing.T) {
 			t.Errorf("%s: got %t", what, ok)
 		}
 	}
+}
+
+// Challenges leave nothing behind, however many are asked for: nothing is stored for them.
+func TestTenThousandChallengesLeaveNothing(t *testing.T) {
+	s, _ := service("secret", nil)
+	ask := func(n int) {
+		for range n {
+			s.Show(visit("/a"), "R-1")
+			s.Visit(t.Context(), visit(PathPass+"?c=AWMAAAGTAAAAAAAA&n=1"))
+		}
+	}
+	held := func() int64 {
+		runtime.GC()
+		runtime.GC() // what pools hold is freed by the second
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	ask(100)
+	before := held()
+	ask(10_000)
+	if grown := held() - before; grown > 256<<10 {
+		t.Errorf("the heap has %d bytes more", grown)
+	}
+}
+
+func BenchmarkChallenge(b *testing.B) {
+	s, _ := service("secret", nil)
+	page := s.Show(visit("/a?b=c"), "")
+	found := passLink.FindSubmatch(page.Body)
+	link := strings.ReplaceAll(string(found[1]), "&amp;", "&") + "&n=1"
+	b.Run("shown", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			s.Show(visit("/a?b=c"), "R-1")
+		}
+	})
+	b.Run("failed", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			s.Visit(b.Context(), visit(link))
+		}
+	})
+	b.Run("a forged pass", func(b *testing.B) {
+		b.ReportAllocs()
+		forged := [][]byte{[]byte(Cookie + "=" + strings.Repeat("A", 120))}
+		for b.Loop() {
+			s.PassOf(forged, netip.Addr{})
+		}
+	})
 }
