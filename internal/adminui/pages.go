@@ -18,6 +18,7 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/profiles"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/buildinfo"
+	"github.com/stint-dev/stint/internal/challenge"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/wire"
@@ -26,10 +27,12 @@ import (
 // Deps are the dependencies of the pages. All are required unless their comment says otherwise.
 type Deps struct {
 	Policies *admin.Policies
-	Entries  *admin.Entries
-	Sources  *sources.Sources
-	Logins   *identities.Logins
-	OpenID   *identities.OpenIDLogins // nil without an OpenID provider
+	// Challenges shows what refused visitors see; nil for the usual options.
+	Challenges *challenge.Service
+	Entries    *admin.Entries
+	Sources    *sources.Sources
+	Logins     *identities.Logins
+	OpenID     *identities.OpenIDLogins // nil without an OpenID provider
 	// TwoFactor manages the second factor of the current user.
 	TwoFactor *identities.TwoFactor
 	// OwnPassword changes the password of the current user.
@@ -94,6 +97,9 @@ func New(d Deps) (*Pages, error) {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
+	if d.Challenges == nil {
+		d.Challenges = challenge.New(challenge.Options{Now: d.Now, Difficulty: challenge.DefaultDifficulty, Wait: challenge.DefaultWait})
+	}
 	o := site.Options{
 		Catalog: d.Catalog, Ready: d.Ready, Node: d.Node, Version: d.Build.Version, Logger: d.Logger, Now: d.Now, HasJobs: d.Jobs.Available(),
 		StoreLiveness: d.StoreLiveness,
@@ -143,7 +149,7 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 		&entriesHandler{Site: s, entries: d.Entries, detection: d.Detection, toasts: toasts},
 		&auditHandler{Site: s, audit: d.Audit, undo: d.Undo},
 	}
-	policies := &policies.Handler{Site: s, Policies: d.Policies, Detection: d.Detection, Profiles: d.Profiles, Audit: d.Audit, CanUndo: d.Undo != nil, IsShared: isShared}
+	policies := &policies.Handler{Site: s, Policies: d.Policies, Detection: d.Detection, Profiles: d.Profiles, Audit: d.Audit, CanUndo: d.Undo != nil, IsShared: isShared, Challenges: d.Challenges}
 	all := append(s.StaticRoutes(), policies.Routes()...)
 	all = append(all, (&profiles.Handler{Site: s, Profiles: d.Profiles, Choices: lengthChoices}).Routes()...)
 	all = append(all, administration.Routes(s, administration.Deps{

@@ -103,7 +103,7 @@ func (a *App) apiDeps(use useCases) api.Deps {
 func (a *App) newPages(use useCases, throttle *httpserver.Throttle) (*adminui.Pages, error) {
 	logins := loginsOf(a, throttle)
 	d := adminui.Deps{
-		Policies: use.policies, Entries: a.entries, Sources: a.sources, Logins: logins, OpenID: openIDOf(a, logins, throttle), TwoFactor: twoFactorOf(a, throttle), OwnPassword: ownPasswordOf(a, throttle),
+		Policies: use.policies, Challenges: a.challenges, Entries: a.entries, Sources: a.sources, Logins: logins, OpenID: openIDOf(a, logins, throttle), TwoFactor: twoFactorOf(a, throttle), OwnPassword: ownPasswordOf(a, throttle),
 		Tokens: use.tokens, Connect: use.connect, Users: use.users, Audit: use.audit,
 		Catalog: a.catalog, Keys: use.keys, Profiles: use.profiles, Jobs: use.jobs, Reports: use.reports, Notifications: use.notifications,
 		Detection: a.detection, Events: a.events, Health: a.status.health,

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	_ "embed"
 	"html/template"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -32,7 +33,9 @@ type page struct {
 	// ContactLink is where Contact leads, "" if it leads nowhere.
 	Contact, ContactLink string
 	Challenge            *shownChallenge
-	status               int
+	// IsPreview shows the page to an operator: its script does not run, and its links lead nowhere.
+	IsPreview bool
+	status    int
 }
 
 type shownChallenge struct {
@@ -79,6 +82,11 @@ type Refusal struct {
 // Refuse answers a navigation with the page of a refusal.
 func (s *Service) Refuse(v *Visit, r *Refusal) *Answer {
 	p := s.page(v, r.Status)
+	s.refuse(p, r)
+	return p.answer()
+}
+
+func (*Service) refuse(p *page, r *Refusal) {
 	p.ID, p.Title, p.Lead = r.ID, p.UnavailableTitle, p.UnavailableLead
 	switch r.Outcome {
 	case wire.Limited, wire.Challenged:
@@ -94,6 +102,21 @@ func (s *Service) Refuse(v *Visit, r *Refusal) *Answer {
 		p.More = append(p.More, strings.Replace(at, "%s", p.lengthOf(r.RetryAt.Sub(r.At)), 1))
 	case r.Outcome == wire.Blocked:
 		p.More = append(p.More, p.Forever)
+	}
+}
+
+// Preview returns the page that a visitor sees who is challenged, limited or blocked. It does nothing.
+func (s *Service) Preview(languages, outcome string) *Answer {
+	v, id := &Visit{Languages: languages}, strings.Repeat("0", 8)
+	p := s.page(v, http.StatusOK)
+	p.ID, p.IsPreview = id, true
+	now := s.o.Now()
+	switch outcome {
+	case wire.Limited, wire.Blocked:
+		s.refuse(p, &Refusal{Outcome: outcome, ID: id, At: now, RetryAt: now.Add(15 * time.Minute)})
+	default:
+		p.Title, p.Lead = p.ChallengeTitle, p.ChallengeLead
+		p.Challenge = &shownChallenge{Difficulty: s.o.Difficulty, Seconds: int64(s.o.Wait / time.Second), Pass: "#"}
 	}
 	return p.answer()
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/challenge"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
@@ -39,6 +40,8 @@ type Handler struct {
 	Audit     *operations.Audit
 	CanUndo   bool // changes can be undone
 	IsShared  bool // several nodes share the logs
+	// Challenges shows what refused visitors see.
+	Challenges *challenge.Service
 }
 
 func (h *Handler) Routes() []httpserver.Route {
@@ -49,6 +52,7 @@ func (h *Handler) Routes() []httpserver.Route {
 		h.Post(newPolicyPath, identity.Admin, h.saveNewPolicy),
 		h.Post(newPolicyPath+"/draft", identity.Admin, h.showDraft),
 		h.Post(form.TryNewPath, identity.Admin, h.tryDraft),
+		h.Get(visitorPath, identity.Read, h.showVisitorPage),
 		h.Get(listsPath, identity.Read, h.showLists),
 		h.Get(presetsPath, identity.Read, presets.listPresets),
 		h.Get(presetsPath+"/:name", identity.Read, presets.showPreset),
