@@ -39,7 +39,7 @@ type AnnouncedSource struct {
 type Rates struct {
 	Allowed    float64 `json:"allowed"`
 	Limited    float64 `json:"limited"`
-	Challenged float64 `json:"challenged"`
+	Challenged float64 `json:"challenged"` // refused until a challenge is solved
 	Blocked    float64 `json:"blocked"`
 }
 
