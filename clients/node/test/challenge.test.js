@@ -5,7 +5,20 @@ import { Stint, expressGuard, fetchGuard } from '../index.js'
 import { connect, fresh, nobody, policy, serve } from './support.js'
 
 const browser = { accept: 'text/html,application/xhtml+xml' }
-const ask = (url, headers = {}, method = 'GET') => fetch(url, { headers, method, redirect: 'manual' })
+
+// Asks as a browser may: fetch always says that it is no navigation.
+const ask = (url, headers = {}, method = 'GET') => new Promise((resolve, reject) => {
+  const sent = http.request(url, { headers, method }, (response) => {
+    let body = ''
+    response.on('error', reject)
+    response.on('data', (part) => { body += part })
+    response.on('end', () => resolve({
+      status: response.statusCode, headers: { get: (name) => [response.headers[name] ?? null].flat()[0] }, text: async () => body, json: async () => JSON.parse(body),
+    }))
+  })
+  sent.on('error', reject)
+  sent.end()
+})
 
 // Returns the URL of an application behind a guard whose clients have one key.
 async function guarded(t, kind, key, stint = connect()) {
