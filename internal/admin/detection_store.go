@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/breakdown"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/recorder"
@@ -36,6 +37,9 @@ type DetectionStore interface {
 	Traffic(ctx context.Context, policy int64, from, to time.Time, step time.Duration) (offences.TrafficSeries, error)
 	// TrafficCounts is Traffic without Keys, which takes much less time.
 	TrafficCounts(ctx context.Context, policy int64, from, to time.Time, step time.Duration) (offences.TrafficSeries, error)
+	// Breakdowns reads what was requested in a span. It calls begin with the span and the step that
+	// are read, and then do with every table and its beginning. now is the present time.
+	Breakdowns(ctx context.Context, now, from, to time.Time, step time.Duration, begin func(offences.TrafficSeries), do func(start time.Time, t *breakdown.Table) error) error
 	RuleTotals(ctx context.Context, span offences.Span) ([]offences.RuleTotal, error)
 	// Seen reads up to limit of the keys that p selects, those with the most checks first, and
 	// the sums over all of them.

@@ -1,10 +1,18 @@
 package api
 
 import (
+	"context"
+	"encoding/csv"
+	"io"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/api/routes"
+	"github.com/stint-dev/stint/internal/breakdown"
+	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/offences"
@@ -22,6 +30,8 @@ func (h *trafficHandler) routes() []route {
 	return []route{
 		routes.Answers(wire.GetTraffic, h.getTraffic),
 		routes.Answers(wire.RuleTotals, h.getRuleTotals),
+		routes.Answers(wire.GetTrafficBy, h.getTrafficBy),
+		routes.Writes(wire.ExportTrafficBy, openapi.Answer{Types: []string{"application/json", "text/csv"}, Headers: file}, h.exportTrafficBy),
 	}
 }
 
@@ -83,4 +93,83 @@ func (h *trafficHandler) getRuleTotals(c *httpserver.Call, in wire.TimeRange) (p
 			Refused: r.Refused(), WouldRefuse: r.WouldRefuse(), Keys: r.Keys, Ratio: r.Ratio,
 		}
 	}), err
+}
+
+// The number of values of a dimension, and of clients.
+const (
+	defaultGroups = 50
+	exportedMost  = 100_000
+)
+
+func (h *trafficHandler) getTrafficBy(c *httpserver.Call, in wire.TrafficBy) (wire.RequestBreakdown, error) {
+	limit := in.Limit
+	if limit == 0 {
+		limit = defaultGroups
+	}
+	return h.trafficBy(c.Context(), in.Dimension, in.TrafficFilter, limit)
+}
+
+func (h *trafficHandler) trafficBy(ctx context.Context, dimension string, f wire.TrafficFilter, limit int) (out wire.RequestBreakdown, err error) {
+	q := admin.RequestedQuery{Is: f.Is, Not: f.Not, Decision: f.Decision, By: []string{dimension}, Limit: limit}
+	if q.From, q.To, err = h.timesOf(f.TimeRange); err != nil {
+		return out, err
+	}
+	r, err := h.detection.Requested(ctx, q)
+	if err != nil {
+		return out, err
+	}
+	b := r.Breakdowns[0]
+	out = wire.RequestBreakdown{
+		From: wire.At(r.From), To: wire.At(r.To), Dimension: dimension, Total: fromCounts(r.Total), Unnamed: fromCounts(b.Unnamed), Overcount: b.Overcount, Unsure: r.Unsure,
+		Items: make([]wire.RequestGroup, 0, len(b.Groups)), Clients: fromClients(r.Clients), Offenders: fromClients(r.Offenders),
+		ClientsOvercount: r.ClientsMissing, OffendersOvercount: r.OffendersMissing,
+	}
+	for _, g := range b.Groups {
+		out.Items = append(out.Items, wire.RequestGroup{Value: wire.NullString(g.Value), RequestCounts: fromCounts(g.Counts)})
+	}
+	return out, nil
+}
+
+func fromCounts(c breakdown.Counts) wire.RequestCounts {
+	return wire.RequestCounts{Requests: c.Sum(), Allowed: c.Allowed, Limited: c.Limited, Blocked: c.Blocked, Challenged: c.Challenged, Unavailable: c.Unavailable, Reported: c.Reported}
+}
+
+func fromClients(all []breakdown.Client) []wire.RequestClient {
+	out := make([]wire.RequestClient, 0, len(all))
+	for _, c := range all {
+		out = append(out, wire.RequestClient{Key: c.Key, Requests: c.Count})
+	}
+	return out
+}
+
+func (h *trafficHandler) exportTrafficBy(c *httpserver.Call, in wire.TrafficByExport) error {
+	out, err := h.trafficBy(c.Context(), in.Dimension, in.TrafficFilter, exportedMost)
+	if err != nil {
+		return err
+	}
+	if in.Format != "csv" {
+		return httpserver.Stream(c, "application/json", "traffic-by-"+in.Dimension+".json", func(_ context.Context, w io.Writer) error {
+			return json.MarshalWrite(w, out.Items)
+		})
+	}
+	return httpserver.Stream(c, "text/csv; charset=utf-8", "traffic-by-"+in.Dimension+".csv", func(_ context.Context, w io.Writer) error {
+		rows := csv.NewWriter(w)
+		cells := make([]string, len(wire.RequestGroupColumns))
+		for i, column := range wire.RequestGroupColumns {
+			cells[i] = column.Name
+		}
+		if err := rows.Write(cells); err != nil {
+			return err
+		}
+		for i := range out.Items {
+			for at, column := range wire.RequestGroupColumns {
+				cells[at] = escape.CSV(column.Cell(&out.Items[i]))
+			}
+			if err := rows.Write(cells); err != nil {
+				return err
+			}
+		}
+		rows.Flush()
+		return rows.Error()
+	})
 }

@@ -16,7 +16,7 @@ import (
 
 // buildCounting builds the parts that count decisions and query the counts.
 func (a *App) buildCounting() {
-	a.recorder = recorder.NewRecorder(recorder.Options{Secret: a.secret, Node: a.id, OmitPaths: !a.settings.RecordPaths})
+	a.recorder = recorder.NewRecorder(recorder.Options{Secret: a.secret, Node: a.id, OmitPaths: !a.settings.RecordPaths, OmitAgents: !a.settings.RecordAgents})
 	a.flusher = recorder.NewFlusher(recorder.FlusherOptions{
 		Recorder: a.recorder, Sink: a.backends.store.Offences, Node: a.id, Secret: a.secret,
 		Escalations: func() map[int64]offences.EscalationPolicy {

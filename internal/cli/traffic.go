@@ -23,26 +23,32 @@ func newTraffic(con *console.Console) *cobra.Command {
 		Long: `Show how many checks were allowed and refused over the last hour or another time range
 (exact), and how many distinct keys there were (estimated). With --rules, show how often
 each rule and block refused, including those that never did.`,
-		Example: "admin traffic --last 24h --step 1h\nadmin traffic --policy default -o csv\nadmin traffic --rules --last 7d",
-		Args:    cobra.NoArgs,
-		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			if rules {
-				totals, err := client.Items(c.Context(), server, wire.RuleTotals, span.timeRange())
-				if err != nil {
-					return err
-				}
-				return printItems(con, totals, ruleTotalColumns)
-			}
-			traffic, err := client.Call(c.Context(), server, wire.GetTraffic, wire.TrafficOf{Policy: policy, Step: step.String(), TimeRange: span.timeRange()})
+		Example: "admin traffic --last 24h --step 1h\nadmin traffic --policy default -o csv\nadmin traffic --rules --last 7d\nadmin traffic by path --exclude path=/health",
+	}
+	show := online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
+		if rules {
+			totals, err := client.Items(c.Context(), server, wire.RuleTotals, span.timeRange())
 			if err != nil {
 				return err
 			}
-			if p := con.Printer(); p.Format == output.JSON {
-				return p.JSON(traffic)
-			}
-			return printItems(con, traffic.Points, trafficColumns)
-		}),
+			return printItems(con, totals, ruleTotalColumns)
+		}
+		traffic, err := client.Call(c.Context(), server, wire.GetTraffic, wire.TrafficOf{Policy: policy, Step: step.String(), TimeRange: span.timeRange()})
+		if err != nil {
+			return err
+		}
+		if p := con.Printer(); p.Format == output.JSON {
+			return p.JSON(traffic)
+		}
+		return printItems(con, traffic.Points, trafficColumns)
+	})
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return runGroup(c, args) // an unknown subcommand
+		}
+		return show(c, args)
 	}
+	c.AddCommand(newTrafficBy(con))
 	span.add(c)
 	c.Flags().StringVar(&policy, "policy", "", "only of this policy")
 	c.Flags().Var(&step, "step", "the length of each row's interval, in whole minutes")
@@ -50,6 +56,82 @@ each rule and block refused, including those that never did.`,
 	c.MarkFlagsMutuallyExclusive("rules", "policy")
 	c.MarkFlagsMutuallyExclusive("rules", "step")
 	return c
+}
+
+func newTrafficBy(con *console.Console) *cobra.Command {
+	var span spanFlags
+	var only, exclude []string
+	var decision string
+	var limit int
+	var clients bool
+	c := &cobra.Command{
+		Use:   "by DIMENSION",
+		Short: "Show what was requested: by path, agent, host, method, policy, rule, outcome, country or asn",
+		Long: `Show the paths, agents, hosts, methods, policies, rules, reported outcomes, countries or
+networks with most requests in the last hour or another time range. --only and --exclude
+take dimension=value, again and again; a final * stands for any text. Ids in paths are
+shown as {id}. The counts are at least; standard error says how many requests have no value
+that was kept, and how many more the filters may select. With --clients, show the keys
+that made most of these requests.`,
+		Example: "admin traffic by path\nadmin traffic by path --exclude path=/health --exclude agent=uptimerobot\n" +
+			"admin traffic by agent --only 'path=/api/*' --decision refused\nadmin traffic by path --clients --only agent=gptbot\nadmin traffic by path --last 7d --limit 1000 -o csv",
+		Args: cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			in := wire.TrafficBy{Dimension: args[0], Limit: limit, TrafficFilter: wire.TrafficFilter{
+				Is: strings.Join(only, ","), Not: strings.Join(exclude, ","), Decision: decision, TimeRange: span.timeRange(),
+			}}
+			found, err := client.Call(c.Context(), server, wire.GetTrafficBy, in)
+			if err != nil {
+				return err
+			}
+			p := con.Printer()
+			if p.Format == output.JSON {
+				return p.JSON(found)
+			}
+			if n := found.Unnamed.Requests; n > 0 {
+				con.Notef("%d of %d requests have no %s that was kept; one %s may have %d more", n, found.Total.Requests, found.Dimension, found.Dimension, found.Overcount)
+			}
+			if found.Unsure > 0 {
+				con.Notef("the filters may select %d more requests, whose values were not kept together", found.Unsure)
+			}
+			if clients {
+				list := found.Clients
+				if decision != "" && decision != "allowed" {
+					list = found.Offenders
+				}
+				return printItems(con, list, requestClientColumns)
+			}
+			return printItems(con, found.Items, requestGroupColumns)
+		}),
+	}
+	span.add(c)
+	c.Flags().StringArrayVar(&only, "only", nil, "only requests with this value, for example path=/login; may be repeated")
+	c.Flags().StringArrayVar(&exclude, "exclude", nil, "no requests with this value, for example path=/health; may be repeated")
+	c.Flags().StringVar(&decision, "decision", "", "rank by the requests that were allowed, refused, limited, blocked, challenged, unavailable or reported; by all if omitted")
+	c.Flags().IntVar(&limit, "limit", 50, "how many values, 1 to 1000")
+	c.Flags().BoolVar(&clients, "clients", false, "show the clients: those with most allowed requests or, with --decision refused, those with most refused ones")
+	return c
+}
+
+var requestGroupColumns = []output.Column[wire.RequestGroup]{
+	{Name: "value", Head: "Value", Cut: true, Cell: func(g wire.RequestGroup) output.Cell {
+		if g.Value == "" {
+			return output.Words("(not known)", "")
+		}
+		return output.Text(string(g.Value))
+	}},
+	{Name: "requests", Head: "Requests", Right: true, Cell: func(g wire.RequestGroup) output.Cell { return output.Number(g.Requests) }},
+	{Name: "allowed", Head: "Allowed", Right: true, Cell: func(g wire.RequestGroup) output.Cell { return output.Number(g.Allowed) }},
+	{Name: "limited", Head: "Limited", Right: true, Cell: func(g wire.RequestGroup) output.Cell { return output.Number(g.Limited) }},
+	{Name: "blocked", Head: "Blocked", Right: true, Cell: func(g wire.RequestGroup) output.Cell { return output.Number(g.Blocked) }},
+	{Name: "challenged", Head: "Challenged", Right: true, Drop: 1, Cell: func(g wire.RequestGroup) output.Cell { return output.Number(g.Challenged) }},
+	{Name: "unavailable", Head: "Unavailable", Right: true, Drop: 3, Cell: func(g wire.RequestGroup) output.Cell { return output.Number(g.Unavailable) }},
+	{Name: "reported", Head: "Reported", Right: true, Drop: 2, Cell: func(g wire.RequestGroup) output.Cell { return output.Number(g.Reported) }},
+}
+
+var requestClientColumns = []output.Column[wire.RequestClient]{
+	{Name: "key", Head: "Key", Cell: func(k wire.RequestClient) output.Cell { return output.Text(k.Key) }},
+	{Name: "requests", Head: "Requests", Right: true, Cell: func(k wire.RequestClient) output.Cell { return output.Number(k.Requests) }},
 }
 
 var trafficColumns = []output.Column[wire.TrafficPoint]{

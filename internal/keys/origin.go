@@ -72,6 +72,9 @@ func LocateBy(l Locator) (end func()) {
 	return func() { locator.CompareAndSwap(&l, nil) }
 }
 
+// KnowsOrigins reports whether there is a locator.
+func KnowsOrigins() bool { return locator.Load() != nil }
+
 // OriginOf returns the origin of a key's address, zero if it is not known.
 func OriginOf(k Key) Origin {
 	if l := locator.Load(); l != nil && k.network.IsValid() {

@@ -2,6 +2,8 @@ package offences
 
 import (
 	"time"
+
+	"github.com/stint-dev/stint/internal/breakdown"
 )
 
 // Batch is what one flush writes: amounts to add, sorted by the keys of their rows, so that two
@@ -16,11 +18,13 @@ type Batch struct {
 	Keys     []KeyTraffic
 	Distinct []DistinctKeys
 	Samples  []SampleChunk
+	// Breakdowns are what was requested, to be added to what the node counted in the same minute.
+	Breakdowns []breakdown.Chunk
 }
 
 // Rows returns how many rows the batch holds.
 func (b *Batch) Rows() int {
-	return len(b.Offences) + len(b.Totals) + len(b.Keys) + len(b.Distinct) + len(b.Samples)
+	return len(b.Offences) + len(b.Totals) + len(b.Keys) + len(b.Distinct) + len(b.Samples) + len(b.Breakdowns)
 }
 
 // Evaluation is what a flush needs to evaluate escalations.

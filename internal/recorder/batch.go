@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/stint-dev/stint/internal/breakdown"
 	"github.com/stint-dev/stint/internal/offences"
 )
 
@@ -19,6 +20,7 @@ type pendingBatch struct {
 	keys       map[trafficID]*offences.KeyTraffic
 	distinct   map[totalsID]offences.DistinctKeys
 	samples    []offences.SampleChunk
+	requested  map[int64]*breakdown.Table // by minute
 }
 
 type offenceID struct {
@@ -40,11 +42,12 @@ func newPendingBatch(maxRows int) *pendingBatch {
 	return &pendingBatch{
 		maxRows: maxRows, offences: map[offenceID]*offences.Offence{}, totals: map[totalsID]*offences.Totals{},
 		keys: map[trafficID]*offences.KeyTraffic{}, distinct: map[totalsID]offences.DistinctKeys{},
+		requested: map[int64]*breakdown.Table{},
 	}
 }
 
 func (g *pendingBatch) rows() int {
-	return len(g.offences) + len(g.totals) + len(g.keys) + len(g.distinct) + len(g.samples)
+	return len(g.offences) + len(g.totals) + len(g.keys) + len(g.distinct) + len(g.samples) + len(g.requested)
 }
 
 func (g *pendingBatch) full() bool { return g.rows() >= g.maxRows }
@@ -109,6 +112,20 @@ func (g *pendingBatch) addSample(t offences.SampleChunk) {
 	g.samples = append(g.samples, t)
 }
 
+// addBreakdown adds what was requested in a minute.
+func (g *pendingBatch) addBreakdown(minute int64, t *breakdown.Table) {
+	known, found := g.requested[minute]
+	switch {
+	case found:
+		known.Merge(t)
+		known.Trim(breakdown.LongLimits)
+	case len(g.requested) >= maxBreakdowns || g.full():
+		g.lost++
+	default:
+		g.requested[minute] = t
+	}
+}
+
 // freeze returns a batch of everything in g.
 func (g *pendingBatch) freeze(id, node string, maker *offences.RefusalIDMaker) *offences.Batch {
 	b := &offences.Batch{ID: id, Node: node, Samples: g.samples}
@@ -134,6 +151,10 @@ func (g *pendingBatch) freeze(id, node string, maker *offences.RefusalIDMaker) *
 	slices.SortFunc(b.Keys, func(x, y offences.KeyTraffic) int {
 		return cmp.Or(cmp.Compare(x.Minute, y.Minute), cmp.Compare(x.Policy, y.Policy), cmp.Compare(x.Key, y.Key))
 	})
+	for minute, t := range g.requested {
+		b.Breakdowns = append(b.Breakdowns, breakdown.Chunk{Minute: minute, Data: t.Encode()})
+	}
+	slices.SortFunc(b.Breakdowns, func(x, y breakdown.Chunk) int { return cmp.Compare(x.Minute, y.Minute) })
 	b.Distinct = slices.Collect(maps.Values(g.distinct))
 	slices.SortFunc(b.Distinct, func(x, y offences.DistinctKeys) int {
 		return cmp.Or(cmp.Compare(x.Minute, y.Minute), cmp.Compare(x.Policy, y.Policy))

@@ -17,6 +17,7 @@ func halve(b *offences.Batch) (one, other *offences.Batch) {
 	one.Totals, other.Totals = cut(b.Totals, &left)
 	one.Keys, other.Keys = cut(b.Keys, &left)
 	one.Samples, other.Samples = cut(b.Samples, &left)
+	one.Breakdowns, other.Breakdowns = cut(b.Breakdowns, &left)
 	return one, other
 }
 
@@ -37,6 +38,8 @@ func describeRow(b *offences.Batch) string {
 		return "a key's traffic of " + time.UnixMilli(b.Keys[0].Minute).UTC().Format(time.RFC3339)
 	case len(b.Distinct) == 1:
 		return "a sketch of " + time.UnixMilli(b.Distinct[0].Minute).UTC().Format(time.RFC3339)
+	case len(b.Breakdowns) == 1:
+		return "what was requested in " + time.UnixMilli(b.Breakdowns[0].Minute).UTC().Format(time.RFC3339)
 	default:
 		return "a chunk of the traffic sample"
 	}

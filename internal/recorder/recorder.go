@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stint-dev/stint/internal/breakdown"
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keyhash"
@@ -43,6 +44,8 @@ type Options struct {
 	// OmitPaths omits the paths of requests from what is written and kept, both those in checks and
 	// reports and the entry "path" of their Meta.
 	OmitPaths bool
+	// OmitAgents omits the agents from what is counted by dimension.
+	OmitAgents bool
 }
 
 const shardCount = 32
@@ -73,6 +76,7 @@ type Recorder struct {
 	shards    [shardCount]shard
 	distinct  distinctMinutes
 	sampler   trafficSampler
+	requested *breakdowns
 
 	draining sync.Mutex
 	overflow *overflow
@@ -86,8 +90,16 @@ var (
 // NewRecorder returns an empty recorder.
 func NewRecorder(o Options) *Recorder {
 	o = o.withDefaults()
+	var omitted []string
+	if o.OmitPaths {
+		omitted = append(omitted, conditions.Path.String())
+	}
+	if o.OmitAgents {
+		omitted = append(omitted, conditions.Agent.String())
+	}
 	r := &Recorder{
-		node: o.Node, omitPaths: o.OmitPaths, secret: o.Secret, overflow: newOverflow(),
+		requested: newBreakdowns(omitted),
+		node:      o.Node, omitPaths: o.OmitPaths, secret: o.Secret, overflow: newOverflow(),
 		distinct: distinctMinutes{minutes: map[totalsID]*sketch{}},
 		sampler:  trafficSampler{maxPoints: o.SamplePoints, minutes: map[int64]*sampleMinute{}},
 	}
@@ -172,12 +184,34 @@ func (r *Recorder) Record(d *gate.Decision) {
 		}
 	}
 	r.sampler.add(at, hash, key, d.Check.Cost, r.pathOf(d.Check.Request), d.Outcome == gate.Allowed)
+	r.countRequested(d, at, hash, kept)
+}
+
+// countRequested counts a check by its dimensions. It may keep key.
+func (r *Recorder) countRequested(d *gate.Decision, at int64, hash uint64, key string) {
+	seen := breakdown.Seen{Request: d.Check.Request, Policy: policyID(d.Policy)}.Of(d.Check.Key)
+	if !d.Check.Client.IsZero() {
+		seen = seen.Of(d.Check.Client)
+	}
+	if d.Outcome != gate.Allowed && d.Outcome != gate.Unavailable {
+		if d.Block != nil {
+			seen.RefusedBy = breakdown.BlockRefused
+		} else if rule, is := d.DecidingRule(); is {
+			seen.RefusedBy = r.requested.textOf(rule)
+		}
+	}
+	r.requested.add(at, hash, key, seen, d.Outcome)
 }
 
 // RecordReport counts a report as one refused request of the key if any policy had no room for
 // it, however many had none, and adds its path to the traffic sample. Record counts what each
 // policy decided about it.
 func (r *Recorder) RecordReport(a *gate.Reported) {
+	if !a.IsLate {
+		key := a.Report.Key.String()
+		seen := breakdown.Seen{Request: a.Report.Request, Outcome: a.Report.Outcome}.Of(a.Report.Key)
+		r.requested.add(a.At.UnixMilli(), r.hash(key), key, seen, reported)
+	}
 	path, refusing := r.pathOf(a.Report.Request), fullPolicy(a)
 	if len(a.Policies) == 0 && (path == "" || a.IsLate) {
 		return
@@ -362,4 +396,5 @@ func (r *Recorder) drain(g *pendingBatch, closed int64) {
 	r.overflow.drain(g, closed)
 	r.distinct.drain(g, r.node, closed)
 	r.sampler.drain(g, r.node, closed)
+	r.requested.drain(g, closed)
 }

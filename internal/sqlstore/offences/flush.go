@@ -148,6 +148,11 @@ func late(b *offences.Batch, before int64) bool {
 			return true
 		}
 	}
+	for _, c := range b.Breakdowns {
+		if c.Minute < before {
+			return true
+		}
+	}
 	return false
 }
 
@@ -187,6 +192,9 @@ func (t tx) addCountsTo(b *offences.Batch, span, length, before int64) error {
 		return err
 	}
 	if err := t.Upsert(addKeyTraffic, mergeKeyTraffic, keyTrafficColumns, keyTraffic); err != nil {
+		return err
+	}
+	if err := t.addBreakdowns(b, span, wanted, start); err != nil {
 		return err
 	}
 	if span == hourSpan {

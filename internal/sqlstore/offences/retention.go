@@ -30,6 +30,7 @@ var (
 		{"key_traffic", "start, policy_id, key"},
 		{"distinct_keys", "start, policy_id, node"},
 		{"count_marks", "start"},
+		{"breakdowns", "start, node"},
 	}
 	dayKey, sampleKey = "start, key, policy_id, kind", "start, node, id"
 )
@@ -43,6 +44,11 @@ func (s *Store) DeleteOlder(ctx context.Context, now time.Time, keep offences.Re
 		n, err := deleteSpanBefore(ctx, s.db, span, now.Add(-age).UnixMilli())
 		deleted += n
 		if err != nil {
+			return deleted, err
+		}
+	}
+	for span, age := range map[int64]time.Duration{minuteSpan: breakdownMinutes, hourSpan: breakdownHours} {
+		if err := deleteBreakdowns(ctx, s.db, span, now.Add(-age).UnixMilli()); err != nil {
 			return deleted, err
 		}
 	}
@@ -100,6 +106,22 @@ func deleteSpanBefore(ctx context.Context, d *db.DB, span, before int64) (delete
 		}
 	}
 	return deleted, nil
+}
+
+// deleteBreakdowns deletes what was requested in the minutes or hours before an instant, as far as
+// it is added up.
+func deleteBreakdowns(ctx context.Context, d *db.DB, span, before int64) error {
+	err := d.View(ctx, func(t *db.Tx) error {
+		all, err := in(t).rollups()
+		before = min(before, all[span+1].through)
+		before -= before % spanMS(span+1)
+		return err
+	})
+	if err != nil || before <= 0 {
+		return err
+	}
+	_, err = deleteRows(ctx, d, "breakdowns", "span = "+strconv.FormatInt(span, 10)+" AND ", "start, node", before)
+	return err
 }
 
 // deleteRows deletes the rows of a table from before an instant, maxDeleted at a time, each time in

@@ -14,7 +14,8 @@ SELECT COALESCE(min(start), 0) FROM (
     SELECT min(start) AS start FROM offences WHERE span = $1
     UNION ALL SELECT min(start) FROM traffic WHERE span = $1
     UNION ALL SELECT min(start) FROM key_traffic WHERE span = $1
-    UNION ALL SELECT min(start) FROM distinct_keys WHERE span = $1) AS oldest`
+    UNION ALL SELECT min(start) FROM distinct_keys WHERE span = $1
+    UNION ALL SELECT min(start) FROM breakdowns WHERE span = $1) AS oldest`
 	moveRollup = `UPDATE rollups SET through = $2 WHERE span = $1 AND through <= $2`
 	movePart   = `UPDATE rollups SET part_through = $1 WHERE span = 2`
 	// findPart returns the minute of the first row that is left for a later part.
@@ -150,6 +151,9 @@ func (t adder) add(shorter, from, to, longer int64) error {
 		if _, err := t.Exec(statement, longer, start, shorter, from, to); err != nil {
 			return err
 		}
+	}
+	if err := t.addUpBreakdowns(shorter, from, to, longer, start); err != nil {
+		return err
 	}
 	type part struct {
 		policy int64
