@@ -1,6 +1,7 @@
 package adminui
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -17,6 +18,8 @@ type attacksPage struct {
 	site.MonitorPage
 	Attacks []*offences.AttackCourse
 	Pager   pager
+	// Blocked has how many keys escalation blocked while an attack went on, by its ID.
+	Blocked map[string]int
 }
 
 // attacksHandler lists the attacks.
@@ -44,6 +47,9 @@ func (h *attacksHandler) showAttacks(c *httpserver.Call) error {
 		return err
 	}
 	page.Attacks = found
+	if err := h.addBlocked(c.Context(), page); err != nil {
+		return err
+	}
 	if cursor != "" {
 		page.Pager.Newest = page.Link("/attacks")
 	}
@@ -51,6 +57,39 @@ func (h *attacksHandler) showAttacks(c *httpserver.Call) error {
 		page.Pager.Older = page.Link("/attacks", "cursor", next)
 	}
 	return h.Render(c, http.StatusOK, "attacks", page)
+}
+
+// addBlocked counts the automatic blocks of each attack.
+func (h *attacksHandler) addBlocked(ctx context.Context, page *attacksPage) error {
+	page.Blocked = map[string]int{}
+	for _, a := range page.Attacks {
+		events, _, err := h.detection.EscalationEvents(ctx, offences.EscalationFilter{From: a.Began, To: page.end(a).Add(time.Minute), Limit: maxCountedBlocks})
+		if err != nil {
+			return err
+		}
+		for _, e := range events {
+			if e.Kind == offences.EscalationBlocked {
+				page.Blocked[a.ID]++
+			}
+		}
+	}
+	return nil
+}
+
+// maxCountedBlocks bounds the blocks of one attack that are counted.
+const maxCountedBlocks = 1000
+
+// end returns when an attack ended, or now.
+func (p *attacksPage) end(a *offences.AttackCourse) time.Time {
+	if a.Ended.IsZero() {
+		return p.Now
+	}
+	return a.Ended
+}
+
+// RequestsLink returns the address of what was refused while an attack went on.
+func (p *attacksPage) RequestsLink(a *offences.AttackCourse) string {
+	return site.WithRange(trafficPath, format.TimeRange{From: a.Began.UTC().Truncate(time.Minute), To: p.end(a).Add(time.Minute).UTC().Truncate(time.Minute)}, "decision", "refused")
 }
 
 // Rate formats checks per second.
@@ -61,11 +100,7 @@ func (p *attacksPage) Percent(f float64) string { return format.WholePercent(f) 
 
 // Length returns how long an attack lasted, or has lasted so far.
 func (p *attacksPage) Length(a *offences.AttackCourse) time.Duration {
-	end := a.Ended
-	if end.IsZero() {
-		end = p.Now
-	}
-	return max(end.Sub(a.Began), 0).Truncate(time.Minute)
+	return max(p.end(a).Sub(a.Began), 0).Truncate(time.Minute)
 }
 
 // ChartLink returns the address of the overview around an attack.
@@ -80,11 +115,7 @@ func (p *attacksPage) ChartLink(a *offences.AttackCourse) string {
 
 // SourceLink returns the address of the offenders of a source while its attack went on.
 func (p *attacksPage) SourceLink(a *offences.AttackCourse, s offences.CourseSource) string {
-	end := a.Ended
-	if end.IsZero() {
-		end = p.Now
-	}
-	return site.WithRange("/offenders", format.TimeRange{From: a.Began.UTC().Truncate(time.Minute), To: end.Add(time.Minute).UTC().Truncate(time.Minute)}, "pattern", s.Pattern)
+	return site.WithRange("/offenders", format.TimeRange{From: a.Began.UTC().Truncate(time.Minute), To: p.end(a).Add(time.Minute).UTC().Truncate(time.Minute)}, "pattern", s.Pattern)
 }
 
 // BlockLink returns the address of the form that blocks a source.

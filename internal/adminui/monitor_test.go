@@ -38,7 +38,7 @@ func (n *node) monitorPages(t testing.TB) map[string]string {
 		"offenders": "/offenders", "offenders-filtered": "/offenders?min_offences=100&not_rule=20%2F1m&pattern=ip:*", "offenders-none": "/offenders?search=nothing-like-it",
 		"key": "/key?key=ip:203.0.113.6", "key-limited": "/key?key=ip:203.0.113.150", "key-clean": "/key?key=token:client3", "key-unknown": "/key?key=user:nobody",
 		"key-hostile": "/key?" + url.Values{"key": {"token:" + hostile[0]}}.Encode(), "key-reset": "/key?key=ip:203.0.113.6&ask=reset",
-		"attacks": "/attacks", "active-keys": "/keys/active", "live": "/live", "proposals": "/proposals", "proposal": "/proposals/" + open[0].ID,
+		"attacks": "/attacks", "traffic": "/traffic", "traffic-filtered": "/traffic?is=method%3DGET&not=path%3D%2Fhealth&decision=refused", "active-keys": "/keys/active", "live": "/live", "proposals": "/proposals", "proposal": "/proposals/" + open[0].ID,
 		"reports": "/reports", "today": "/reports/today", "policy-usage": "/policies/default/usage", "report": "/reports/" + documents[0].ID, "refusal": "/key?refusal=" + n.refusalOf(t, "ip:203.0.113.150"),
 	}
 }

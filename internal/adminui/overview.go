@@ -11,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/breakdown"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
@@ -40,6 +41,9 @@ type overviewPage struct {
 	Limited     int64 // in the time range, by all rules
 	// SourcePolicy is the policy that limits the source of the attack, "" for none.
 	SourcePolicy string
+	// AttackPaths are the paths that most of what is refused since the attack began asks for.
+	AttackPaths   []breakdown.Group
+	AttackRefused int64 // with a path or without
 	// FromMemory means that the database did not answer, and only what is in memory is shown.
 	FromMemory bool
 }
@@ -129,6 +133,18 @@ func (h *overviewHandler) addTraffic(ctx context.Context, page *overviewPage) er
 	}
 	if source := page.Attack.Source; source != nil {
 		page.SourcePolicy = h.PolicyName(source.Policy)
+	}
+	if page.Attack.IsActive() {
+		asked, err := h.detection.Requested(ctx, admin.RequestedQuery{From: page.Attack.Since, To: page.Now, By: []string{"path"}, Decision: "refused", Limit: attackPaths})
+		if err != nil {
+			return err
+		}
+		page.AttackRefused = asked.Total.Refused()
+		for _, g := range asked.Breakdowns[0].Groups {
+			if g.Value != "" && g.Refused() > 0 {
+				page.AttackPaths = append(page.AttackPaths, g)
+			}
+		}
 	}
 	s, step := page.Range, chart.Step(page.Range.Length())
 	traffic, err := h.detection.TrafficCounts(ctx, 0, s.From, s.To, step)
@@ -301,6 +317,22 @@ func (p *overviewPage) BaselineLimited() string {
 func (p *overviewPage) BaselineBlocked() string {
 	return p.comparison(p.Attack.Now.Blocked, p.Attack.Baseline.Blocked)
 }
+
+// attackPaths is how many paths of an attack the overview names.
+const attackPaths = 3
+
+// AttackLink returns the address of what was refused since the attack began, of one path or, for "",
+// of all.
+func (p *overviewPage) AttackLink(path string) string {
+	is := ""
+	if path != "" {
+		is = "path=" + path
+	}
+	return site.WithRange(trafficPath, format.TimeRange{From: p.Attack.Since.UTC().Truncate(time.Minute), To: p.Now.UTC().Truncate(time.Minute).Add(time.Minute)}, "decision", "refused", "is", is)
+}
+
+// AttackRatio formats the part of what is refused since the attack began.
+func (p *overviewPage) AttackRatio(n int64) string { return format.Ratio(n, p.AttackRefused) }
 
 func (p *overviewPage) comparison(now, baseline float64) string {
 	switch {

@@ -134,6 +134,7 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 		&overviewHandler{Site: s, detection: d.Detection, blocks: d.Entries, parts: d.Health, firstRun: firstRun, toasts: toasts},
 		&activeKeysHandler{Site: s, detection: d.Detection},
 		&attacksHandler{Site: s, detection: d.Detection},
+		&trafficHandler{Site: s, detection: d.Detection},
 		&offendersHandler{Site: s, detection: d.Detection, toasts: toasts, origins: &d.Origins},
 		&originsHandler{Site: s, detection: d.Detection, origins: &d.Origins},
 		&keyHandler{

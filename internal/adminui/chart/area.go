@@ -61,6 +61,9 @@ func DrawArea(points []offences.Interval, s format.TimeRange, step time.Duration
 	for value := 0.0; value <= rounded; value += each {
 		a.Rules = append(a.Rules, gridLine{Percent(1 - value/rounded), axisLabel(value)})
 	}
+	if last := len(a.Rules) - 1; last >= 0 && len(a.Rules[last].Label) <= 4 {
+		a.Rules[last].Label += "/s"
+	}
 	xs := make([]float64, 0, len(points)+2)
 	var low, middle, upper, high []float64
 	put := func(x float64, p *offences.Interval) {
@@ -70,9 +73,15 @@ func DrawArea(points []offences.Interval, s format.TimeRange, step time.Duration
 		upper = append(upper, p.Rate(p.Allowed+p.Limited+p.Challenged)/rounded)
 		high = append(high, p.Rate(p.Allowed+p.Refused())/rounded)
 	}
-	// Each part is drawn at its middle, but the first and the last reach the edges.
+	// Each part shorter than an hour is drawn at its middle, but the first and the last reach the edges.
+	isHourly := step >= time.Hour
 	for i := range points {
 		p := &points[i]
+		if isHourly { // a step: nobody knows what happened within it
+			put(a.placeOf(p.At), p)
+			put(a.placeOf(p.At.Add(time.Duration(p.Seconds*float64(time.Second)))), p)
+			continue
+		}
 		x := a.placeOf(p.At.Add(time.Duration(p.Seconds / 2 * float64(time.Second))))
 		if i == 0 {
 			put(0, p)

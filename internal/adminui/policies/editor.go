@@ -90,7 +90,13 @@ func (p *policyPage) NoteIDs() string {
 }
 
 func (h *Handler) showNewPolicy(c *httpserver.Call) error {
-	return h.renderPolicy(c, http.StatusOK, nil, newDraft(), nil)
+	d := newDraft()
+	for i := range d.When { // as the page Traffic asks for it
+		if text := c.Query(d.When[i].Name); text != "" && len(text) <= maxWhen {
+			d.When[i].Text, d.Match[0].Text = text, "ip:*"
+		}
+	}
+	return h.renderPolicy(c, http.StatusOK, nil, d, nil)
 }
 
 func (h *Handler) showPolicy(c *httpserver.Call) error {

@@ -30,6 +30,7 @@ type navItem struct {
 var sections = []navGroup{
 	{Name: "Monitor", Items: []navItem{
 		{Path: "/", Name: "Overview", Access: identity.Read},
+		{Path: "/traffic", Name: "Traffic", Access: identity.Read},
 		{Path: "/live", Name: "Live", Access: identity.Read},
 		{Path: "/offenders", Name: "Offenders", Access: identity.Read},
 		{Path: "/reports", Name: "Reports", Access: identity.Read},

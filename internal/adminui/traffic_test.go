@@ -1,0 +1,58 @@
+package adminui_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stint-dev/stint/internal/breakdown"
+	"github.com/stint-dev/stint/internal/offences"
+)
+
+// requested stores what a node counted by dimensions in the present minute.
+func (n *node) requested(t testing.TB, id string, rows map[breakdown.Values]breakdown.Row) {
+	t.Helper()
+	table := &breakdown.Table{}
+	for values, row := range rows {
+		*table.Row(values) = row
+	}
+	at := offences.MinuteOf(n.clock.Now().UnixMilli())
+	_, err := n.store.Offences.Flush(t.Context(), &offences.Batch{ID: id, Node: "other", Breakdowns: []breakdown.Chunk{{Minute: at, Data: table.Encode()}}}, offences.Evaluation{Now: n.clock.Now()})
+	must(t, err)
+}
+
+// TestTrafficIsFiltered opens the page, excludes a monitor and follows one agent to a policy with its
+// filter as the condition, each by one click.
+func TestTrafficIsFiltered(t *testing.T) {
+	n := newNode(t)
+	n.requested(t, "requested", map[breakdown.Values]breakdown.Row{
+		{"/health", "uptimerobot", "", "GET"}:  {Counts: breakdown.Counts{Allowed: 500}, Clients: breakdown.Clients{{Key: "ip:192.0.2.9", Count: 500}}},
+		{"/prices/{id}", "scraper", "", "GET"}: {Counts: breakdown.Counts{Allowed: 40, Limited: 300}, Clients: breakdown.Clients{{Key: "ip:203.0.113.6", Count: 40}}, Offenders: breakdown.Clients{{Key: "ip:203.0.113.6", Count: 300}}},
+		{"/<b>&\"", "firefox", "", "GET"}:      {Counts: breakdown.Counts{Allowed: 7}},
+	})
+	vic, olu := n.as(t, "vic"), n.as(t, "olu")
+	page := vic.get("/traffic").is(http.StatusOK).holds("/health").holds("uptimerobot").holds("ip:192.0.2.9").lacks("<b>&").lacks("Block…")
+	excluded := linkIn(t, page.body, "Exclude /health", "href")
+	page = vic.get(excluded).is(http.StatusOK).lacks("uptimerobot").lacks("ip:192.0.2.9").holds("/prices/").holds("Path is not")
+	if !strings.Contains(excluded, "not=path%3D%2Fhealth") {
+		t.Errorf("the filter is not in the address %s", excluded)
+	}
+	page = olu.get("/traffic?is=agent%3Dscraper&decision=refused").is(http.StatusOK).holds("203.0.113.6").holds("Policy for this…").lacks("firefox").holds("Block…")
+	olu.get("/policies/new?when_agent=%2Ascraper%2A").is(http.StatusOK).holds("*scraper*")
+	page.holds("when_agent=%2Ascraper%2A")
+	vic.get("/traffic?is=weather%3Drain").is(http.StatusOK).holds("Must be a dimension")
+	vic.get("/traffic?is=policy%3Dnone").is(http.StatusOK).holds("there is no policy of that name")
+	vic.get("/v1/traffic/by/path/export?format=csv&not=path%3D/health").is(http.StatusOK).holds("/prices/{id},340,40,300,0,0,0,0")
+}
+
+// linkIn returns the address of the link with a label.
+func linkIn(t testing.TB, body, label, attribute string) string {
+	t.Helper()
+	at := strings.Index(body, `aria-label="`+label+`"`)
+	if at < 0 {
+		t.Fatalf("there is no link %q", label)
+	}
+	begin := strings.LastIndex(body[:at], attribute+`="`) + len(attribute) + 2
+	end := strings.Index(body[begin:], `"`)
+	return strings.ReplaceAll(body[begin:begin+end], "&amp;", "&")
+}
