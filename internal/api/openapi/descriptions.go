@@ -23,11 +23,12 @@ var tags = map[string]string{
 
 // pathNames describe the parameters in paths.
 var pathNames = map[string]string{
-	"id":     "The id, as lists give it.",
-	"name":   "The name.",
-	"policy": "The name of the policy.",
-	"key":    "The key, percent encoded, for example token:abc or ip:2001:db8::%2F64.",
-	"handle": "The handle that the check's answer gave.",
+	"id":        "The id, as lists give it.",
+	"name":      "The name.",
+	"policy":    "The name of the policy.",
+	"dimension": "What divides the requests: path, agent, host, method, policy, rule, outcome, country or asn.",
+	"key":       "The key, percent encoded, for example token:abc or ip:2001:db8::%2F64.",
+	"handle":    "The handle that the check's answer gave.",
 }
 
 // problems describe the statuses of problems.
