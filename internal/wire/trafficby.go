@@ -37,7 +37,7 @@ type RequestCounts struct {
 	Allowed     int64 `json:"allowed"`
 	Limited     int64 `json:"limited"`
 	Blocked     int64 `json:"blocked"`
-	Challenged  int64 `json:"challenged"`
+	Challenged  int64 `json:"challenged"`  // refused until a challenge is solved
 	Unavailable int64 `json:"unavailable"` // refused under an outage
 	Reported    int64 `json:"reported"`    // whose outcome was reported; they may also be among the others
 }
@@ -52,7 +52,7 @@ type RequestGroup struct {
 // RequestClient is a key and its requests.
 type RequestClient struct {
 	Key      string `json:"key"`
-	Requests int64  `json:"requests"`
+	Requests int64  `json:"requests"` // at least
 }
 
 // RequestBreakdown is what was requested in a time range, divided by one dimension. All counts are
@@ -62,9 +62,9 @@ type RequestBreakdown struct {
 	// where minutes are no longer kept.
 	From      Time           `json:"from"`
 	To        Time           `json:"to"`
-	Dimension string         `json:"dimension"`
-	Total     RequestCounts  `json:"total"` // of the requests that the filters certainly select
-	Items     []RequestGroup `json:"items"` // those with most requests first
+	Dimension string         `json:"dimension"` // what divides the requests
+	Total     RequestCounts  `json:"total"`     // of the requests that the filters certainly select
+	Items     []RequestGroup `json:"items"`     // those with most requests first
 	// Unnamed are selected requests whose value was not kept: the rarest of very many, or, with
 	// filters on other dimensions, those whose values were not kept together.
 	Unnamed RequestCounts `json:"unnamed"`
