@@ -242,5 +242,5 @@ func policyLink(all breakdown.Filters) string {
 	if len(values) == 0 {
 		return ""
 	}
-	return "/policies/new?" + values.Encode()
+	return "/new-policy?" + values.Encode()
 }

@@ -38,7 +38,7 @@ func TestTrafficIsFiltered(t *testing.T) {
 		t.Errorf("the filter is not in the address %s", excluded)
 	}
 	page = olu.get("/traffic?is=agent%3Dscraper&decision=refused").is(http.StatusOK).holds("203.0.113.6").holds("Policy for this…").lacks("firefox").holds("Block…")
-	olu.get("/policies/new?when_agent=%2Ascraper%2A").is(http.StatusOK).holds("*scraper*")
+	olu.get("/new-policy?when_agent=%2Ascraper%2A").is(http.StatusOK).holds("*scraper*")
 	page.holds("when_agent=%2Ascraper%2A")
 	vic.get("/traffic?is=weather%3Drain").is(http.StatusOK).holds("Must be a dimension")
 	vic.get("/traffic?is=policy%3Dnone").is(http.StatusOK).holds("there is no policy of that name")
