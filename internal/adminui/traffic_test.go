@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+
 	"github.com/stint-dev/stint/internal/breakdown"
 	"github.com/stint-dev/stint/internal/offences"
 )
@@ -30,15 +32,15 @@ func TestTrafficIsFiltered(t *testing.T) {
 		{"/prices/{id}", "scraper", "", "GET"}: {Counts: breakdown.Counts{Allowed: 40, Limited: 300}, Clients: breakdown.Clients{{Key: "ip:203.0.113.6", Count: 40}}, Offenders: breakdown.Clients{{Key: "ip:203.0.113.6", Count: 300}}},
 		{"/<b>&\"", "firefox", "", "GET"}:      {Counts: breakdown.Counts{Allowed: 7}},
 	})
-	vic, olu := n.as(t, "vic"), n.as(t, "olu")
+	vic, maria := n.as(t, "vic"), n.as(t, "maria")
 	page := vic.get("/traffic").is(http.StatusOK).holds("/health").holds("uptimerobot").holds("ip:192.0.2.9").lacks("<b>&").lacks("Block…")
 	excluded := linkIn(t, page.body, "Exclude /health", "href")
 	page = vic.get(excluded).is(http.StatusOK).lacks("uptimerobot").lacks("ip:192.0.2.9").holds("/prices/").holds("Path is not")
 	if !strings.Contains(excluded, "not=path%3D%2Fhealth") {
 		t.Errorf("the filter is not in the address %s", excluded)
 	}
-	page = olu.get("/traffic?is=agent%3Dscraper&decision=refused").is(http.StatusOK).holds("203.0.113.6").holds("Policy for this…").lacks("firefox").holds("Block…")
-	olu.get("/new-policy?when_agent=%2Ascraper%2A").is(http.StatusOK).holds("*scraper*")
+	page = maria.get("/traffic?is=agent%3Dscraper&decision=refused").is(http.StatusOK).holds("203.0.113.6").holds("Policy for this…").lacks("firefox").holds("Block…")
+	maria.get("/new-policy?when_agent=%2Ascraper%2A").is(http.StatusOK).holds("*scraper*")
 	page.holds("when_agent=%2Ascraper%2A")
 	vic.get("/traffic?is=weather%3Drain").is(http.StatusOK).holds("Must be a dimension")
 	vic.get("/traffic?is=policy%3Dnone").is(http.StatusOK).holds("there is no policy of that name")
@@ -55,4 +57,31 @@ func linkIn(t testing.TB, body, label, attribute string) string {
 	begin := strings.LastIndex(body[:at], attribute+`="`) + len(attribute) + 2
 	end := strings.Index(body[begin:], `"`)
 	return strings.ReplaceAll(body[begin:begin+end], "&amp;", "&")
+}
+
+// TestTrafficTasksInBrowser does by clicks what an operator wants of the page: the monitor is excluded
+// by two clicks from the overview, and the agent of a scraper is the condition of a new policy, which
+// begins in shadow mode, by two more. The page is as the others are at every width.
+func TestTrafficTasksInBrowser(t *testing.T) {
+	n := newNode(t)
+	n.attack(t)
+	rows := map[breakdown.Values]breakdown.Row{
+		{"/health", "uptimerobot", "www.example.com", "GET"}:     {Counts: breakdown.Counts{Allowed: 500}, Clients: breakdown.Clients{{Key: "ip:192.0.2.9", Count: 500}}},
+		{"/prices/{id}", "scraper", "www.example.com", "GET"}:    {Counts: breakdown.Counts{Allowed: 40, Limited: 300}, Clients: breakdown.Clients{{Key: "ip:203.0.113.6", Count: 40}}, Offenders: breakdown.Clients{{Key: "ip:203.0.113.6", Count: 300}}},
+		{"/login", "chrome", "www.example.com", "POST"}:          {Counts: breakdown.Counts{Allowed: 70, Blocked: 20, Reported: 9}, Offenders: breakdown.Clients{{Key: "ip:2001:db8:1:2::/64", Count: 20}}},
+		{strings.Repeat("/long-segment", 9), "other", "", "GET"}: {Counts: breakdown.Counts{Allowed: 3}, Clients: breakdown.Clients{{Key: "token:" + strings.Repeat("x", 90), Count: 3}}},
+	}
+	n.requested(t, "requested", rows)
+	b := newBrowser(t, n)
+	b.withAxe()
+	b.do(chromedp.EmulateViewport(1440, 900))
+	b.logIn("maria")
+	b.waitFor(`document.querySelector(".head.pulse").innerText.includes("/prices/{id}")`)
+	b.press(`a[href^="/traffic"]`, `document.querySelector("[data-dimension=agent]")`)
+	b.press(`[data-dimension=path] [aria-label="Exclude /health"]`, `!document.querySelector("[data-dimension=path]").innerText.includes("/health")`)
+	b.press(`[data-dimension=agent] tr[data-key=scraper] a`, `document.querySelector("[data-dimension=path]").innerText.includes("/prices") && !document.querySelector("[data-dimension=path]").innerText.includes("/login")`)
+	b.press(`a[href^="/new-policy"]`, `document.querySelector("[name=when_agent]").value === "*scraper*" && document.querySelector("[name=mode]")`)
+	b.screens("traffic", "/traffic")
+	b.screens("traffic-filtered", "/traffic?is=agent%3Dscraper%2Cmethod%3DGET&not=path%3D%2Fhealth&decision=refused")
+	b.consoleIsClean()
 }
