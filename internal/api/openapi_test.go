@@ -329,7 +329,7 @@ func TestOpenAPIMatchesEveryOperation(t *testing.T) {
 		d.do("listAttacks", get, "/v1/attacks?cursor=x", "", 422)
 		d.do("ruleTotals", get, "/v1/traffic/rules", "", 200)
 		d.do("getTrafficBy", get, "/v1/traffic/by/path?last=1h&not=path=/health,agent=x&decision=refused&limit=10", "", 200)
-		d.do("getTrafficBy", get, "/v1/traffic/by/weather", "", 404)
+		d.do("getTrafficBy", get, "/v1/traffic/by/weather", "", 422)
 		d.do("exportTrafficBy", get, "/v1/traffic/by/agent/export?format=csv", "", 200)
 		d.do("listEscalationEvents", get, "/v1/escalations/events?policy=default", "", 200)
 		d.do("listPausedEscalations", get, "/v1/escalations/paused", "", 200)
