@@ -43,7 +43,7 @@ func TestTrafficIsFiltered(t *testing.T) {
 	maria.get("/new-policy?when_agent=%2Ascraper%2A").is(http.StatusOK).holds("*scraper*")
 	page.holds("when_agent=%2Ascraper%2A")
 	vic.get("/traffic?is=weather%3Drain").is(http.StatusOK).holds("Must be a dimension")
-	vic.get("/traffic?is=policy%3Dnone").is(http.StatusOK).holds("there is no policy of that name")
+	vic.get("/traffic?is=policy%3Dnone").is(http.StatusOK).holds("There is no policy of that name")
 	vic.get("/v1/traffic/by/path/export?format=csv&not=path%3D/health").is(http.StatusOK).holds("/prices/{id},340,40,300,0,0,0,0")
 }
 
