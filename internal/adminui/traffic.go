@@ -1,6 +1,7 @@
 package adminui
 
 import (
+	"cmp"
 	"context"
 	"net/url"
 	"slices"
@@ -40,11 +41,12 @@ type trafficPage struct {
 }
 
 // trafficFilter is a filter and the address of the page without it.
-type trafficFilter struct{ Label, Value, Without string }
+type trafficFilter struct{ Label, Value, None, Without string }
 
 // breakdownPart is what was requested by one dimension.
 type breakdownPart struct {
 	Name, Label string
+	None        string // what a row without a value is
 	Rows        []breakdownRow
 	Unnamed     int64
 	Overcount   int64
@@ -163,13 +165,16 @@ func (p *trafficPage) withFilters(all breakdown.Filters) string {
 
 func (p *trafficPage) addFilters(all breakdown.Filters) {
 	for i, f := range all {
-		chip := trafficFilter{Label: breakdown.Dimensions[f.Dimension].Label + " is", Value: f.Value, Without: p.withFilters(slices.Delete(slices.Clone(all), i, i+1))}
+		chip := trafficFilter{Label: breakdown.Dimensions[f.Dimension].Label + " is", Value: f.Value, None: noneOf(breakdown.Dimensions[f.Dimension].None), Without: p.withFilters(slices.Delete(slices.Clone(all), i, i+1))}
 		if f.Not {
 			chip.Label += " not"
 		}
 		p.Filters = append(p.Filters, chip)
 	}
 }
+
+// noneOf returns what is shown instead of an empty value.
+func noneOf(text string) string { return cmp.Or(text, "not known") }
 
 func (p *trafficPage) addPart(b breakdown.Breakdown) {
 	d := breakdown.Dimensions[b.Dimension]
@@ -178,7 +183,7 @@ func (p *trafficPage) addPart(b breakdown.Breakdown) {
 	}
 	decision := p.Query.Get("decision")
 	total := p.Requested.Total.Of(decision)
-	part := breakdownPart{Name: d.Name, Label: d.Label, Unnamed: b.Unnamed.Of(decision), Overcount: b.Overcount, Export: p.export(d.Name)}
+	part := breakdownPart{Name: d.Name, Label: d.Label, None: noneOf(d.None), Unnamed: b.Unnamed.Of(decision), Overcount: b.Overcount, Export: p.export(d.Name)}
 	for _, g := range b.Groups {
 		n := g.Of(decision)
 		row := breakdownRow{Text: g.Value, Requests: n, Refused: min(n, g.Refused()), Share: format.Ratio(n, total), Width: "0%"}

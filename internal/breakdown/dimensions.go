@@ -63,20 +63,22 @@ type Dimension struct {
 	// Fold returns what is counted of a value that Find found, nil for the value itself. It must
 	// map different values that mean the same to one.
 	Fold func(string) string
+	// None is what a request without a value is on the pages, "" for "not known".
+	None string
 }
 
 // Dimensions are all dimensions. A further one is one more line here, and nothing else: what is
 // stored names its dimensions, and the API, the command and the page take them from here.
 var Dimensions = [...]Dimension{
-	{"path", "Path", func(s *Seen) string { return s.Request.Value(conditions.Path) }, Template},
-	{"agent", "Agent", func(s *Seen) string { return s.Request.Value(conditions.Agent) }, Family},
-	{"host", "Host", func(s *Seen) string { return s.Request.Value(conditions.Host) }, nil},
-	{"method", "Method", func(s *Seen) string { return s.Request.Value(conditions.Method) }, strings.ToUpper},
-	{"policy", "Policy", func(s *Seen) string { return PolicyValue(s.Policy) }, nil},
-	{"rule", "Refused by", func(s *Seen) string { return s.RefusedBy }, nil},
-	{"outcome", "Reported outcome", func(s *Seen) string { return s.Outcome }, nil},
-	{"country", "Country", func(s *Seen) string { return s.Origin().Country.String() }, nil},
-	{"asn", "Network", func(s *Seen) string { return asnValue(s.Origin().ASN) }, nil},
+	{"path", "Path", func(s *Seen) string { return s.Request.Value(conditions.Path) }, Template, ""},
+	{"agent", "Agent", func(s *Seen) string { return s.Request.Value(conditions.Agent) }, Family, ""},
+	{"host", "Host", func(s *Seen) string { return s.Request.Value(conditions.Host) }, nil, ""},
+	{"method", "Method", func(s *Seen) string { return s.Request.Value(conditions.Method) }, strings.ToUpper, ""},
+	{"policy", "Policy", func(s *Seen) string { return PolicyValue(s.Policy) }, nil, "none"},
+	{"rule", "Refused by", func(s *Seen) string { return s.RefusedBy }, nil, "not refused"},
+	{"outcome", "Reported outcome", func(s *Seen) string { return s.Outcome }, nil, "none"},
+	{"country", "Country", func(s *Seen) string { return s.Origin().Country.String() }, nil, ""},
+	{"asn", "Network", func(s *Seen) string { return asnValue(s.Origin().ASN) }, nil, ""},
 }
 
 // count is the number of dimensions.
