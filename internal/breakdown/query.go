@@ -12,7 +12,7 @@ import (
 // Filter selects requests by one dimension.
 type Filter struct {
 	Dimension int
-	// Value is the value, "" for requests whose value is not known. A final * stands for any text.
+	// Value is the value, "" for requests whose value is not known. A final * matches any text.
 	Value string
 	Not   bool // selects all other requests
 }

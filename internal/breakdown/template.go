@@ -2,7 +2,7 @@ package breakdown
 
 import "strings"
 
-// folded stands for an id, a number or a hash in a path.
+// folded replaces an id, a number or a hash in a path.
 const folded = "{id}"
 
 const (

@@ -69,7 +69,7 @@ func newTrafficBy(con *console.Console) *cobra.Command {
 		Short: "Show what was requested: by path, agent, host, method, policy, rule, outcome, country or asn",
 		Long: `Show the paths, agents, hosts, methods, policies, rules, reported outcomes, countries or
 networks with most requests in the last hour or another time range. --only and --exclude
-take dimension=value, again and again; a final * stands for any text. Ids in paths are
+take dimension=value, again and again; a final * matches any text. Ids in paths are
 shown as {id}. The counts are at least; standard error says how many requests have no value
 that was kept, and how many more the filters may select. With --clients, show the keys
 that made most of these requests.`,

@@ -79,7 +79,7 @@ type plain struct {
 	entry     *entry[breakdown.Values, combination]
 }
 
-// reported stands for the outcome of a report.
+// reported is the outcome of a report.
 const reported gate.Outcome = ""
 
 type combination struct {

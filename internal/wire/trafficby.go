@@ -6,7 +6,7 @@ import "strconv"
 // outcome, country and asn.
 type TrafficFilter struct {
 	// Only requests with these values: dimension=value, several of them separated by commas, for
-	// example path=/login,method=POST. A final * stands for any text, and a dimension without a
+	// example path=/login,method=POST. A final * matches any text, and a dimension without a
 	// value means requests of which it is not known. Of several values of one dimension, one is
 	// enough.
 	Is string `query:"is" json:"-"`
@@ -44,7 +44,7 @@ type RequestCounts struct {
 
 // RequestGroup is the requests with one value of a dimension.
 type RequestGroup struct {
-	// Value is the value, null if it is not known. In paths, {id} stands for ids and numbers.
+	// Value is the value, null if it is not known. In paths, {id} replaces ids and numbers.
 	Value NullString `json:"value"`
 	RequestCounts
 }
