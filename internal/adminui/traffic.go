@@ -127,7 +127,7 @@ func (h *trafficHandler) fill(ctx context.Context, page *trafficPage) error {
 		points, read = counted.Points, counted.Step
 	} else {
 		for _, p := range r.Result.Points {
-			points = append(points, offences.TrafficPoint{At: p.At, Counts: offences.Counts{Allowed: p.Allowed, Limited: p.Limited + p.Challenged, Blocked: p.Blocked}})
+			points = append(points, offences.TrafficPoint{At: p.At, Counts: offences.Counts{Allowed: p.Allowed, Limited: p.Limited, Challenged: p.Challenged, Blocked: p.Blocked}})
 		}
 	}
 	intervals := offences.Intervals(points, s.From, s.To, read)
