@@ -168,16 +168,16 @@ func TestPolicyEditorSetsEvidence(t *testing.T) {
 func TestPolicyEditorSetsAmounts(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "maria")
-	amounts := url.Values{"unit": {" tokens "}, "cost": {"2k"}, "concurrent": {"16"}, "hold": {"30s"}, "on_expiry": {"keep"}, "limit": {"500k", "1M"}, "window": {"1m", "1d"}, "confirm": {"default"}}
+	amounts := url.Values{"unit": {" tokens "}, "cost": {"2k"}, "concurrent": {"16"}, "hold": {"30s"}, "on_expiry": {"keep"}, "limit": {"500k", "1M", "20M"}, "window": {"1m", "1d", "calendar-month"}, "time_zone": {"Europe/Berlin"}, "confirm": {"default"}}
 	v.post("/policies/default", n.editorForm(t, 1, amounts)).is(http.StatusSeeOther)
 	p := n.policy(t)
-	if p.Rules.String() != "16 concurrent 500k tokens/1m 1M tokens/1d" || p.Algorithm != "amount_log" || p.Cost != 2000 || p.Hold != 30*time.Second || p.OnExpiry != rules.ExpiryKeeps {
+	if p.Rules.String() != "16 concurrent 500k tokens/1m 1M tokens/1d 20M tokens/calendar-month" || p.Zone() != "Europe/Berlin" || p.Algorithm != "amount_log" || p.Cost != 2000 || p.Hold != 30*time.Second || p.OnExpiry != rules.ExpiryKeeps {
 		t.Fatalf("saved %+v", p)
 	}
-	v.get("/policies/default").is(http.StatusOK).holds(`name="unit" value="tokens"`).holds(`name="cost" value="2000"`).holds(`name="concurrent" value="16"`).holds(`value="500k"`).holds(`value="1M"`).holds(`name="hold" value="30s"`).says("At most 16 at once")
+	v.get("/policies/default").is(http.StatusOK).holds(`name="unit" value="tokens"`).holds(`name="cost" value="2000"`).holds(`name="concurrent" value="16"`).holds(`value="500k"`).holds(`value="1M"`).holds(`name="hold" value="30s"`).holds(`name="time_zone" value="Europe/Berlin"`).holds(`value="calendar-month" selected`).says("At most 16 at once").says("20,000,000 tokens in each month of the calendar in").says("month of the calendar in Europe/Berlin")
 	v.get("/policies").is(http.StatusOK).holds("16 concurrent").holds("1M tokens/day")
 	v.get("/key?key=ip:203.0.113.7").is(http.StatusOK).holds("1M tokens/day").holds("16 concurrent")
-	for field, says := range map[string]string{"unit": "Must be 1 to 32", "cost": "Must be a whole number up to 1000T", "concurrent": "This rule has", "hold": "Enter a duration"} {
+	for field, says := range map[string]string{"unit": "Must be 1 to 32", "cost": "Must be a whole number up to 1000T", "concurrent": "This rule has", "hold": "Enter a duration", "time_zone": "Must be the name of a time zone"} {
 		v.post("/policies/default", n.editorForm(t, 2, url.Values{field: {"No Such"}})).is(http.StatusUnprocessableEntity).holds(says)
 	}
 	v.post("/policies/default", n.editorForm(t, 2, url.Values{"concurrent": {"16"}})).is(http.StatusUnprocessableEntity).holds("Is missing; beside a rule of what is concurrent")

@@ -37,8 +37,8 @@ func CheckZone(zone string) error {
 	return err
 }
 
-// setZone puts the rules of the calendar into a time zone. The error is a *TextError.
-func (p *Policy) setZone(zone string) error {
+// SetZone puts the rules of the calendar into a time zone. The error is a *TextError.
+func (p *Policy) SetZone(zone string) error {
 	if err := CheckZone(zone); err != nil {
 		return &TextError{"time_zone", err}
 	}

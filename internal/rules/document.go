@@ -73,7 +73,7 @@ func ReadDocument(d *wire.PolicyRequest, pattern func(string) (keys.Pattern, err
 		}
 		p.Also = append(p.Also, derived)
 	}
-	if err := p.setZone(d.TimeZone); err != nil {
+	if err := p.SetZone(d.TimeZone); err != nil {
 		return nil, err
 	}
 	p.Algorithm = orElse(d.Algorithm, AlgorithmFor(p.Rules, p.Also))

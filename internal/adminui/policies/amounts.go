@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"errors"
 	"net/url"
 	"strconv"
 	"strings"
@@ -85,10 +86,9 @@ func (d *draft) readAmounts(p *rules.Policy) bool {
 			d.FieldErrors["hold"], good = "Enter a duration such as 30s or 10m.", false
 		}
 	}
-	if err := rules.CheckZone(d.Amounts.TimeZone); err != nil {
-		d.FieldErrors["time_zone"], good = format.Capital(err.Error()), false
-	} else if d.Amounts.TimeZone != "" && !p.Rules.HasCalendar() {
-		d.FieldErrors["time_zone"], good = "Choose a day or a month of the calendar in a rule, or leave the time zone out.", false
+	var wrong *rules.TextError
+	if errors.As(p.SetZone(d.Amounts.TimeZone), &wrong) {
+		d.FieldErrors["time_zone"], good = format.Capital(wrong.Err.Error()), false
 	}
 	p.OnExpiry = rules.OnExpiry(d.Amounts.OnExpiry)
 	if p.Algorithm == algorithms.TimestampLog && rules.AlgorithmFor(p.Rules, p.Also) == algorithms.AmountLog {

@@ -302,6 +302,7 @@ func (d *draft) readRows(p *rules.Policy, before *rules.Policy) bool {
 			row.Error, good = format.Capital(ruleProblem(err)), false
 			continue
 		}
+		r = rules.Stack{r}.InZone(d.Amounts.TimeZone)[0]
 		row.Pace, row.Change = format.Pace(r), changeOf(r, before)
 		read, of[r] = append(read, r), row
 	}
@@ -310,7 +311,6 @@ func (d *draft) readRows(p *rules.Policy, before *rules.Policy) bool {
 		read = append(read, r)
 	}
 	stack, err := rules.NewStack(read...)
-	stack = stack.InZone(d.Amounts.TimeZone)
 	if err != nil {
 		d.FieldErrors["rules"] = format.Capital(err.Error())
 		return false

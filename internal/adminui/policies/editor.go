@@ -220,7 +220,7 @@ func (d *draft) readable() *rules.Policy {
 		return nil
 	}
 	var err error
-	if p.Rules, err = rules.ParseStack(texts); err != nil {
+	if p.Rules, err = rules.ParseStack(texts); err != nil || p.SetZone(d.Amounts.TimeZone) != nil {
 		return nil
 	}
 	return p
