@@ -22,7 +22,8 @@ With --add-token a token with the least scope is created, and is a part of what 
 printed: its secret is shown once.
 
 With --probe it goes the way of a browser that is challenged through the running gateway, solves
-the challenge, and says which step fails; exit code 1. It changes nothing but that one pass is earned.`,
+the challenge, and says which step fails; exit code 1. It changes nothing but that one pass is
+earned.`,
 		Example: "admin connect\nadmin connect nginx\nadmin connect nginx --add-token\nadmin connect nginx --probe https://shop.example/",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
