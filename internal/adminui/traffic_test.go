@@ -34,7 +34,7 @@ func TestTrafficIsFiltered(t *testing.T) {
 	})
 	vic, maria := n.as(t, "vic"), n.as(t, "maria")
 	page := vic.get("/traffic").is(http.StatusOK).holds("/health").holds("uptimerobot").holds("ip:192.0.2.9").lacks("<b>&").lacks("false}").lacks("Block…")
-	excluded := linkIn(t, page.body, "Exclude /health", "href")
+	excluded := linkLabelled(t, page.body, "Exclude /health", "href")
 	page = vic.get(excluded).is(http.StatusOK).lacks("uptimerobot").lacks("ip:192.0.2.9").holds("/prices/").holds("Path is not")
 	if !strings.Contains(excluded, "not=path%3D%2Fhealth") {
 		t.Errorf("the filter is not in the address %s", excluded)
@@ -47,8 +47,8 @@ func TestTrafficIsFiltered(t *testing.T) {
 	vic.get("/v1/traffic/by/path/export?format=csv&not=path%3D/health").is(http.StatusOK).holds("/prices/{id},340,40,300,0,0,0,0")
 }
 
-// linkIn returns the address of the link with a label.
-func linkIn(t testing.TB, body, label, attribute string) string {
+// linkLabelled returns the address of the link with a label.
+func linkLabelled(t testing.TB, body, label, attribute string) string {
 	t.Helper()
 	at := strings.Index(body, `aria-label="`+label+`"`)
 	if at < 0 {
