@@ -26,6 +26,7 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/administration"
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/bots"
 	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/events"
@@ -184,6 +185,7 @@ func newNodeOn(t testing.TB, database string, change ...func(*adminui.Deps)) *no
 			},
 		},
 		Bouncers:      &admin.Bouncers{Store: n.store.Bouncers, Now: n.clock.Now},
+		Bots:          someBots(n),
 		Notifications: someNotifications(n),
 		Jobs:          &operations.Jobs{Runner: runner, Recorder: n.store.Audit}, Reports: &operations.Reports{Builder: &reports.Builder{
 			Store: n.store.Reports, Counts: n.store.Offences, Detection: n.detection, Proposals: n.detection.Proposals, View: n.catalog, Now: n.clock.Now,
@@ -376,4 +378,15 @@ func (v *visitor) send(r *http.Request) *answer {
 		v.csrf = m[1]
 	}
 	return a
+}
+
+// someBots returns the bots page's use case with requests of a few bots.
+func someBots(n *node) *operations.Bots {
+	counts := &bots.Counts{}
+	for name, verified := range map[string]string{"openai/gptbot": conditions.Claimed, "google/googlebot": conditions.ByDNS, "bing/bingbot": conditions.Spoofed} {
+		for i := range 40 {
+			counts.Add(bots.Identity{Agent: bots.FindAgent(name), Verified: verified}, n.clock.Now(), i%4 == 0)
+		}
+	}
+	return &operations.Bots{Counts: counts, Lists: bots.NewLists("", nil, n.clock.Now), View: n.catalog, Now: n.clock.Now}
 }

@@ -57,6 +57,7 @@ type Deps struct {
 	Reports       *use.Reports
 	Nodes         *use.Nodes
 	Crawlers      use.Crawlers
+	Bots          *use.Bots
 	Origins       use.Origins
 	Bouncers      *admin.Bouncers
 	Undo          *admin.Undo
@@ -117,6 +118,7 @@ func installationRoutes(d Deps) []route {
 		}),
 		routes.Does(wire.ListNodes, d.Nodes.List),
 		routes.Does(wire.ListCrawlers, d.Crawlers.List),
+		routes.Does(wire.GetBots, d.Bots.Seen),
 		routes.Does(wire.ListBouncers, d.Bouncers.List),
 	}
 }

@@ -214,6 +214,8 @@ func TestOpenAPIMatchesEveryOperation(t *testing.T) {
 		}
 		d.do("listBouncers", get, "/v1/bouncers", "", 200)
 		d.do("listCrawlers", get, "/v1/crawlers", "", 200)
+		d.do("getBots", get, "/v1/bots?last=1h", "", 200)
+		d.do("getBots", get, "/v1/bots?last=30d", "", 422)
 
 		d.do("check", post, "/v1/check", `{"key":"ip:203.0.113.7","policy":"default","cost":1,"peek":false,"detail":"rules","source":"edge-1","meta":{"path":"/search"}}`, 200)
 		limited := read[wire.Decision](t, d.do("check", post, "/v1/check", `{"key":"ip:203.0.113.7"}`, 429))

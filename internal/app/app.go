@@ -21,10 +21,10 @@ import (
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/admin/identities"
 	"github.com/stint-dev/stint/internal/admin/sources"
+	"github.com/stint-dev/stint/internal/bots"
 	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/challenge"
-	"github.com/stint-dev/stint/internal/crawlers"
 	"github.com/stint-dev/stint/internal/doors/forwardauth"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/gate"
@@ -86,7 +86,10 @@ type App struct {
 	saves      saves            // set by build
 	openID     *openid.Provider // nil without OpenID
 	gate       *gate.Gate
-	crawlers   *crawlers.Verifier // nil without operators
+	crawlers   *bots.Verifier // nil without operators
+	bots       *bots.Directory
+	botLists   *bots.Lists
+	botCounts  *bots.Counts
 	geo        *geoip.Follower
 	names      *geoip.Names // nil if names are not looked up
 	stopGeo    func()
@@ -164,12 +167,14 @@ func (a *App) build(ctx context.Context) (err error) {
 	a.follower = events.NewFollower(a.events, a.backends.store.Audit)
 	a.catalog.OnChange(a.follower.Changed)
 	a.buildSources()
+	a.botLists = botListsOf(a.settings)
 	if a.jobs, err = a.newJobs(); err != nil {
 		return err
 	}
-	a.crawlers = crawlers.New(crawlers.Options{
+	a.crawlers = bots.New(bots.Options{
 		Operators: a.settings.VerifiedCrawlers, File: filepath.Join(a.settings.DataDir, "crawlers.json"), Log: a.log, Store: a.backends.store.Crawlers, AwaitStore: a.preparer.wait,
 	})
+	a.buildBots()
 	a.gate = newGate(a, a.settings.CheckDeadline, false)
 	challenges := a.settings.Challenge
 	challenges.Secret = func() []byte { return a.catalog.Settings().Secret }

@@ -66,7 +66,7 @@ func (g *grpcDoor) build(a *App) error {
 func newGate(a *App, deadline time.Duration, isStrict bool) *gate.Gate {
 	return gate.New(gate.Options{
 		View: a.catalog, Log: tracedlog.New(a.backends.log, a.tracer), Local: a.backends.local, Deadline: deadline, DeadlineOfAll: isStrict,
-		Recorder: gate.Recorders{a.recorder, a.metrics, a.events}, Reports: a.recorder, Crawlers: a.crawlers,
+		Recorder: gate.Recorders{a.recorder, a.metrics, a.events, botRecorder{a.botCounts}}, Reports: a.recorder, Bots: a.bots,
 		Unsaid: func(warning string) { a.log.Warn(warning) },
 	})
 }

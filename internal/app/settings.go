@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-dev/stint/internal/bots"
 	"github.com/stint-dev/stint/internal/challenge"
-	"github.com/stint-dev/stint/internal/crawlers"
 	"github.com/stint-dev/stint/internal/doors/envoy"
 	"github.com/stint-dev/stint/internal/doors/forwardauth"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -73,11 +73,11 @@ type Settings struct {
 	SafetyLimit      float64 // see offences.AllowedBlocks
 	Proposals        offences.ProposalSettings
 	Counts           offences.Retention
-	Presets          presets.Set         // of a new database
-	VerifiedCrawlers []crawlers.Operator // whose missing pages do not count
-	GeoIPDir         string              // folder of the files with the origins of addresses, "" for none
-	ReverseDNS       bool                // look up the names of addresses shown to people
-	KeepAudit        time.Duration       // also for runs, notifications, and ended blocks, tokens and proposals
+	Presets          presets.Set     // of a new database
+	VerifiedCrawlers []bots.Operator // whose missing pages do not count
+	GeoIPDir         string          // folder of the files with the origins of addresses, "" for none
+	ReverseDNS       bool            // look up the names of addresses shown to people
+	KeepAudit        time.Duration   // also for runs, notifications, and ended blocks, tokens and proposals
 
 	// sources are how errors name the settings that are given otherwise than by their flag, by name.
 	sources map[string]string

@@ -14,7 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/stint-dev/stint/internal/crawlers"
+	"github.com/stint-dev/stint/internal/bots"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wholefile"
 )
@@ -322,9 +322,9 @@ func redact(raw string) string {
 }
 
 // crawlerOperators is a comma-separated list of operators of search engines.
-func crawlerOperators(field *[]crawlers.Operator) value {
+func crawlerOperators(field *[]bots.Operator) value {
 	return value{
-		set: func(s string) (err error) { *field, err = crawlers.ParseOperators(s); return err },
+		set: func(s string) (err error) { *field, err = bots.ParseOperators(s); return err },
 		show: func() string {
 			var names []string
 			for _, o := range *field {

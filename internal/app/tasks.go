@@ -63,6 +63,7 @@ func (a *App) tasks() []task {
 		}},
 		{"follower of changes", a.follower.Run},
 		{"crawlers", a.crawlers.Run},
+		{"counts of bots", a.saveBotCounts},
 		{"reverse DNS", a.names.Run},
 		{"OpenID provider", a.openID.Run},
 		{"heartbeat", (&heartbeat{
@@ -158,6 +159,7 @@ func (a *App) newJobs() (*jobs.Runner, error) {
 		jobs.DeletePast(store.Retention, a.settings.KeepAudit, time.Now),
 		jobs.DeleteCounts(store.Offences, a.settings.Counts, func() map[int64]time.Duration { return offences.DecaysOf(a.catalog.Selector().Policies()) }, time.Now),
 		jobs.PullSources(a.sources.PullDue),
+		jobs.PullBots(a.botLists.Pull),
 	}
 	disabled := disabledJobs(a.settings)
 	if disabled[jobs.BackUpJob] == "" {

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/bots"
 	"github.com/stint-dev/stint/internal/conditions"
-	"github.com/stint-dev/stint/internal/crawlers"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/profiles"
@@ -42,7 +42,7 @@ type applying struct {
 	own
 	selector *rules.Selector
 	set      *blocks.Set
-	crawlers *crawlers.Verifier
+	crawlers *bots.Verifier
 	who      rules.Subject
 	at       time.Time
 	hasPass  bool // what challenges lets the check through
@@ -164,6 +164,23 @@ func (a *applying) appendPass(all []additional, pass keys.Key, request *conditio
 	return append(all, additional{policy: policy, derived: &pass})
 }
 
+// appendBot appends the policies that the bot of a check, and its category, select by a pattern of bots.
+// They count all requests of the bot, or of the category, together.
+func (a *applying) appendBot(all []additional, bot bots.Identity) []additional {
+	for _, key := range bot.Keys() {
+		who := rules.Subject{Key: key}
+		byEnforcing, byShadow := a.selector.Matched(who)
+		enforcing, shadow := a.selector.Select(who)
+		if bots.IsPattern(byEnforcing.String()) && limits(enforcing) {
+			all = append(all, additional{policy: enforcing, derived: &key})
+		}
+		if bots.IsPattern(byShadow.String()) && limits(shadow) {
+			all = append(all, additional{policy: shadow, derived: &key})
+		}
+	}
+	return all
+}
+
 // memberOf returns the plan and the limit of k, nil for none. It looks nothing up if no policy
 // selects by plan and no key has a limit of its own.
 func memberOf(view View, k keys.Key, selector *rules.Selector) *profiles.Member {
@@ -177,7 +194,8 @@ func memberOf(view View, k keys.Key, selector *rules.Selector) *profiles.Member 
 // applies and no further key counts. Traps and blocks of further keys are decided at once.
 func (d *Decision) addAdditional(by *applying) error {
 	var room [8]additional
-	for _, with := range by.appendPass(by.appendAsked(room[:0], d.Check.Request), d.Check.Pass, d.Check.Request) {
+	asked := by.appendBot(by.appendAsked(room[:0], d.Check.Request), d.Check.bot)
+	for _, with := range by.appendPass(asked, d.Check.Pass, d.Check.Request) {
 		if d.Check.isPassed(with.policy) && (with.derived == nil || !with.derived.IsPass()) {
 			continue
 		}

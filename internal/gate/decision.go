@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/bots"
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
@@ -63,7 +64,9 @@ type Check struct {
 	// must be 0 and ChargeAlways not be set.
 	Hold time.Duration
 	// holdID is the ID of what the check holds; costUnsaid reports that Cost is what the policy says.
-	holdID     string
+	holdID string
+	// bot is who the request says that it is, if that is a known bot.
+	bot        bots.Identity
 	costUnsaid bool
 	// ID names the request, "" for none. If it is sent again soon after it was charged, it is
 	// answered again and not charged. At most timestamplog.MaxID bytes.
@@ -78,11 +81,21 @@ func (c *Check) ensureID() {
 	}
 }
 
-// matchIn returns what the active entries say about the check's key and its client.
+// Bot returns who the request of a decided check says that it is; Agent is nil if that is no known bot.
+func (c *Check) Bot() bots.Identity { return c.bot }
+
+// matchIn returns what the active entries say about the check's key, its client and its bot.
 func (c *Check) matchIn(set *blocks.Set, at time.Time) blocks.Match {
 	match := set.MatchIn(c.Key, c.Request.Scope(), at)
 	if !c.Client.IsZero() {
 		match = match.With(set.MatchIn(c.Client, c.Request.Scope(), at))
+	}
+	for _, key := range c.bot.Keys() {
+		about := set.MatchIn(key, c.Request.Scope(), at)
+		if !c.bot.IsVerified() { // anybody can say to be a bot
+			about.Exemption = nil
+		}
+		match = match.With(about)
 	}
 	return match
 }

@@ -12,7 +12,9 @@ import (
 
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/escape"
+	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
@@ -22,12 +24,16 @@ import (
 // everything else, so that the check that reaches a limit of points is refused itself. Peeks, and keys
 // that are blocked or exempt, are charged nothing.
 func (c *call) planEvidence(d *Decision, selector *rules.Selector, set *blocks.Set) {
-	if !selector.HasEvidence() || d.Check.Request == nil || d.Check.Peek || d.Exemption != nil || d.Outcome == Blocked || d.Outcome == Challenged {
+	isSpoofed := d.Check.bot.Verified == conditions.Spoofed
+	if !selector.HasEvidence() && !isSpoofed || d.Check.Request == nil || d.Check.Peek || d.Exemption != nil || d.Outcome == Blocked || d.Outcome == Challenged {
 		return
 	}
 	who := profiles.Subject(d.Check.Key, memberOf(c.gate.view, d.Check.Key, selector))
 	var room [8]rules.Charge
 	charges := selector.AppendEvidence(room[:0], who, d.Check.Request)
+	if isSpoofed {
+		charges = c.planSpoofed(charges, d, selector, who)
+	}
 	selector.EachCharged(charges, d.Check.Key, d.Check.Request, nil, c.charges.signer.valueOf, func(charged rules.Charged) {
 		if charged.Derived == nil || set.Match(*charged.Derived, d.At).Exemption == nil {
 			c.charges.addCharge(d, charged)
@@ -38,15 +44,38 @@ func (c *call) planEvidence(d *Decision, selector *rules.Selector, set *blocks.S
 	})
 }
 
+// planSpoofed adds the charges of policies that count the outcome conditions.BotSpoofed, and appends the
+// items of evidence for it.
+func (c *call) planSpoofed(charges []rules.Charge, d *Decision, selector *rules.Selector, who rules.Subject) []rules.Charge {
+	var room [8]*rules.Policy
+	for _, p := range selector.AppendReported(room[:0], who) {
+		switch {
+		case !limits(p):
+		case p.HasEvidence():
+			charges = p.AppendReportedEvidence(charges, conditions.BotSpoofed, d.Check.Request)
+		case p.Outcome == conditions.BotSpoofed && p.Rules.Distinct() == "" && (p.When.IsZero() || p.When.Meets(d.Check.Request)):
+			c.charges.addUncounted(d, p, nil)
+			r := c.charges.last()
+			r.Cost, r.ChargeAlways, r.Uncharged, r.MaxWait, r.ID = 1, true, false, 0, chargeID(d.Check.ID, 0)
+		}
+	}
+	return charges
+}
+
 // addCharge adds a charge that the request of d is for. The answer is of no use: the check asks the
 // policy itself.
 func (b *batch) addCharge(d *Decision, charged rules.Charged) {
+	b.addUncounted(d, charged.Policy, charged.Derived)
+	chargeFor(b.last(), charged.Item, charged.Tag, d.Check.ID)
+}
+
+// addUncounted adds a request to a policy whose answer is of no use.
+func (b *batch) addUncounted(d *Decision, p *rules.Policy, derived *keys.Key) {
 	unused := new(Decision)
 	unused.begin(&d.Check, d.At)
-	unused.Policy, unused.Derived = charged.Policy, charged.Derived
+	unused.Policy, unused.Derived = p, derived
 	unused.Check.Detail = false
-	b.add(unused, charged.Policy, false)
-	chargeFor(b.last(), charged.Item, charged.Tag, d.Check.ID)
+	b.add(unused, p, false)
 }
 
 // chargeFor makes r a charge for an item.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/bots"
 	"github.com/stint-dev/stint/internal/catalog"
-	"github.com/stint-dev/stint/internal/crawlers"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keyhash"
 	"github.com/stint-dev/stint/internal/keys"
@@ -44,8 +44,9 @@ type Options struct {
 	Recorder      Recorder         // nil means Discard
 	Reports       ReportRecorder   // nil means Discard
 	Now           func() time.Time // nil means time.Now
-	// Crawlers are exempt from policies with the outcome conditions.NotFound; nil for none.
-	Crawlers *crawlers.Verifier
+	// Bots identifies bots; nil verifies none. Those that its Verifier has verified are exempt from
+	// policies with the outcome conditions.NotFound.
+	Bots *bots.Directory
 	// Unsaid is called with a warning once a policy has applied to many requests that did not say a
 	// value that it needs; nil for none.
 	Unsaid func(warning string)
@@ -70,13 +71,18 @@ type Gate struct {
 	timers   timerPool
 	// sentences are what sayEvidence says of keys.
 	sentences sentences
-	crawlers  *crawlers.Verifier
+	bots      *bots.Directory
+	crawlers  *bots.Verifier // of bots
 	unsaid    func(warning string)
 }
 
 // New returns a gate.
 func New(o Options) *Gate {
-	g := &Gate{view: o.View, log: o.Log, local: o.Local, deadline: o.Deadline, ofAll: o.DeadlineOfAll, recorder: o.Recorder, reports: o.Reports, now: o.Now, crawlers: o.Crawlers, unsaid: o.Unsaid}
+	g := &Gate{view: o.View, log: o.Log, local: o.Local, deadline: o.Deadline, ofAll: o.DeadlineOfAll, recorder: o.Recorder, reports: o.Reports, now: o.Now, bots: o.Bots, unsaid: o.Unsaid}
+	if g.bots == nil {
+		g.bots = &bots.Directory{}
+	}
+	g.crawlers = g.bots.Verifier
 	if g.deadline <= 0 {
 		g.deadline = DefaultDeadline
 	}
@@ -168,7 +174,7 @@ func (g *Gate) prepare(d *Decision, selector *rules.Selector, set *blocks.Set) e
 	if d.Check.Client.IsZero() && d.Check.Key.HasClient() {
 		d.Check.Client = keys.Parser{IPv6Bits: g.view.Settings().IPv6Bits}.ClientOf(d.Check.Key)
 	}
-	d.Check.Request = g.describe(&d.Check, selector)
+	d.Check.Request, d.Check.bot = g.bots.Describe(d.Check.Request, d.Check.address(), selector.AsksOrigin())
 	member := memberOf(g.view, d.Check.Key, selector)
 	who := profiles.Subject(d.Check.Key, member)
 	own, err := ownOf(&d.Check, selector, who, member, d.At)

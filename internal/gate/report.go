@@ -7,8 +7,8 @@ import (
 
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/bots"
 	"github.com/stint-dev/stint/internal/conditions"
-	"github.com/stint-dev/stint/internal/crawlers"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/profiles"
@@ -103,6 +103,7 @@ func (g *Gate) Report(ctx context.Context, reports []Report, answers []Reported)
 		a := &answers[i]
 		*a = Reported{Report: reports[i], At: now}
 		who := profiles.Subject(a.Report.Key, memberOf(g.view, a.Report.Key, selector))
+		a.Report.Request, _ = g.bots.Describe(a.Report.Request, a.Report.Key, selector.AsksOrigin())
 		a.prepare(selector, set, g.crawlers, who, c.first.signer)
 		g.notice(selector.Notice(who, a.Report.Request, a.Report.Values, a.Report.Outcome))
 		decisions = append(decisions, a.decisions(now))
@@ -122,7 +123,7 @@ func (g *Gate) Report(ctx context.Context, reports []Report, answers []Reported)
 }
 
 // prepare selects the policies that count a report.
-func (a *Reported) prepare(selector *rules.Selector, set *blocks.Set, verifier *crawlers.Verifier, who rules.Subject, signer *signer) {
+func (a *Reported) prepare(selector *rules.Selector, set *blocks.Set, verifier *bots.Verifier, who rules.Subject, signer *signer) {
 	a.IsCounted = selector.CountsOutcome(a.Report.Outcome)
 	if a.Exemption = set.Match(a.Report.Key, a.At).Exemption; a.Exemption != nil {
 		return

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/bots"
 	"github.com/stint-dev/stint/internal/conditions"
-	"github.com/stint-dev/stint/internal/crawlers"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -62,11 +62,12 @@ func (namesInDNS) LookupNetIP(context.Context, string, string) ([]netip.Addr, er
 
 func TestNotFoundReportsOfAVerifiedCrawlerDoNotCount(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "100/m"), policy(t, 2, "misses", "ip:*", "1/m", counts(conditions.NotFound)), policy(t, 3, "guessing", "ip:*", "1/m", counts("login_failed")))
-	operators, err := crawlers.ParseOperators("google")
+	operators, err := bots.ParseOperators("google")
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.crawlers = crawlers.New(crawlers.Options{Operators: operators, Resolver: namesInDNS{}, Now: n.clock})
+	n.crawlers = bots.New(bots.Options{Operators: operators, Resolver: namesInDNS{}, Now: n.clock})
+	n.bots.Verifier = n.crawlers
 	const crawler, stranger = "ip:66.249.64.1", "ip:203.0.113.7"
 	for _, k := range []string{crawler, stranger} {
 		// The first report counts, because nothing waits for DNS.

@@ -39,7 +39,7 @@ type Job struct {
 // why.
 func Names() []string {
 	return []string{
-		"roll-up", "propose-ranges", "check-counters", "daily-report", "weekly-report", "end-expired-blocks", "expire-sessions", "delete-past-retention", "delete-counts", "pull-sources", BackUpJob,
+		"roll-up", "propose-ranges", "check-counters", "daily-report", "weekly-report", "end-expired-blocks", "expire-sessions", "delete-past-retention", "delete-counts", "pull-sources", "pull-bots", BackUpJob,
 	}
 }
 

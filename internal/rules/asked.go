@@ -12,8 +12,8 @@ type asked struct {
 	all []conditions.Attribute // by name
 	// named are those of them that are headers, parameters or cookies.
 	named []conditions.Attribute
-	// origin and bot report whether any of them is found by the address, or by the agent too.
-	origin, bot bool
+	// origin reports whether any of them is found by the address alone.
+	origin bool
 }
 
 func (x *asked) add(name string) {
@@ -29,7 +29,6 @@ func (x *asked) add(name string) {
 	case conditions.Country, conditions.ASN:
 		x.origin = true
 	case conditions.Bot, conditions.Category, conditions.Verified:
-		x.bot = true
 		x.add(conditions.Agent.String())
 	}
 }
@@ -76,6 +75,3 @@ func (s *Selector) AskedNamed() []conditions.Attribute { return s.asked.named }
 
 // AsksOrigin reports whether policies look at the country or the autonomous system of addresses.
 func (s *Selector) AsksOrigin() bool { return s.asked.origin }
-
-// AsksBot reports whether policies look at the identity of bots.
-func (s *Selector) AsksBot() bool { return s.asked.bot }

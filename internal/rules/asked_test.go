@@ -29,7 +29,7 @@ func TestSelectorAsksForWhatPoliciesLookAt(t *testing.T) {
 		policy(Shadow, nil, []string{`5 query:q "a b" not c`, "3 country NL"}, nil),
 		policy(Off, conditions.Texts{"host": {"*"}}, nil, nil),
 	})
-	if got := fmt.Sprint(s.Asked(), s.AskedNamed(), s.AsksOrigin(), s.AsksBot()); got != "[path country asn header:x-key query:q cookie:sid] [cookie:sid header:x-key query:q] true false" {
+	if got := fmt.Sprint(s.Asked(), s.AskedNamed(), s.AsksOrigin()); got != "[path country asn header:x-key query:q cookie:sid] [cookie:sid header:x-key query:q] true" {
 		t.Error(got)
 	}
 }

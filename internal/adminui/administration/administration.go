@@ -26,6 +26,7 @@ type Deps struct {
 	Settings func() []Setting
 	Build    buildinfo.Info
 	Crawlers operations.Crawlers
+	Bots     *operations.Bots
 	Origins  operations.Origins
 }
 
@@ -37,6 +38,7 @@ func Routes(s *site.Site, d Deps) []httpserver.Route {
 	handlers := []interface{ routes() []httpserver.Route }{
 		&reportsHandler{Site: s, reports: d.Reports},
 		&bouncersHandler{Site: s, bouncers: d.Bouncers},
+		&botsHandler{Site: s, bots: d.Bots},
 		&jobsHandler{Site: s, jobs: d.Jobs},
 		&notificationsHandler{Site: s, notifications: d.Notifications},
 		&channelsHandler{Site: s, notifications: d.Notifications},

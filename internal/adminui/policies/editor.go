@@ -96,6 +96,9 @@ func (h *Handler) showNewPolicy(c *httpserver.Call) error {
 			d.When[i].Text, d.Match[0].Text = text, "ip:*"
 		}
 	}
+	if match := c.Query("match"); match != "" && len(match) <= maxWhen { // as the page Bots does
+		d.Match[0].Text = match
+	}
 	return h.renderPolicy(c, http.StatusOK, nil, d, nil)
 }
 

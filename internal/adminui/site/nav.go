@@ -33,6 +33,7 @@ var sections = []navGroup{
 		{Path: "/traffic", Name: "Traffic", Access: identity.Read},
 		{Path: "/live", Name: "Live", Access: identity.Read},
 		{Path: "/offenders", Name: "Offenders", Access: identity.Read},
+		{Path: "/bots", Name: "Bots", Access: identity.Read},
 		{Path: "/reports", Name: "Reports", Access: identity.Read},
 	}},
 	{Name: "Enforce", Items: []navItem{

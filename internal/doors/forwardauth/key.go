@@ -21,14 +21,16 @@ const maxPlain = 256
 // appendChecks appends one check for each key of the request to the checks of k. If the request
 // lacks a header or cookie, the key of the address is used instead, so that leaving it out does
 // not avoid a limit. If it occurs several times, each value has a key, so that adding another
-// does not either. It describes the request only as far as the policies of selector look at it.
+// does not either. Besides path, method, agent, host and scheme it describes of the request what the
+// policies of selector look at.
 func (q *Query) appendChecks(k *scratch, r request, parser keys.Parser, selector *rules.Selector) error {
 	check := gate.Check{Policy: q.Policy, Cost: max(q.Cost, 1), Detail: true, Source: q.Source, ID: q.id(r)}
-	if selector.ReadsRequests() || q.Scope != "" {
-		var err error
-		if check.Request, err = q.clientRequest(r, selector.AskedNamed()); err != nil {
-			return err
-		}
+	about, err := q.clientRequest(r, selector.AskedNamed())
+	switch {
+	case err == nil:
+		check.Request = about
+	case selector.ReadsRequests() || q.Scope != "":
+		return err
 	}
 	by := q.By
 	if len(by) == 0 {

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/stint-dev/stint/internal/crawlers"
+	"github.com/stint-dev/stint/internal/bots"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
@@ -23,16 +23,16 @@ SELECT address, operator, name, verified_at FROM verified_crawlers WHERE written
 
 var crawlerColumns = []string{db.TextColumn, db.TextColumn, db.TextColumn, db.IntColumn, db.IntColumn}
 
-var _ crawlers.Store = (*Crawlers)(nil)
+var _ bots.Store = (*Crawlers)(nil)
 
-// Crawlers implements crawlers.Store.
+// Crawlers implements bots.Store.
 type Crawlers struct{ db *db.DB }
 
 // NewCrawlers returns the store of the verified crawlers on a database.
 func NewCrawlers(d *db.DB) *Crawlers { return &Crawlers{d} }
 
-// PutCrawlers implements crawlers.Store.
-func (s *Crawlers) PutCrawlers(ctx context.Context, all []crawlers.Crawler, forget time.Time) error {
+// PutCrawlers implements bots.Store.
+func (s *Crawlers) PutCrawlers(ctx context.Context, all []bots.Crawler, forget time.Time) error {
 	return s.db.Write(ctx, func(t *db.Tx) error {
 		rows := make([][]any, len(all))
 		for i, c := range all {
@@ -44,21 +44,21 @@ func (s *Crawlers) PutCrawlers(ctx context.Context, all []crawlers.Crawler, forg
 		if _, err := t.Exec(forgetCrawlers, db.ToMS(forget)); err != nil {
 			return err
 		}
-		_, err := t.Exec(boundCrawlers, int64(crawlers.MaxShared))
+		_, err := t.Exec(boundCrawlers, int64(bots.MaxShared))
 		return err
 	})
 }
 
-// Crawlers implements crawlers.Store. The address of a damaged row is the zero Addr.
-func (s *Crawlers) Crawlers(ctx context.Context, since time.Time) (all []crawlers.Crawler, err error) {
+// Crawlers implements bots.Store. The address of a damaged row is the zero Addr.
+func (s *Crawlers) Crawlers(ctx context.Context, since time.Time) (all []bots.Crawler, err error) {
 	err = s.db.View(ctx, func(t *db.Tx) error {
-		all, err = db.Each(t, scanCrawler, selectCrawlers, db.ToMS(since), int64(crawlers.MaxShared))
+		all, err = db.Each(t, scanCrawler, selectCrawlers, db.ToMS(since), int64(bots.MaxShared))
 		return err
 	})
 	return all, err
 }
 
-func scanCrawler(r db.Row) (c crawlers.Crawler, err error) {
+func scanCrawler(r db.Row) (c bots.Crawler, err error) {
 	var address string
 	var verified int64
 	err = r.Scan(&address, &c.Operator, &c.Name, &verified)

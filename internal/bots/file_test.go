@@ -1,4 +1,4 @@
-package crawlers_test
+package bots_test
 
 import (
 	"bytes"
@@ -11,29 +11,29 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-dev/stint/internal/crawlers"
+	"github.com/stint-dev/stint/internal/bots"
 	"github.com/stint-dev/stint/test/servers"
 )
 
 // known returns a verifier that has only the content of its file, and what it logged.
-func known(t *testing.T, file, operators string, now func() time.Time) (*crawlers.Verifier, string) {
+func known(t *testing.T, file, operators string, now func() time.Time) (*bots.Verifier, string) {
 	t.Helper()
-	named, err := crawlers.ParseOperators(operators)
+	named, err := bots.ParseOperators(operators)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	return crawlers.New(crawlers.Options{Operators: named, File: file, Now: now, Log: slog.New(slog.NewTextHandler(&log, nil))}), log.String()
+	return bots.New(bots.Options{Operators: named, File: file, Now: now, Log: slog.New(slog.NewTextHandler(&log, nil))}), log.String()
 }
 
 func TestVerifiedCrawlersSurviveARestart(t *testing.T) {
 	s, c := startDNS(t, records), &clock{now: time.Now()}
 	file := filepath.Join(t.TempDir(), "data", "crawlers.json")
-	named, err := crawlers.ParseOperators("google,bing")
+	named, err := bots.ParseOperators("google,bing")
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := crawlers.New(crawlers.Options{Operators: named, Resolver: s.resolver(), Now: c.Now, File: file})
+	v := bots.New(bots.Options{Operators: named, Resolver: s.resolver(), Now: c.Now, File: file})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { v.Run(ctx); close(ended) }()

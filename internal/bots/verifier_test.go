@@ -1,4 +1,4 @@
-package crawlers_test
+package bots_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
-	"github.com/stint-dev/stint/internal/crawlers"
+	"github.com/stint-dev/stint/internal/bots"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/test/keytest"
 	"github.com/stint-dev/stint/test/servers"
@@ -124,19 +124,19 @@ func (c *clock) move(d time.Duration) {
 }
 
 // start runs a verifier of some operators until the test ends.
-func start(t *testing.T, s *dnsServer, c *clock, operators string) *crawlers.Verifier {
+func start(t *testing.T, s *dnsServer, c *clock, operators string) *bots.Verifier {
 	t.Helper()
-	named, err := crawlers.ParseOperators(operators)
+	named, err := bots.ParseOperators(operators)
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := crawlers.New(crawlers.Options{Operators: named, Resolver: s.resolver(), Now: c.Now})
+	v := bots.New(bots.Options{Operators: named, Resolver: s.resolver(), Now: c.Now})
 	run(t, v)
 	return v
 }
 
 // run has a verifier look up what waits until the test ends.
-func run(t *testing.T, v *crawlers.Verifier) {
+func run(t *testing.T, v *bots.Verifier) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -241,11 +241,11 @@ func TestForwardLookupThatFailsMakesNoStranger(t *testing.T) {
 
 // outdated returns a verifier that looks nothing up any more, and the key of a crawler that it
 // verified more than a day ago.
-func outdated(t *testing.T) (*crawlers.Verifier, *clock, keys.Key) {
+func outdated(t *testing.T) (*bots.Verifier, *clock, keys.Key) {
 	t.Helper()
 	s, c := startDNS(t, records), &clock{now: time.Now()}
-	named, _ := crawlers.ParseOperators("google")
-	v := crawlers.New(crawlers.Options{Operators: named, Resolver: s.resolver(), Now: c.Now})
+	named, _ := bots.ParseOperators("google")
+	v := bots.New(bots.Options{Operators: named, Resolver: s.resolver(), Now: c.Now})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { v.Run(ctx); close(ended) }()
@@ -285,18 +285,18 @@ func TestCrawlerStaysVerifiedWhileUnknownClientsFillTheQueue(t *testing.T) {
 }
 
 func TestParseOperators(t *testing.T) {
-	all, err := crawlers.ParseOperators(" Google, bing,google ")
+	all, err := bots.ParseOperators(" Google, bing,google ")
 	if err != nil || len(all) != 2 || all[0].Name != "google" || all[1].Name != "bing" {
 		t.Errorf("the operators are %+v, %v", all, err)
 	}
-	if _, err := crawlers.ParseOperators("google,altavista"); err == nil || !strings.Contains(err.Error(), "bing") {
+	if _, err := bots.ParseOperators("google,altavista"); err == nil || !strings.Contains(err.Error(), "bing") {
 		t.Errorf("ParseOperators with an unknown operator: got %v, want an error that lists the known ones", err)
 	}
-	if v := crawlers.New(crawlers.Options{}); v != nil || v.OperatorOf(key(t, "ip:66.249.64.1")) != "" || v.Verified() != nil {
+	if v := bots.New(bots.Options{}); v != nil || v.OperatorOf(key(t, "ip:66.249.64.1")) != "" || v.Verified() != nil {
 		t.Error("New without operators returns a verifier, or it has crawlers")
 	}
 	names := map[string]bool{}
-	for _, o := range crawlers.Operators() {
+	for _, o := range bots.Operators() {
 		if o.Title == "" || len(o.Suffixes) == 0 || names[o.Name] || slices.ContainsFunc(o.Suffixes, func(s string) bool {
 			return strings.HasPrefix(s, ".") || strings.Count(s, ".") < 1 || s != strings.ToLower(s)
 		}) {
@@ -308,8 +308,8 @@ func TestParseOperators(t *testing.T) {
 
 func TestQueueIsBounded(t *testing.T) {
 	s, c := startDNS(t, nil), &clock{now: time.Now()}
-	named, _ := crawlers.ParseOperators("google")
-	v := crawlers.New(crawlers.Options{Operators: named, Resolver: s.resolver(), Now: c.Now}) // which looks nothing up
+	named, _ := bots.ParseOperators("google")
+	v := bots.New(bots.Options{Operators: named, Resolver: s.resolver(), Now: c.Now}) // which looks nothing up
 	for i := range 50_000 {
 		v.Notice(key(t, "ip:"+net.IPv4(byte(20+i>>16), byte(i>>8), byte(i), 1).String()))
 	}
@@ -323,7 +323,7 @@ func TestQueueIsBounded(t *testing.T) {
 func TestCrawlerDoesNotWaitForAllAddressesOfAnUnknownNetwork(t *testing.T) {
 	for _, network := range []string{"ip:2001:db8:0:%x::1", "ip:2001:db8::%x", "ip:20.0.0.%d"} {
 		s, c := startDNS(t, records), &clock{now: time.Now()}
-		v := crawlers.New(crawlers.Options{Operators: crawlers.Operators(), Resolver: s.resolver(), Now: c.Now}) // which looks nothing up yet
+		v := bots.New(bots.Options{Operators: bots.Operators(), Resolver: s.resolver(), Now: c.Now}) // which looks nothing up yet
 		for i := range 250 {
 			v.Notice(key(t, fmt.Sprintf(network, i+1)))
 		}

@@ -1,0 +1,112 @@
+package administration
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/admin/operations"
+	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/adminui/site"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+type botsPage struct {
+	site.Frame
+	wire.Bots
+	Last       string
+	Total      int64
+	Categories []botCategory
+}
+
+// botCategory is what came of the bots of a category.
+type botCategory struct {
+	Name              string
+	Requests, Refused int64
+	Bots              []wire.Bot
+}
+
+// botSpans are how far back the page looks, by the value in its address.
+var botSpans = []struct {
+	Name, Label string
+	span        time.Duration
+}{{"1h", "Hour", time.Hour}, {"", "Day", 24 * time.Hour}, {"7d", "Week", 7 * 24 * time.Hour}}
+
+// botsHandler shows the bots that came.
+type botsHandler struct {
+	*site.Site
+	bots *operations.Bots
+}
+
+func (h *botsHandler) routes() []httpserver.Route {
+	return []httpserver.Route{h.Get("/bots", identity.Read, h.showBots)}
+}
+
+func (h *botsHandler) showBots(c *httpserver.Call) error {
+	q, err := site.ReadQuery(c, "last")
+	if err != nil {
+		return err
+	}
+	last, span := q.Get("last"), time.Duration(0)
+	for _, s := range botSpans {
+		if s.Name == last {
+			span = s.span
+		}
+	}
+	if span == 0 {
+		return fault.Field("last", "must be 1h or 7d, or left out for a day")
+	}
+	found, err := h.bots.Seen(c.Context(), site.CallerOf(c), wire.BotsSeen{Last: wire.Duration(span)})
+	if err != nil {
+		return err
+	}
+	page := botsPage{Frame: h.NewFrame(c, "Bots", "/bots"), Bots: found, Last: last}
+	at := map[string]int{}
+	for _, b := range found.Items {
+		i, is := at[b.Category]
+		if !is {
+			i = len(page.Categories)
+			at[b.Category] = i
+			page.Categories = append(page.Categories, botCategory{Name: b.Category})
+		}
+		into := &page.Categories[i]
+		into.Requests, into.Refused, into.Bots = into.Requests+b.Requests, into.Refused+b.Refused, append(into.Bots, b)
+		page.Total += b.Requests
+	}
+	return h.Render(c, http.StatusOK, "bots", page)
+}
+
+// Spans returns how far back the page can look.
+func (p botsPage) Spans() any { return botSpans }
+
+// Share returns which part of all requests of bots n is.
+func (p botsPage) Share(n int64) string {
+	if p.Total == 0 {
+		return "0%"
+	}
+	return format.WholePercent(float64(n) / float64(p.Total))
+}
+
+// Operator returns the pattern of all bots of the operator of a bot.
+func (p botsPage) Operator(bot string) string {
+	operator, _, _ := strings.Cut(bot, "/")
+	return "bot:" + operator + "/*"
+}
+
+// Add returns the address of the form that decides about a pattern.
+func (p botsPage) Add(what, pattern string) string {
+	v := url.Values{"pattern": {pattern}}
+	switch what {
+	case "allow":
+		return "/exemptions/new?" + v.Encode()
+	case "challenge":
+		v.Set("action", "challenge")
+	case "slow":
+		return "/new-policy?" + url.Values{"match": {pattern}}.Encode()
+	}
+	return "/blocks/new?" + v.Encode()
+}

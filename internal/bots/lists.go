@@ -1,0 +1,301 @@
+package bots
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-dev/stint/internal/atomicfile"
+)
+
+const (
+	maxListBytes = 4 << 20
+	maxPrefixes  = 50_000 // of one list
+	// minDropped is how many prefixes a list may always lose: a short one may change as a whole.
+	minDropped = 4
+)
+
+// Download fetches a list unless it is the one with that ETag, in which case body is nil.
+type Download func(ctx context.Context, url, etag string) (body io.ReadCloser, newETag string, err error)
+
+// Lists are the addresses that operators publish for their bots. The last good copy of each list is a
+// file in a folder, from which a node begins and where an operator may put it by hand.
+type Lists struct {
+	folder   string
+	download Download
+	now      func() time.Time
+	mu       sync.Mutex // held while lists change
+	current  atomic.Pointer[map[string]*list]
+}
+
+// list is one published list.
+type list struct {
+	ListState
+	etag     string
+	prefixes []netip.Prefix // sorted
+}
+
+// ListState is the state of a list.
+type ListState struct {
+	URL      string
+	File     string // the name of its file
+	Prefixes int
+	Fetched  time.Time // when it was last read from its publisher or from its file, zero for never
+	// Problem is why the last fetch changed nothing, "" for none.
+	Problem string
+}
+
+// NewLists returns the lists of all agents with what the files in folder have. download nil fetches
+// nothing.
+func NewLists(folder string, download Download, now func() time.Time) *Lists {
+	l := &Lists{folder: folder, download: download, now: now}
+	all := map[string]*list{}
+	for _, a := range Agents() {
+		for _, url := range a.Lists {
+			if all[url] == nil {
+				all[url] = l.load(url)
+			}
+		}
+	}
+	l.current.Store(&all)
+	return l
+}
+
+// fileOf returns the name of the file of a list: the last part of its address, and enough of a hash that
+// no two are the same.
+func fileOf(url string) string {
+	sum := sha256.Sum256([]byte(url))
+	base := url[strings.LastIndexByte(url, '/')+1:]
+	return strings.TrimSuffix(base, ".json") + "-" + hex.EncodeToString(sum[:3]) + ".json"
+}
+
+func (l *Lists) load(url string) *list {
+	one := &list{ListState: ListState{URL: url, File: fileOf(url)}}
+	file, err := os.Open(filepath.Join(l.folder, one.File))
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			one.Problem = err.Error()
+		}
+		return one
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err == nil {
+		one.prefixes, err = readPrefixes(file)
+	}
+	if err != nil {
+		one.Problem = fmt.Sprintf("the file %s cannot be read: %s", one.File, err)
+		return one
+	}
+	one.Prefixes, one.Fetched = len(one.prefixes), info.ModTime()
+	return one
+}
+
+// published is a list as operators publish it: {"prefixes":[{"ipv4Prefix":"192.0.2.0/24"}]}, or with
+// ips and ip_address.
+type published struct {
+	Prefixes []struct {
+		IPv4 string `json:"ipv4Prefix"`
+		IPv6 string `json:"ipv6Prefix"`
+	} `json:"prefixes"`
+	IPs []struct {
+		Address string `json:"ip_address"`
+	} `json:"ips"`
+}
+
+// readPrefixes reads a list whole. Prefixes so short that no operator has them are refused with the list.
+func readPrefixes(r io.Reader) ([]netip.Prefix, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxListBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxListBytes {
+		return nil, fmt.Errorf("it is longer than %d bytes", maxListBytes)
+	}
+	var p published
+	if err := json.Unmarshal(text, &p); err != nil {
+		return nil, errors.New("it is no JSON object with prefixes")
+	}
+	var texts []string
+	for _, one := range p.Prefixes {
+		texts = append(texts, cmp.Or(one.IPv4, one.IPv6))
+	}
+	for _, one := range p.IPs {
+		texts = append(texts, one.Address)
+	}
+	if len(texts) == 0 || len(texts) > maxPrefixes {
+		return nil, fmt.Errorf("it has %d prefixes; 1 to %d are expected", len(texts), maxPrefixes)
+	}
+	all := make([]netip.Prefix, len(texts))
+	for i, text := range texts {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			var address netip.Addr
+			if address, err = netip.ParseAddr(text); err == nil {
+				prefix = netip.PrefixFrom(address, address.BitLen())
+			}
+		}
+		switch least := map[bool]int{true: 8, false: 16}[prefix.Addr().Is4()]; {
+		case err != nil:
+			return nil, fmt.Errorf("prefix %d is none", i+1)
+		case prefix.Bits() < least || !isPublic(prefix.Addr()):
+			return nil, fmt.Errorf("prefix %d is not one of the public Internet, or shorter than /%d", i+1, least)
+		}
+		all[i] = prefix.Masked()
+	}
+	slices.SortFunc(all, func(a, b netip.Prefix) int { return cmp.Or(a.Addr().Compare(b.Addr()), a.Bits()-b.Bits()) })
+	return slices.Compact(all), nil
+}
+
+// contains reports whether any prefix contains an address. Prefixes may overlap; published ones hardly
+// do, so that going back from the first behind the address ends soon.
+func (l *list) contains(address netip.Addr) bool {
+	at, _ := slices.BinarySearchFunc(l.prefixes, address, func(p netip.Prefix, a netip.Addr) int {
+		if p.Addr().Compare(a) <= 0 {
+			return -1
+		}
+		return 1
+	})
+	for i := at - 1; i >= 0 && i >= at-maxOverlaps; i-- {
+		if l.prefixes[i].Contains(address) {
+			return true
+		}
+	}
+	return false
+}
+
+// maxOverlaps is how many prefixes before an address are compared.
+const maxOverlaps = 64
+
+// ask returns what the lists of an agent say of an address: nothing while one of them is not known.
+func (l *Lists) ask(a *Agent, address netip.Addr) answered {
+	if l == nil || len(a.Lists) == 0 {
+		return unknown
+	}
+	all, answer := *l.current.Load(), no
+	for _, url := range a.Lists {
+		switch one := all[url]; {
+		case len(one.prefixes) == 0:
+			answer = unknown
+		case one.contains(address):
+			return yes
+		}
+	}
+	return answer
+}
+
+// States returns the state of each list, by address.
+func (l *Lists) States() []ListState {
+	if l == nil {
+		return nil
+	}
+	var all []ListState
+	for _, one := range *l.current.Load() {
+		all = append(all, one.ListState)
+	}
+	slices.SortFunc(all, func(a, b ListState) int { return strings.Compare(a.URL, b.URL) })
+	return all
+}
+
+// Pull fetches all lists. A list that cannot be fetched or read, or that lost more than half of its
+// prefixes, stays what it was. The result describes what changed; the error names what failed.
+func (l *Lists) Pull(ctx context.Context) (result string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	next, changed, failed := map[string]*list{}, 0, []string{}
+	for _, state := range l.States() {
+		before := (*l.current.Load())[state.URL]
+		after := l.pull(ctx, before)
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+		next[state.URL] = after
+		if !slices.Equal(before.prefixes, after.prefixes) {
+			changed++
+		}
+		if after.Problem != "" {
+			failed = append(failed, after.File+": "+after.Problem)
+		}
+	}
+	l.current.Store(&next)
+	result = fmt.Sprintf("read %d lists, %d of them changed", len(next)-len(failed), changed)
+	if len(failed) > 0 {
+		return result, fmt.Errorf("%d of %d lists stayed as they were: %s", len(failed), len(next), strings.Join(failed[:min(len(failed), 3)], "; "))
+	}
+	return result, nil
+}
+
+func (l *Lists) pull(ctx context.Context, before *list) *list {
+	after := *before
+	after.Problem = ""
+	fail := func(err error) *list {
+		kept := *before
+		kept.Problem = err.Error()
+		return &kept
+	}
+	if l.download == nil {
+		return fail(errors.New("this node fetches nothing"))
+	}
+	body, etag, err := l.download(ctx, before.URL, before.etag)
+	if err != nil {
+		return fail(err)
+	}
+	after.Fetched = l.now()
+	if body == nil {
+		return &after
+	}
+	defer body.Close()
+	prefixes, err := readPrefixes(body)
+	if err != nil {
+		return fail(err)
+	}
+	if lost := len(before.prefixes) - len(prefixes); lost > minDropped && 2*lost > len(before.prefixes) {
+		return fail(fmt.Errorf("it has %d prefixes instead of %d; if that is right, delete the file and fetch again", len(prefixes), len(before.prefixes)))
+	}
+	after.prefixes, after.Prefixes, after.etag = prefixes, len(prefixes), etag
+	if err := l.save(&after); err != nil {
+		after.Problem = err.Error()
+	}
+	return &after
+}
+
+// save writes the last good copy in the form in which operators publish.
+func (l *Lists) save(one *list) error {
+	if l.folder == "" {
+		return nil
+	}
+	type row struct {
+		IPv4 string `json:"ipv4Prefix,omitempty"`
+		IPv6 string `json:"ipv6Prefix,omitempty"`
+	}
+	rows := make([]row, len(one.prefixes))
+	for i, p := range one.prefixes {
+		if p.Addr().Is4() {
+			rows[i].IPv4 = p.String()
+		} else {
+			rows[i].IPv6 = p.String()
+		}
+	}
+	text, err := json.Marshal(map[string]any{"prefixes": rows})
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(l.folder, 0o700); err != nil {
+		return err
+	}
+	return atomicfile.WriteFile(filepath.Join(l.folder, one.File), text, 0o600)
+}

@@ -1,0 +1,57 @@
+package wire
+
+// BotsSeen selects the bots that came.
+type BotsSeen struct {
+	Last Duration `query:"last" json:"-"` // How far back, 1h to 7d; 24h if omitted.
+}
+
+// Bots are the bots that came to a node.
+type Bots struct {
+	Since Time `json:"since"` // the beginning of the first hour that is counted
+	// Items are the bots that came, those with most requests first: one for each way in which requests of
+	// a bot were verified.
+	Items []Bot `json:"items"`
+	// Agents are the bots that the node knows, by operator.
+	Agents []KnownBot `json:"agents"`
+	// Robots is a robots.txt that says which bots blocks and policies refuse wholly.
+	Robots string `json:"robots"`
+	// Lists are the lists of addresses that operators publish.
+	Lists []BotList `json:"lists"`
+}
+
+// Bot is what came of one bot.
+type Bot struct {
+	KnownBot
+	// Verified is how its requests were verified: claimed if they were not, spoofed if two ways say that
+	// they are those of somebody else.
+	Verified string `json:"verified" enum:"signature,list,dns,claimed,spoofed"`
+	Requests int64  `json:"requests"`
+	Refused  int64  `json:"refused"`
+}
+
+// KnownBot is a bot that says who it is.
+type KnownBot struct {
+	Bot       string `json:"bot"`      // operator/agent: openai/gptbot; the pattern bot:openai/gptbot selects it
+	Operator  string `json:"operator"` // the title of the operator
+	Category  string `json:"category" enum:"search,ai-training,ai-user,preview,feed,seo,monitor,archive"`
+	Docs      string `json:"docs"`       // where the operator describes it
+	IsRefused bool   `json:"is_refused"` // a block or a policy refuses every request of it
+}
+
+// BotList is a list of addresses that an operator publishes.
+type BotList struct {
+	URL      string `json:"url"`
+	File     string `json:"file"`       // its last good copy in the folder bots of the data directory
+	Prefixes int    `json:"prefixes"`   // 0 before it was first fetched
+	Fetched  Time   `json:"fetched_at"` // null for never
+	Problem  string `json:"problem"`    // why the last fetch changed nothing, "" for none
+}
+
+// PathBots is the path of the bots.
+const PathBots = "/v1/bots"
+
+// GetBots says which bots came.
+var GetBots = Op[BotsSeen, Bots]{
+	ID: "getBots", Route: "GET " + PathBots, Access: "read", Tag: "health",
+	Summary: "Show which bots that say who they are came to this node, how they were verified, and how many of their requests were refused.", Answer: "The bots.",
+}
