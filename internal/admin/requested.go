@@ -72,7 +72,7 @@ func (d *Detection) Requested(ctx context.Context, q RequestedQuery) (*Requested
 	for _, name := range q.By {
 		i, known := breakdown.Find(name)
 		if !known {
-			return nil, fault.NoSuch("dimension", "there is no dimension of that name, only "+strings.Join(breakdown.Names(), ", "))
+			return nil, fault.NoSuch("dimension", "there is no dimension of that name, only %s", strings.Join(breakdown.Names(), ", "))
 		}
 		query.By = append(query.By, i)
 	}
