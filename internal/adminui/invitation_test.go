@@ -46,11 +46,11 @@ func TestInvitationSetsPasswordOnce(t *testing.T) {
 
 	id := n.userID(t, "nina")
 	again := func() string { return linkIn(t, maria.post("/users/"+id+"/invitation", nil).is(http.StatusOK)) }
-	expired, replaced := again(), again()
+	expired := again()
 	n.clock.advance(3*24*time.Hour + time.Second)
 	nina.get(expired).is(http.StatusNotFound)
 	maria = n.as(t, "maria")
-	replaced = again()
+	replaced := again()
 	maria.post("/users/"+id+"/password", url.Values{"password": {"set by maria"}}).is(http.StatusSeeOther)
 	nina.get(replaced).is(http.StatusNotFound)
 	disabled := again()

@@ -19,7 +19,7 @@ many of their requests were refused.`,
 		Example: "admin bots\nadmin bots --last 7d -o csv",
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			found, err := client.Call(c.Context(), server, wire.GetBots, wire.BotsSeen{Last: wire.Duration(last.Duration)})
+			found, err := client.Call(c.Context(), server, wire.GetBots, wire.BotsSeen{Last: last.Duration})
 			if err != nil {
 				return err
 			}

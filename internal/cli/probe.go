@@ -72,7 +72,7 @@ func newProbe(site string) (*probe, error) {
 // run probes, and returns errProbe if a step fails.
 func (p *probe) run(ctx context.Context) error {
 	target := p.site.RequestURI()
-	page, body, err := p.get(ctx, "ask for a challenge", probedPrefix+"challenge?to="+url.QueryEscape(target), "")
+	page, body, err := p.get(ctx, "ask for a challenge", probedPrefix+"challenge?to="+url.QueryEscape(target), "") //nolint:bodyclose // get closes it
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (p *probe) run(ctx context.Context) error {
 	p.pass(fmt.Sprintf("%d bytes", len(body)))
 	difficulty, _ := strconv.Atoi(found[3])
 	solution := solve(found[2], difficulty)
-	passed, _, err := p.get(ctx, "solve it", html.UnescapeString(found[1])+"&n="+strconv.Itoa(solution), "")
+	passed, _, err := p.get(ctx, "solve it", html.UnescapeString(found[1])+"&n="+strconv.Itoa(solution), "") //nolint:bodyclose // get closes it
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (p *probe) run(ctx context.Context) error {
 	if err != nil || next.Host != p.site.Host {
 		return p.fail("It leads to another host: the gateway rewrites Location.")
 	}
-	last, _, err := p.get(ctx, "send the cookie back", next.RequestURI(), cookie)
+	last, _, err := p.get(ctx, "send the cookie back", next.RequestURI(), cookie) //nolint:bodyclose // get closes it
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (p *probe) run(ctx context.Context) error {
 		return p.fail("It leads to %s, not to %s.", output.Escape(to), target)
 	}
 	p.pass("leads to " + target)
-	page, _, err = p.get(ctx, "open the page with the pass", target, cookie)
+	page, _, err = p.get(ctx, "open the page with the pass", target, cookie) //nolint:bodyclose // get closes it
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ type Reading struct {
 
 // usualKinds are the kinds of keys and patterns that the front ends make themselves, and those
 // of the documentation.
-var usualKinds = []string{"ip", asnKind, countryKind, NetworkKind, "token", "user", "account", "session", "host", "path", "method", "header", "cookie", "envoy", "plan"}
+var usualKinds = []string{"ip", asnKind, countryKind, NetworkKind, "token", "user", "account", "session", "host", "path", "method", "header", "cookie", "envoy", "plan", "bot", "category", "pass", "agent", "ip+path"}
 
 // IsUsualKind reports whether every installation has the kind.
 func IsUsualKind(kind string) bool { return slices.Contains(usualKinds, kind) }

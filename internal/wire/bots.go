@@ -25,14 +25,15 @@ type Bot struct {
 	// Verified is how its requests were verified: claimed if they were not, spoofed if two ways say that
 	// they are those of somebody else.
 	Verified string `json:"verified" enum:"signature,list,dns,claimed,spoofed"`
-	Requests int64  `json:"requests"`
-	Refused  int64  `json:"refused"`
+	Requests int64  `json:"requests"` // how many checks it made
+	Refused  int64  `json:"refused"`  // how many of them were refused
 }
 
 // KnownBot is a bot that says who it is.
 type KnownBot struct {
-	Bot       string `json:"bot"`      // operator/agent: openai/gptbot; the pattern bot:openai/gptbot selects it
-	Operator  string `json:"operator"` // the title of the operator
+	Bot      string `json:"bot"`      // operator/agent: openai/gptbot; the pattern bot:openai/gptbot selects it
+	Operator string `json:"operator"` // the title of the operator
+	// Category is what it comes for.
 	Category  string `json:"category" enum:"search,ai-training,ai-user,preview,feed,seo,monitor,archive"`
 	Docs      string `json:"docs"`       // where the operator describes it
 	IsRefused bool   `json:"is_refused"` // a block or a policy refuses every request of it
@@ -40,7 +41,7 @@ type KnownBot struct {
 
 // BotList is a list of addresses that an operator publishes.
 type BotList struct {
-	URL      string `json:"url"`
+	URL      string `json:"url"`        // where the operator publishes it
 	File     string `json:"file"`       // its last good copy in the folder bots of the data directory
 	Prefixes int    `json:"prefixes"`   // 0 before it was first fetched
 	Fetched  Time   `json:"fetched_at"` // null for never

@@ -57,7 +57,7 @@ func requestOf[In, Out any](op wire.Op[In, Out], in In) request {
 		case "path":
 			path = strings.Replace(path, ":"+p.Name, url.PathEscape(text), 1)
 		case "query":
-			if text != "" {
+			if text != "" || p.Required { // an empty one is another mistake than none
 				r.query.Set(p.Name, text)
 			}
 		case "header":
