@@ -28,7 +28,7 @@ func TestHoldsAreSettledWhenTheAnswerEnds(t *testing.T) {
 	stream := func(settles bool, until <-chan struct{}) fiber.Handler {
 		return func(c *fiber.Ctx) error {
 			usage := fibermw.UsageOf(c)
-			ctx := c.Context()
+			ctx := c.UserContext()
 			c.Context().SetBodyStreamWriter(func(w *bufio.Writer) {
 				for i := 0; i < 3 || until != nil; i++ {
 					fmt.Fprintln(w, "a line of the answer")

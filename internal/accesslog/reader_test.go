@@ -136,7 +136,7 @@ func TestBadLineIsCountedWithTheReason(t *testing.T) {
 		{"a huge time", jsonLine, `{"time":1e300,"ip":"192.0.2.1"}`, "years 1970 to 9999"},
 		{"a cost of 0", jsonLine, `{"time":1,"ip":"192.0.2.1","cost":0}`, "cost is not a whole number"},
 		{"a cost in quotes", jsonLine, `{"time":1,"ip":"192.0.2.1","cost":"2"}`, "cost is not a whole number"},
-		{"a huge cost", jsonLine, `{"time":1,"ip":"192.0.2.1","cost":1001}`, "cost is not a whole number"},
+		{"a huge cost", jsonLine, `{"time":1,"ip":"192.0.2.1","cost":1000000000000001}`, "cost is not a whole number"},
 
 		{"too few values", csvHead, "1769897103", "1 values where the header has 3"},
 		{"too many values", csvHead, "1769897103,192.0.2.1,1,2", "4 values where the header has 3"},

@@ -150,7 +150,7 @@ func TestForwardNamesBadParameters(t *testing.T) {
 		"by=header":            "name",
 		"by=header:":           "name",
 		"by=ip:x":              "name",
-		"by=header:a%20b":      "name",
+		"by=header:a%20b":      "NAME",
 		"by=ip&by=ip":          "twice",
 		"refuse=429":           "403",
 		"id=X-Request-Id":      "header:",

@@ -324,9 +324,9 @@
     for (const row of rows) { // equal decisions stay one row, which moves up
       const same = row.dataset.same && [...body.rows].find((old) => old.dataset.same === row.dataset.same);
       if (!same) continue;
-      row.dataset.times = Number(row.dataset.times) + Number(same.dataset.times);
+      row.dataset.count = Number(row.dataset.count) + Number(same.dataset.count);
       const times = row.querySelector(".times");
-      times.textContent = " × " + row.dataset.times;
+      times.textContent = " × " + row.dataset.count;
       times.hidden = false;
       same.remove();
     }
