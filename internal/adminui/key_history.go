@@ -242,7 +242,7 @@ func (p *keyPage) Unchecked() string {
 	case p.Exemption != nil:
 		return "not checked while the key is exempt"
 	case p.Block() != nil:
-		return "not checked while the key is blocked; what is used ages out"
+		return "not checked while the key is blocked; what is used expires"
 	}
 	return ""
 }

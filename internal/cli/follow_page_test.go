@@ -58,7 +58,7 @@ func TestFollowPageWorksAsWritten(t *testing.T) {
 		}
 		if fence[1] == "ini" { // as the service reads it
 			_, options, _ := strings.Cut(text, "STINT_FOLLOW_OPTIONS=")
-			text = "stint-admin follow " + strings.NewReplacer("\nSTINT_FOLLOW_LOGS=", " ", "--policy website ", "--policy default ").Replace(options)
+			text = "stint-admin follow " + strings.NewReplacer("\nSTINT_FOLLOW_LOGS=", " ", "--max-age 5m", "--max-age 0").Replace(options)
 		}
 		for _, line := range []struct{ format, log string }{
 			{"'$host ", "shop.example 192.0.2.1 - - [%s] \"GET / HTTP/1.1\" 200 1 \"-\" \"x\"\n"},

@@ -157,7 +157,7 @@ var keyRuleColumns = []output.Column[wire.KeyRule]{
 	{Name: "limit", Head: "Of", Right: true, Cell: func(r wire.KeyRule) output.Cell { return output.Number(r.Limit) }},
 	{Name: "remaining", Head: "Left", Right: true, Cell: func(r wire.KeyRule) output.Cell { return output.Number(r.Remaining) }},
 	{Name: "retry_at", Head: "Next request", Cell: retryCell},
-	{Name: "next_expiry_at", Head: "Oldest ages out", Drop: 1, Cell: func(r wire.KeyRule) output.Cell { return output.Time(r.NextExpiryAt.Time) }},
+	{Name: "next_expiry_at", Head: "Oldest expires", Drop: 1, Cell: func(r wire.KeyRule) output.Cell { return output.Time(r.NextExpiryAt.Time) }},
 }
 
 func retryCell(r wire.KeyRule) output.Cell {

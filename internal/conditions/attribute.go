@@ -71,16 +71,15 @@ const AttributeSyntax = "path, method, agent, host, scheme, country, asn, bot, c
 // Forms of the words of attributes.
 const (
 	// Verifications are how a bot was verified: not, by DNS, by the list of addresses that its operator
-	// publishes, or by the signature of the request; spoofed if two ways say that it lies.
-	Claimed  = "claimed"
-	ByDNS    = "dns"
-	ByList   = "list"
-	BySigned = "signature"
-	Spoofed  = "spoofed"
+	// publishes; spoofed if both say that it lies.
+	Claimed = "claimed"
+	ByDNS   = "dns"
+	ByList  = "list"
+	Spoofed = "spoofed"
 )
 
 // Verifications returns how a bot may have been verified.
-func Verifications() []string { return []string{Claimed, ByDNS, ByList, BySigned, Spoofed} }
+func Verifications() []string { return []string{Claimed, ByDNS, ByList, Spoofed} }
 
 // Categories returns the categories of bots.
 func Categories() []string {

@@ -24,7 +24,7 @@ type Bot struct {
 	KnownBot
 	// Verified is how its requests were verified: claimed if they were not, spoofed if two ways say that
 	// they are those of somebody else.
-	Verified string `json:"verified" enum:"signature,list,dns,claimed,spoofed"`
+	Verified string `json:"verified" enum:"list,dns,claimed,spoofed"`
 	Requests int64  `json:"requests"` // how many checks it made
 	Refused  int64  `json:"refused"`  // how many of them were refused
 }

@@ -121,7 +121,7 @@ type KeyRule struct {
 	// RetryAt is when this rule alone would allow one more request, null if
 	// it never will.
 	RetryAt Time `json:"retry_at"`
-	// NextExpiryAt is when the oldest request that counts ages out, null if
+	// NextExpiryAt is when the oldest request that counts expires, null if
 	// none counts or no times are kept.
 	NextExpiryAt Time `json:"next_expiry_at"`
 }

@@ -21,7 +21,7 @@ type PolicyWhen struct {
 	ASN      []string `json:"asn,omitempty" yaml:"asn,omitempty,flow"`           // the number of the autonomous system of the address: 64500
 	Bot      []string `json:"bot,omitempty" yaml:"bot,omitempty,flow"`           // who a known bot says that it is: openai/gptbot, openai/*
 	Category []string `json:"category,omitempty" yaml:"category,omitempty,flow"` // of a known bot: search, ai-training, ai-user, preview, feed, seo, monitor or archive
-	Verified []string `json:"verified,omitempty" yaml:"verified,omitempty,flow"` // how a known bot was verified: signature, list, dns, claimed for not at all, or spoofed
+	Verified []string `json:"verified,omitempty" yaml:"verified,omitempty,flow"` // how a known bot was verified: list, dns, claimed for not at all, or spoofed
 	// Header, Query and Cookie have the patterns of a header, of a parameter of the query or of a cookie
 	// by its name: {"accept-language":["not *"]} is met if it is missing, "*" if it is there.
 	Header map[string][]string `json:"header,omitempty" yaml:"header,omitempty"`

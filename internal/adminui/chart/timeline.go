@@ -140,7 +140,7 @@ func (l *Timeline) wait(oldest, now time.Time, w time.Duration, place func(time.
 	next := oldest.Add(w)
 	l.NextX, l.NextAt, l.NextIn = place(next), format.Instant(next, now), format.Duration(next.Sub(now))
 	l.Sentence = format.Sentence{format.Plain("In the last " + l.Window + " " + format.Plural(l.Used, "request") + " count of " +
-		format.Number(int64(l.Limit)) + " that are allowed. The oldest, of "), l.OldestAt.WithZone(), format.Plain(", ages out at "),
+		format.Number(int64(l.Limit)) + " that are allowed. The oldest, of "), l.OldestAt.WithZone(), format.Plain(", expires at "),
 		l.NextAt.WithZone(), format.Plain(", in " + l.NextIn + ".")}
 }
 

@@ -76,7 +76,7 @@ position is read or saved.
 		Example: `admin follow /var/log/nginx/access.log
 admin follow /var/log/nginx/access.log --outcomes-only
 admin follow /var/log/nginx/access.log --key-column x_forwarded_for
-admin follow /var/log/caddy/*.json --policy website --state /var/lib/stint/follow.json
+admin follow /var/log/caddy/*.json --state /var/lib/stint/follow.json
 admin follow access.log --trusted-proxies 10.0.0.0/8
 admin follow access.log --log-format '$host $remote_addr - $remote_user [$time_local] "$request" $status'
 admin follow access.log --from-start --once --dry-run

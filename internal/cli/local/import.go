@@ -111,7 +111,7 @@ func convertJails(jails []fail2ban.Jail) ([]byte, error) {
 		for _, network := range j.Ignored {
 			if !exempt[network.String()] {
 				exempt[network.String()] = true
-				note("  stint-admin exemption add %s --reason 'ignoreip of fail2ban'", network)
+				note("  stint-admin exemption add %s --permanent --reason 'ignoreip of fail2ban'", network)
 			}
 		}
 	}
