@@ -16,6 +16,13 @@ const MaxPass = 512
 // ChallengePrefix begins the paths that ChallengeHandler serves.
 const ChallengePrefix = "/.well-known/stint/"
 
+// IsChallengePath reports whether the path of a request, as its client sent it, is one of those that
+// ChallengeHandler serves. All others below ChallengePrefix are requests like any other.
+func IsChallengePath(path string) bool {
+	name, isBelow := strings.CutPrefix(path, ChallengePrefix)
+	return isBelow && (name == "challenge" || name == "pass" || name == "continue")
+}
+
 // challengeHeaders are what challenges are asked with. Others are not handed on: Stint would trust
 // some of them, and others are secrets of the application.
 var challengeHeaders = []string{"Accept", "Accept-Language", "Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site", "User-Agent"}
@@ -37,7 +44,7 @@ func (c *Client) ChallengeHandlerBy(key func(*http.Request) string) http.Handler
 	if err != nil {
 		panic(err) // New has parsed it
 	}
-	return &httputil.ReverseProxy{
+	pages := &httputil.ReverseProxy{
 		Transport: c.http.Transport,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(base)
@@ -58,6 +65,13 @@ func (c *Client) ChallengeHandlerBy(key func(*http.Request) string) http.Handler
 			r.Out.Host = r.In.Host // which decides whether the cookie is Secure
 		},
 	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !IsChallengePath(r.URL.EscapedPath()) { // "/.well-known/stint/../../v1/check" is another endpoint of Stint's
+			http.NotFound(w, r)
+			return
+		}
+		pages.ServeHTTP(w, r)
+	})
 }
 
 // passOf returns the pass of a request, "" for none.

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"net/http"
-	"strings"
 	"time"
 )
 
@@ -13,7 +12,7 @@ import (
 //
 // It answers refused requests itself, as ReplyTo describes, and sends each client its
 // quota in the headers RateLimit and RateLimit-Policy. It leads challenged browsers to
-// ChallengePrefix, and serves ChallengeHandler there. During an outage, the Client's
+// the paths of challenges, and serves ChallengeHandler there. During an outage, the Client's
 // WithOutage decides.
 type Guard struct {
 	Client *Client
@@ -50,7 +49,7 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 	}
 	challenges := g.Client.ChallengeHandlerBy(key)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, ChallengePrefix) {
+		if IsChallengePath(r.URL.EscapedPath()) {
 			challenges.ServeHTTP(w, r)
 			return
 		}

@@ -92,6 +92,26 @@ func TestGuardSetsRateLimitHeadersAndRefusesWith429(t *testing.T) {
 	}
 }
 
+// Only the paths of challenges themselves reach Stint without a check, however others are written.
+func TestPathsOfChallengesAreExact(t *testing.T) {
+	c := connect(t)
+	s, me := site(t, &client.Guard{Client: c, Key: byHeader("site")}), fresh("paths")
+	for _, path := range []string{"../../secret", "../../v1/openapi.json", "%2e%2e/%2e%2e/secret", "pass/../../../secret", "%63hallenge", "..%2f..%2fsecret", "", "other", "challenge/"} {
+		if a := visit(t, s.URL+client.ChallengePrefix+path, "X-Client", me+path); a.status != 200 || a.body != "allowed" {
+			t.Errorf("%s is not checked as any other path: %+v", path, a)
+		}
+		r := httptest.NewRecorder()
+		if c.ChallengeHandler().ServeHTTP(r, httptest.NewRequest(http.MethodGet, client.ChallengePrefix+path, nil)); r.Code != http.StatusNotFound || r.Body.String() != "404 page not found\n" {
+			t.Errorf("%s is handed on: %d, %s", path, r.Code, r.Body)
+		}
+	}
+	for _, path := range []string{"challenge", "challenge?to=/a", "pass?c=x", "continue"} {
+		if a := visit(t, s.URL+client.ChallengePrefix+path, "X-Client", me); a.body == "allowed" {
+			t.Errorf("%s is not handed on", path)
+		}
+	}
+}
+
 func TestGuardRefusesBlockedKeysWith403WithoutDetails(t *testing.T) {
 	s, me := site(t, &client.Guard{Client: connect(t), Key: byHeader("site")}), fresh("a")
 	testnode.Shared().Do(t, "POST", "/v1/blocks", `{"pattern":"site:`+me+`","reason":"the secret reason","expires_in":"1h"}`, 201)

@@ -54,7 +54,7 @@ type decisionLocal struct{}
 // requests itself, as client.ReplyTo describes.
 func New(config Config) fiber.Handler {
 	return func(c *fiber.Ctx) error {
-		if strings.HasPrefix(c.Path(), client.ChallengePrefix) {
+		if client.IsChallengePath(string(c.Request().URI().PathOriginal())) {
 			return config.challenge(c)
 		}
 		q, asked := config.question(c)

@@ -81,6 +81,23 @@ func TestMiddlewareSetsRateLimitHeadersAndRefusesWith429And403(t *testing.T) {
 	}
 }
 
+func TestPathsOfChallengesAreExact(t *testing.T) {
+	app := fiber.New()
+	app.Use(fibermw.New(fibermw.Config{Client: shared(t), Key: byHeader}), func(c *fiber.Ctx) error { return c.SendString("the application") })
+	for path, isOwn := range map[string]bool{"../../secret": false, "%2e%2e/%2e%2e/v1/openapi.json": false, "pass/../../../secret": false, "%63hallenge": false, "": false, "challenge?to=/a": true, "pass": true} {
+		r := httptest.NewRequest(http.MethodGet, client.ChallengePrefix+path, nil)
+		r.Header.Set("X-Client", rand.Text())
+		response, err := app.Test(r, -1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if text, err := io.ReadAll(response.Body); err != nil || (string(text) == "the application") == isOwn {
+			t.Errorf("%s: %v, %d, %s", path, err, response.StatusCode, text)
+		}
+	}
+}
+
 // fiber reuses the memory of a key for the next request, so that a key that is
 // cached must be a copy.
 func TestRememberCopiesTheKey(t *testing.T) {

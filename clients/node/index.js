@@ -195,7 +195,7 @@ function asker(stint, { key, policy, cost, hold, source, meta, skip, onError }, 
   }
 }
 
-const challengePrefix = '/.well-known/stint/'
+const challengePath = /^\/\.well-known\/stint\/(challenge|pass|continue)(\?|$)/
 
 const headerOf = ({ headers = {} }, name) => (typeof headers.get === 'function' ? headers.get(name) ?? undefined : headers[name])
 
@@ -208,7 +208,7 @@ function targetOf(request) {
   return pathname + search
 }
 
-const isChallenge = (target) => target.startsWith(challengePrefix)
+const isChallenge = (target) => challengePath.test(target)
 
 const passOf = (request) => /(?:^|;)\s*stint_pass=([\w-]{1,512})(?:;|$)/.exec(headerOf(request, 'cookie') ?? '')?.[1]
 

@@ -100,8 +100,12 @@ type Answer struct {
 	Body    []byte // HTML; nil for none
 }
 
-// IsOwn reports whether a target is one of the paths of challenges.
-func IsOwn(target string) bool { return strings.HasPrefix(target, Prefix) }
+// IsOwn reports whether a target, as the client sent it, is one of the paths of challenges. Others below
+// Prefix may lead out of it, as "/.well-known/stint/../admin" does.
+func IsOwn(target string) bool {
+	path, _, _ := strings.Cut(target, "?")
+	return path == Path || path == PathPass || path == PathContinue
+}
 
 // maxPasses is how many cookies with passes are read of one request: each costs time.
 const maxPasses = 8
@@ -180,7 +184,7 @@ const (
 	Failed  Outcome = "challenge_failed"
 )
 
-// Visit answers a request for one of the paths of challenges.
+// Visit answers a request for one of the paths of challenges; see IsOwn.
 func (s *Service) Visit(ctx context.Context, v *Visit) (*Answer, Outcome) {
 	path, query, _ := strings.Cut(v.Target, "?")
 	values, err := url.ParseQuery(query)
@@ -199,12 +203,8 @@ func (s *Service) Visit(ctx context.Context, v *Visit) (*Answer, Outcome) {
 		return s.Show(&shown, ""), Shown
 	case PathPass:
 		return s.takeSolution(ctx, v, values)
-	case PathContinue:
-		return s.goOn(v, values.Get("c")), Nothing
 	}
-	p := s.page(v, http.StatusNotFound)
-	p.Title, p.Lead = p.Texts.ExpiredTitle, p.Texts.ExpiredLead
-	return p.answer(), Nothing
+	return s.goOn(v, values.Get("c")), Nothing // PathContinue
 }
 
 // expired answers a solution of a challenge that is not ours or no longer valid.
@@ -282,7 +282,7 @@ const vary = "Accept, Accept-Language, Cookie, Sec-Fetch-Dest, Sec-Fetch-Mode"
 // slash, with a query. Bytes that headers or URLs cannot have are escaped.
 func cleanTarget(target string) string {
 	target, _, _ = strings.Cut(target, "#")
-	if target == "" || target[0] != '/' || IsOwn(target) {
+	if target == "" || target[0] != '/' || strings.HasPrefix(target, Prefix) {
 		return "/"
 	}
 	// Browsers read a backslash as a slash, and what follows two slashes as a host.

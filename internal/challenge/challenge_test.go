@@ -309,6 +309,17 @@ func TestPagesAreTheirOwn(t *testing.T) {
 	}
 }
 
+func TestOwnPathsAreExact(t *testing.T) {
+	for target, want := range map[string]bool{
+		Path: true, Path + "?to=/a": true, PathPass + "?": true, PathContinue: true, Prefix: false, Prefix + "../admin": false, Path + "/../../../admin": false,
+		Prefix + "%2e%2e/admin": false, Prefix + "%63hallenge": false, Path + "/": false, Path + "s": false, "": false,
+	} {
+		if got := IsOwn(target); got != want {
+			t.Errorf("%q: %t", target, got)
+		}
+	}
+}
+
 func TestOnlyNavigationsAreShownPages(t *testing.T) {
 	const html = "text/html,application/xhtml+xml"
 	for _, c := range []struct {

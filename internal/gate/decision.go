@@ -61,8 +61,8 @@ type Check struct {
 	// instead of being a mistake.
 	Clipped bool
 	// Hold is for how long the check holds its cost until it is settled, 0 for what the policy says. MaxWait
-	// must be 0 and ChargeAlways not be set.
-	Hold time.Duration
+	// must be 0 and ChargeAlways not be set. HoldElse is for how long if the policy says nothing either.
+	Hold, HoldElse time.Duration
 	// holdID is the ID of what the check holds; costUnsaid reports that Cost is what the policy says.
 	holdID string
 	// bot is who the request says that it is, if that is a known bot.

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -38,7 +39,7 @@ func (d *Decision) holdFor(p *rules.Policy) time.Duration {
 	if d.Check.ChargeAlways || d.Reported != "" || !p.TakesHolds() || p.IsReported() {
 		return 0
 	}
-	return p.HoldFor(d.Check.Hold)
+	return cmp.Or(p.HoldFor(d.Check.Hold), d.Check.HoldElse)
 }
 
 // eachPolicy calls do for each policy that d asks, with its answer.
@@ -87,7 +88,7 @@ func prepareHold(decisions []Decision) error {
 			limiting = d.Policy
 		}
 	}
-	if limiting != nil && decisions[0].Check.Hold > 0 {
+	if limiting != nil && decisions[0].Check.Hold+decisions[0].Check.HoldElse > 0 {
 		return fault.Field("hold", "cannot be granted: the policy %s counts requests; give it a unit, as in \"1M tokens/1d\", or a rule such as \"16 concurrent\"", limiting.Name)
 	}
 	return nil

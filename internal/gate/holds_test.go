@@ -95,6 +95,22 @@ func TestHoldsAreSettledByTheirHandle(t *testing.T) {
 	}, policy(t, 1, "tokens", "team:*", "", ofAmounts(t, "1000 tokens/1d")))
 }
 
+// What a door holds for if its caller says nothing is less than what the policy says.
+func TestHoldsLastAsThePolicySays(t *testing.T) {
+	held := policy(t, 1, "tokens", "team:*", "", ofAmounts(t, "1000 tokens/1d"), func(p *rules.Policy) { p.Hold = 10 * time.Second })
+	n := newNode(t, held, policy(t, 2, "rows", "user:*", "", ofAmounts(t, "1000 rows/1d")), policy(t, 3, "requests", "ip:*", "5/1m"))
+	for name, want := range map[string]time.Duration{"team:a": 10 * time.Second, "user:u": time.Minute} {
+		if d := n.check(t, name, func(c *Check) { c.HoldElse = time.Minute }); !d.Hold.Expires.Equal(n.clock().Add(want)) {
+			t.Errorf("%s is held until %s, not for %s", name, d.Hold.Expires, want)
+		}
+		if d := n.check(t, name, withHold(time.Hour), func(c *Check) { c.HoldElse = time.Minute }); !d.Hold.Expires.Equal(n.clock().Add(time.Hour)) {
+			t.Errorf("%s is held until %s, not for what the check says", name, d.Hold.Expires)
+		}
+	}
+	_, err := n.Check(t.Context(), Check{Key: key(t, "ip:203.0.113.7"), HoldElse: time.Minute})
+	wantFault(t, err, fault.Invalid, "counts requests")
+}
+
 func TestSeveralKeysAreHeldAndSettledTogether(t *testing.T) {
 	onEveryLog(t, func(t *testing.T, n *node) {
 		checks := func(cost int) []Check {

@@ -72,6 +72,20 @@ for (const kind of ['express', 'fetch']) {
   })
 }
 
+test('only the paths of challenges themselves are not checked', async (t) => {
+  await policy('nodepaths:*', ['0/1d'])
+  const url = await guarded(t, 'express', fresh('nodepaths'))
+  const { hostname, port } = new URL(url)
+  for (const path of ['../../v1/openapi.json', '%2e%2e/%2e%2e/secret', 'pass/../../../secret', '%63hallenge', '', 'challenge/', 'passes']) {
+    // As it is, where a URL would be cleaned.
+    const status = await new Promise((resolve, reject) => {
+      http.get({ hostname, port, path: `/.well-known/stint/${path}`, headers: browser }, (response) => resolve(response.resume().statusCode)).on('error', reject)
+    })
+    assert.equal(status, 429, path)
+  }
+  assert.notEqual((await ask(`${url}/.well-known/stint/pass?c=a`, browser)).status, 429)
+})
+
 test('the paths of challenges are answered 503 while Stint is down', async (t) => {
   const url = await guarded(t, 'express', 'ip:192.0.2.1', new Stint(nobody))
   assert.equal((await ask(`${url}/.well-known/stint/challenge`, browser)).status, 503)

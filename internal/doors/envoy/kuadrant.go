@@ -194,7 +194,7 @@ func (s *Server) reserve(ctx context.Context, q *dynamicpb.Message) (*dynamicpb.
 		c := &l.checks[i]
 		c.Cost, c.Peek, c.ChargeAlways = int(max(1, amount)), amount == 0, false //nolint:gosec // bounded
 		if amount > 0 {
-			c.Hold = holdTime(q)
+			c.Hold, c.HoldElse = holdTime(q), defaultHold
 		}
 	}
 	all, err := s.decide(ctx, l.checks)
@@ -207,24 +207,20 @@ func (s *Server) reserve(ctx context.Context, q *dynamicpb.Message) (*dynamicpb.
 	return say(codeOK, all.Hold.Handle)
 }
 
-// holdTime returns the ttl of a Reserve, which is bounded as every hold is.
+// holdTime returns the ttl of a Reserve, which is bounded as every hold is, and 0 if it has none.
 func holdTime(q *dynamicpb.Message) time.Duration {
-	ttl := defaultHold
-	if q.Has(q.Descriptor().Fields().ByName("ttl")) {
-		d := fieldOf(q, "ttl").Message()
-		ttl = time.Duration(fieldOf(d, "nanos").Int())
-		if seconds := fieldOf(d, "seconds").Int(); seconds >= 0 && seconds <= int64(wire.MaxHold.Std()/time.Second) {
-			ttl += time.Duration(seconds) * time.Second
-		} else {
-			ttl = wire.MaxHold.Std()
-		}
+	if !q.Has(q.Descriptor().Fields().ByName("ttl")) {
+		return 0
 	}
+	d := fieldOf(q, "ttl").Message()
+	seconds := min(max(fieldOf(d, "seconds").Int(), 0), int64(wire.MaxHold.Std()/time.Second))
+	ttl := time.Duration(seconds)*time.Second + time.Duration(fieldOf(d, "nanos").Int())
 	return min(max(ttl, wire.MinHold.Std()), wire.MaxHold.Std()).Truncate(time.Millisecond)
 }
 
 // commit settles a reservation with what was used. The same commit again changes nothing. Without a
 // reservation of this installation it reports what was used. One that expired is charged by what its
-// policy has not kept already.
+// policy has not kept already, as long as the log knows it: after that it cannot be told from one that was committed.
 func (s *Server) commit(ctx context.Context, q *dynamicpb.Message) (*dynamicpb.Message, error) {
 	answer := kuadrantMessage("CommitResponse")
 	used := min(fieldOf(q, "actual_amount").Uint(), wire.MaxAmount)

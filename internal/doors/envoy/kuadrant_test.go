@@ -103,6 +103,9 @@ func TestKuadrantReservesAndCommits(t *testing.T) {
 	if code, none := c.reserve("ann", 400, 60); code != 2 || none != "" {
 		t.Fatalf("beyond the limit: %d, %q", code, none)
 	}
+	if code, none := c.reserve("ann", 1001, 60); code != 2 || none != "" { // a gateway may let an error pass
+		t.Fatalf("more than the limit can ever grant: %d, %q", code, none)
+	}
 	c.wantLeft("ann", 300)
 	for range 2 { // a commit that is sent again is charged once
 		if !c.commit("ann", id, 100) {
@@ -141,6 +144,9 @@ func TestKuadrantReservesAndCommits(t *testing.T) {
 	}
 	if code := c.limit("CheckRateLimit", "", 0, user("ann")); code != ratelimitv3.RateLimitResponse_UNKNOWN {
 		t.Errorf("an empty domain: %v", code)
+	}
+	if code, id := c.reserve("cid", 1<<62, 60); code != 2 || id != "" {
+		t.Errorf("more than any limit: %d, %q", code, id)
 	}
 	// A policy of requests holds nothing, and says so.
 	q := protowire.AppendVarint(protowire.AppendTag(c.message("site", "cid"), 3, protowire.VarintType), 1)

@@ -204,9 +204,11 @@ func decideAlike(ctx context.Context, g *gate.Gate, checks []gate.Check) (gate.C
 	var mistake *fault.Error
 	if errors.As(err, &mistake) && (mistake.Field == "cost" || strings.HasSuffix(mistake.Field, ".cost")) {
 		for i := range checks {
-			checks[i].Peek, checks[i].ChargeAlways = true, true // accepts any cost, and charges nothing
+			checks[i].Peek, checks[i].ChargeAlways, checks[i].Hold, checks[i].HoldElse = true, true, 0, 0 // accepts any cost, and charges nothing
 		}
-		return ask(ctx, g, checks)
+		if over, again := ask(ctx, g, checks); again != nil || !over.Allowed() {
+			return over, again
+		}
 	}
 	return all, err
 }
