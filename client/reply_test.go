@@ -5,6 +5,18 @@ import (
 	"time"
 )
 
+// A hold is renewed for what is left of it, also if this machine's clock is an hour ahead of Stint's.
+func TestHoldsLastByTheClockOfStint(t *testing.T) {
+	given := wireAnswer{Hold: &wireHeldCost{Handle: "h", ExpiresAt: time.Now().Add(-time.Hour), ExpiresInMS: 600_000}}
+	held := given.answer().Held
+	if held.setLength(0); held.length != 10*time.Minute {
+		t.Errorf("it is renewed for %s", held.length)
+	}
+	if held.setLength(time.Minute); held.length != time.Minute {
+		t.Errorf("it is renewed for %s, not for what was asked", held.length)
+	}
+}
+
 func TestRateLimitHeaderMatchesTheServer(t *testing.T) {
 	for _, c := range []struct {
 		state   RuleState

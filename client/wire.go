@@ -102,8 +102,9 @@ type wireAnswer struct {
 }
 
 type wireHeldCost struct {
-	Handle    string    `json:"handle"`
-	ExpiresAt time.Time `json:"expires_at"`
+	Handle      string    `json:"handle"`
+	ExpiresAt   time.Time `json:"expires_at"`
+	ExpiresInMS int64     `json:"expires_in_ms"`
 }
 
 type wireReservation struct {
@@ -186,7 +187,7 @@ func (w *wireAnswer) answer() Answer {
 		a.Reservation = &Reservation{At: w.Reservation.At, Handle: w.Reservation.Handle}
 	}
 	if w.Hold != nil {
-		a.Held = &HeldCost{Handle: w.Hold.Handle, ExpiresAt: w.Hold.ExpiresAt, length: time.Until(w.Hold.ExpiresAt)}
+		a.Held = &HeldCost{Handle: w.Hold.Handle, ExpiresAt: w.Hold.ExpiresAt, length: milliseconds(w.Hold.ExpiresInMS)}
 	}
 	return a
 }

@@ -75,7 +75,7 @@ export interface Decision {
   delay_ms?: number
   reservation?: { at: string, handle: string } | null
   /** What the check holds, where it was allowed and a policy holds. */
-  hold?: { handle: string, expires_at: string }
+  hold?: { handle: string, expires_at: string, expires_in_ms: number }
   /** Retry-After, RateLimit and RateLimit-Policy. */
   headers: Record<string, string>
   /** Why this client decided in Stint's place. */

@@ -97,11 +97,11 @@ const usages = new WeakMap()
 class Usage {
   #stint; #handle; #renewing; #ended; #onError
 
-  constructor(stint, { handle, expires_at: expires }, onError) {
+  constructor(stint, { handle, expires_in_ms: left }, onError) {
     this.#stint = stint
     this.#handle = handle
     this.#onError = onError
-    const length = Math.max(1000, Math.round(Date.parse(expires) - Date.now()))
+    const length = Math.max(1000, left || 0)
     this.#renewing = setInterval(() => {
       stint.extend(handle, `${length}ms`).catch((error) => {
         if (error instanceof StintError && error.status < 500) clearInterval(this.#renewing) // it has ended

@@ -104,20 +104,20 @@ export class StintStore {
 
   #keep(key, { hold }) {
     if (!hold) return // by an exemption or an outage: nothing was charged
-    const now = Date.now()
+    const now = performance.now() // whatever the clock of this machine says
     if (this.#held.size >= this.#sweepAt) { // once the keys have doubled, so that a hit costs the same on average
       for (const [other, of] of this.#held) if (of.at(-1).ends <= now) this.#held.delete(other)
       this.#sweepAt = Math.max(1024, 2 * this.#held.size)
     }
     const of = (this.#held.get(key) ?? []).filter(({ ends }) => ends > now)
-    this.#held.set(key, [...of, { handle: hold.handle, ends: Date.parse(hold.expires_at) }])
+    this.#held.set(key, [...of, { handle: hold.handle, ends: now + hold.expires_in_ms }])
   }
 
   async decrement(key) {
     const of = this.#held.get(key)
     const latest = of?.pop()
     if (of?.length === 0) this.#held.delete(key)
-    if (latest && latest.ends > Date.now()) await this.#stint.release(latest.handle)
+    if (latest && latest.ends > performance.now()) await this.#stint.release(latest.handle)
   }
 
   async resetKey(key) {

@@ -2,8 +2,10 @@ package api
 
 import (
 	"context"
+	"encoding/base64"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,9 +21,9 @@ func withChallenges(p *nodeParts) {
 	g, view := p.Gate, p.Catalog
 	service := challenge.New(challenge.Options{
 		Secret: func() []byte { return []byte("secret") }, Now: p.Server.Now, Difficulty: 1, Wait: time.Second, PassFor: time.Hour,
-		Earn: func(ctx context.Context, address netip.Addr, name string) (time.Duration, bool) {
+		Earn: func(ctx context.Context, address netip.Addr, name string) (string, bool) {
 			earned := g.Earn(ctx, view.Parser().AddressKey(address), name, 2)
-			return earned.Wait, earned.IsFirst
+			return earned.Shared, earned.IsFirst
 		},
 	})
 	door := forwardauth.New(forwardauth.Options{Gate: g, View: view, Challenges: service, Logger: p.Server.Logger, Now: p.Server.Now})
@@ -104,21 +106,40 @@ func TestFramingOfChallenges(t *testing.T) {
 	}
 }
 
-// Who asks for one pass after another from one address gets no more than it may earn.
+// Who asks for one pass after another from one address gets no more than it may earn, and then one that
+// all share who come from there: many people may.
 func TestAnAddressEarnsFewPasses(t *testing.T) {
 	n := startNode(t, withChallenges)
-	for i := range 4 {
-		page := n.send("GET", n.check+challenge.Path+"?to=/a", "", "X-Forwarded-For: 198.51.100.7")
+	browser := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	var ids []string
+	for i, address := range []string{"198.51.100.7", "198.51.100.7", "198.51.100.7", "198.51.100.7", "2001:db8::7", "2001:db8::8", "2001:db8::9", "2001:db8::a"} {
+		page := n.send("GET", n.check+challenge.Path+"?to=/a", "", "X-Forwarded-For: "+address)
 		_, rest, _ := strings.Cut(page.body, `<a id="pass" href="`)
 		link, _, _ := strings.Cut(rest, `"`)
 		n.clock.Add(time.Second)
-		a := n.send("GET", n.check+strings.ReplaceAll(link, "&amp;", "&"), "", "X-Forwarded-For: 198.51.100.7")
-		want, title := http.StatusForbidden, "Cookies are needed" // where the redirect leads without the cookie
-		if i >= 2 {
-			want, title = http.StatusTooManyRequests, "Too many requests"
+		r, err := http.NewRequest(http.MethodGet, n.check+strings.ReplaceAll(link, "&amp;", "&"), nil)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if a.status != want || !strings.Contains(a.body, title) {
-			t.Errorf("pass %d: got %d:\n%s", i, a.status, a.body)
+		r.Header.Set("X-Forwarded-For", address)
+		a, err := browser.Do(r)
+		if err != nil {
+			t.Fatal(err)
 		}
+		a.Body.Close()
+		if a.StatusCode != http.StatusSeeOther || len(a.Cookies()) != 1 {
+			t.Fatalf("pass %d: got %d, %v", i, a.StatusCode, a.Header)
+		}
+		raw, err := base64.RawURLEncoding.DecodeString(a.Cookies()[0].Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, string(raw[18:34])) // behind the version, the kind and two times
+	}
+	if ids[2] != ids[3] || ids[6] != ids[7] { // the last four are one network
+		t.Error("the surplus of an address shares no pass")
+	}
+	if different := slices.Compact(slices.Sorted(slices.Values(ids))); len(different) != 6 {
+		t.Errorf("%d passes, not two and a shared one each", len(different))
 	}
 }

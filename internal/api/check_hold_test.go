@@ -14,7 +14,7 @@ func TestHoldIsMadeSettledReleasedAndExtended(t *testing.T) {
 	putPolicy(n, "tokens", `{"match":["team:*"],"unit":"tokens","rules":["1M/1d","2 concurrent"],"cost":2000,"hold":"30s"}`, "If-Match: *")
 	a := n.must(n.ask(`{"key":"team:a","cost":700000,"hold":"10m","detail":"none"}`), http.StatusOK)
 	d := read[wire.Decision](t, a)
-	if d.Hold == nil || d.Hold.ExpiresAt.String() != "2026-01-01T12:44:31.000Z" || !strings.Contains(a.body, `,"hold":{"handle":"`+d.Hold.Handle+`","expires_at":`) {
+	if d.Hold == nil || d.Hold.ExpiresAt.String() != "2026-01-01T12:44:31.000Z" || !strings.Contains(a.body, `,"hold":{"handle":"`+d.Hold.Handle+`","expires_at":"2026-01-01T12:44:31.000Z","expires_in_ms":600000}`) {
 		t.Fatalf("the first check: got %s", a.body)
 	}
 	path := n.check + wire.PathHolds + "/" + d.Hold.Handle

@@ -178,9 +178,9 @@ func (a *App) build(ctx context.Context) (err error) {
 	a.gate = newGate(a, a.settings.CheckDeadline, false)
 	challenges := a.settings.Challenge
 	challenges.Secret = func() []byte { return a.catalog.Settings().Secret }
-	challenges.Earn = func(ctx context.Context, address netip.Addr, name string) (time.Duration, bool) {
+	challenges.Earn = func(ctx context.Context, address netip.Addr, name string) (string, bool) {
 		earned := a.gate.Earn(ctx, a.catalog.Parser().AddressKey(address), name, challenges.Passes)
-		return earned.Wait, earned.IsFirst
+		return earned.Shared, earned.IsFirst
 	}
 	a.challenges = challenge.New(challenges)
 	if err := a.grpc.build(a); err != nil {

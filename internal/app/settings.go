@@ -188,7 +188,7 @@ func (s *Settings) options() []option {
 		{name: "challenge-difficulty", preset: strconv.Itoa(challenge.DefaultDifficulty), value: number(&s.Challenge.Difficulty, 1, challenge.MaxDifficulty), help: "how much work a challenge is: each number doubles it, and 17 is about a second on a phone of 2018"},
 		{name: "challenge-wait", preset: challenge.DefaultWait.String(), value: duration(&s.Challenge.Wait, time.Second, 10*time.Minute), help: "how long a challenged browser without JavaScript waits, in whole seconds"},
 		{name: "challenge-pass", preset: "12h", value: duration(&s.Challenge.PassFor, time.Hour, 30*24*time.Hour), help: "how long the pass of a solved challenge holds"},
-		{name: "challenge-passes", preset: strconv.Itoa(challenge.DefaultPasses), value: number(&s.Challenge.Passes, 1, 10_000), help: "how many passes one address may earn an hour, which many people may share"},
+		{name: "challenge-passes", preset: strconv.Itoa(challenge.DefaultPasses), value: number(&s.Challenge.Passes, 1, 10_000), help: "how many passes one address may earn an hour; who solves more challenges there shares one pass"},
 		{name: "challenge-bind", preset: "false", value: flag(&s.Challenge.Bind), help: "true makes a pass hold only in the IPv4 /24 or IPv6 /48 in which it was earned"},
 		{name: "contact", value: text(&s.Challenge.Contact), help: "whom refused and challenged visitors can ask, on the pages that they see: a mail address, an https URL or a sentence"},
 		{name: "check-deadline", preset: "100ms", value: duration(&s.CheckDeadline, time.Millisecond, 10*time.Second), help: "how long a check waits for Redis before the policy's on_failure answers"},

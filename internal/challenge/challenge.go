@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/keys"
-	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Prefix begins the paths of challenges, on every site that a gateway serves.
@@ -44,12 +43,12 @@ type Options struct {
 	PassFor time.Duration
 	// Bind makes passes hold only in the network in which they were earned.
 	Bind bool
-	// Passes is how many passes an address may earn an hour.
+	// Passes is how many passes an address may earn an hour; who solves more challenges there shares one.
 	Passes int
-	// Earn counts a solution for an address, whose challenge has a name. It returns how long the address
-	// has to wait if it has earned too many, and whether the challenge was not solved before. nil counts
-	// nothing.
-	Earn func(ctx context.Context, address netip.Addr, challenge string) (wait time.Duration, isFirst bool)
+	// Earn counts a solution for an address, whose challenge has a name. It returns what those share who
+	// solve challenges once the address has earned its passes, "" until then, and whether the challenge
+	// was not solved before. nil counts nothing.
+	Earn func(ctx context.Context, address netip.Addr, challenge string) (shared string, isFirst bool)
 	// Contact is what pages name for questions: a mail address, a URL or a sentence; "" for none.
 	Contact string
 }
@@ -71,7 +70,7 @@ func New(o Options) *Service {
 		o.Now = time.Now
 	}
 	if o.Earn == nil {
-		o.Earn = func(context.Context, netip.Addr, string) (time.Duration, bool) { return 0, true }
+		o.Earn = func(context.Context, netip.Addr, string) (string, bool) { return "", true }
 	}
 	return &Service{o}
 }
@@ -240,11 +239,8 @@ func (s *Service) takeSolution(ctx context.Context, v *Visit, values url.Values)
 	if _, has := s.PassOf(v.Cookies, v.Address); has { // another tab was faster: a good pass stays
 		return redirect(next), Nothing
 	}
-	wait, isFirst := s.o.Earn(ctx, v.Address, c.prefix())
-	if wait > 0 {
-		return s.Refuse(v, &Refusal{Outcome: wire.Limited, Status: http.StatusTooManyRequests, At: now, RetryAt: now.Add(wait)}), Nothing
-	}
-	cookie, expires := c.pass(s.o.Secret(), s.o.PassFor)
+	shared, isFirst := s.o.Earn(ctx, v.Address, c.prefix())
+	cookie, expires := c.pass(s.o.Secret(), s.o.PassFor, shared)
 	text := Cookie + "=" + cookie + "; Path=/; Max-Age=" + strconv.FormatInt(max(1, int64(expires.Sub(now)/time.Second)), 10) + "; HttpOnly; SameSite=Lax"
 	if !v.IsInsecure {
 		text += "; Secure"

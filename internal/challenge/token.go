@@ -1,7 +1,7 @@
 // Package challenge makes and answers challenges, which clients solve to get a pass, and writes the
 // pages that challenged and refused browsers show. Nothing is stored: challenges and passes are
-// signed under the secret that all nodes share, and one challenge always gives the same pass, so
-// that sending its solution again, by whomever, gives nothing new.
+// signed under the secret that all nodes share, and one challenge always gives the same pass, or the
+// one that its address shares, so that sending its solution again, by whomever, gives nothing new.
 package challenge
 
 import (
@@ -27,6 +27,9 @@ const (
 	lifetime = 30 * time.Minute
 	// maxSkew is how far the clock of the node that signed may be ahead.
 	maxSkew = 10 * time.Minute
+	// sharedFor is how long the pass holds at most that those share who get none of their own: until then
+	// their address may earn passes again.
+	sharedFor = time.Hour
 	// MaxTarget is the longest target that a challenge leads back to, in bytes.
 	MaxTarget = 2048
 	// MaxDifficulty is some ten minutes of a fast processor.
@@ -188,10 +191,16 @@ func (c *challenge) isSolvedBy(counter string) bool {
 	return bits.LeadingZeros32(binary.BigEndian.Uint32(sum[:])) >= c.difficulty
 }
 
-// pass returns the pass that solving c gives: always the same one.
-func (c *challenge) pass(secret []byte, lasts time.Duration) (cookie string, expires time.Time) {
-	expires = c.issued.Add(lasts)
+// pass returns the pass that solving c gives: always the same one or, unless shared is "", the one of all
+// who share that.
+func (c *challenge) pass(secret []byte, lasts time.Duration, shared string) (cookie string, expires time.Time) {
 	id := sha256.Sum256(append([]byte("stint: pass "), c.nonce[:]...))
+	if shared != "" {
+		mac := hmac.New(sha256.New, secret)
+		mac.Write([]byte("stint: shared pass " + shared))
+		id, lasts = [sha256.Size]byte(mac.Sum(nil)), min(lasts, sharedFor)
+	}
+	expires = c.issued.Add(lasts)
 	body := binary.BigEndian.AppendUint64(nil, uint64(expires.UnixMilli()))
 	body = append(body, id[:nonceSize]...)
 	return seal(secret, kindPass, c.issued, appendNetwork(body, c.network)), expires

@@ -20,30 +20,32 @@ const solvedFor = time.Hour
 
 // Earned says what a solution is worth.
 type Earned struct {
-	// Wait is how long the address has to wait until it may earn another pass, 0 if it has earned this one.
-	Wait time.Duration
-	// IsFirst says that the challenge was not solved before.
+	// Shared names who share one pass, since the address has earned as many as it may; "" for a pass of its own.
+	Shared string
+	// IsFirst says that the challenge was not solved before. It is not remembered which challenges were
+	// solved for shared passes, so that an address makes few logs.
 	IsFirst bool
 }
 
 // Earn counts a solved challenge for the address that solved it, which may earn a number of passes an
-// hour. Without that, one address could collect passes until their limits together are none. A
+// hour and then shares one: one address cannot collect passes until their limits together are none, and
+// the many people behind one are not locked out. A
 // challenge that is solved again within a minute is not counted again. While the log is unreachable
 // this node counts alone.
 func (g *Gate) Earn(ctx context.Context, address keys.Key, challenge string, perHour int) Earned {
 	if address.IsZero() { // unknown
 		return Earned{}
 	}
-	wait, replayed := g.count(ctx, logSolvedPlace, address.String(), challenge, rules.Rule{Limit: perHour, Window: time.Hour})
-	if wait > 0 {
-		return Earned{Wait: wait}
+	isEarned, replayed := g.count(ctx, logSolvedPlace, address.String(), challenge, rules.Rule{Limit: perHour, Window: time.Hour})
+	if !isEarned {
+		return Earned{Shared: address.String()}
 	}
-	repeated, _ := g.count(ctx, logSolutions, challenge, "", rules.Rule{Limit: 1, Window: solvedFor})
-	return Earned{IsFirst: !replayed && repeated == 0}
+	isNew, _ := g.count(ctx, logSolutions, challenge, "", rules.Rule{Limit: 1, Window: solvedFor})
+	return Earned{IsFirst: !replayed && isNew}
 }
 
-// count charges a log of this package's own, and returns how long until it has room if it has none.
-func (g *Gate) count(ctx context.Context, id int64, key, request string, rule rules.Rule) (wait time.Duration, replayed bool) {
+// count charges a log of this package's own, and reports whether it had room, as it has if no log can be asked.
+func (g *Gate) count(ctx context.Context, id int64, key, request string, rule rules.Rule) (hasRoom, replayed bool) {
 	ctx, cancel := context.WithTimeout(ctx, 10*g.deadline)
 	defer cancel()
 	stack := rules.Stack{rule}
@@ -57,8 +59,5 @@ func (g *Gate) count(ctx context.Context, id int64, key, request string, rule ru
 		g.local.Decide(ctx, q, results[:])
 	}
 	r := &results[0]
-	if r.Err != nil || r.Allowed {
-		return 0, r.Replayed
-	}
-	return time.Duration(r.RetryAt-r.Now) * time.Millisecond, false
+	return r.Err != nil || r.Allowed, r.Replayed
 }

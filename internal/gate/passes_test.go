@@ -104,17 +104,15 @@ func TestAddressesEarnPasses(t *testing.T) {
 	if e := n.Earn(t.Context(), address, "c2", 3); e != (Earned{}) {
 		t.Errorf("a solution that is sent again at once: %+v", e)
 	}
-	if e := n.Earn(t.Context(), address, "c3", 3); e.Wait != time.Hour || e.IsFirst {
-		t.Errorf("one more: %+v", e)
+	for range 2 {
+		if e := n.Earn(t.Context(), address, "c3", 3); e != (Earned{Shared: "ip:203.0.113.7"}) {
+			t.Errorf("one more: %+v", e)
+		}
 	}
 	if e := n.Earn(t.Context(), key(t, "ip:203.0.113.8"), "c2", 3); e != (Earned{}) {
 		t.Errorf("a solution that another address sends again: %+v", e)
 	}
-	n.advance(20 * time.Minute)
-	if e := n.Earn(t.Context(), address, "c3", 3); e.Wait != 40*time.Minute {
-		t.Errorf("20 minutes later: %+v", e)
-	}
-	n.advance(40 * time.Minute)
+	n.advance(time.Hour)
 	if e := n.Earn(t.Context(), address, "c3", 3); e != (Earned{IsFirst: true}) {
 		t.Errorf("after an hour: %+v", e)
 	}
@@ -124,7 +122,7 @@ func TestPassesAreEarnedWhileTheLogIsDown(t *testing.T) {
 	n, log := newRemoteNode(t)
 	log.down.Store(true)
 	for i := range 4 {
-		if e := n.Earn(t.Context(), key(t, "ip:203.0.113.7"), fmt.Sprint(i), 3); (e.Wait == 0) != (i < 3) {
+		if e := n.Earn(t.Context(), key(t, "ip:203.0.113.7"), fmt.Sprint(i), 3); (e.Shared == "") != (i < 3) {
 			t.Errorf("pass %d: %+v", i, e)
 		}
 	}

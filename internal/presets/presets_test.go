@@ -47,10 +47,12 @@ func TestEachPresetIsValidWithoutWarnings(t *testing.T) {
 	}
 }
 
-// A pass is limited like a person: it is refused, not challenged, and only passes are meant.
-func TestPassesAreLimitedLikeAPerson(t *testing.T) {
+// A pass has one limit, which people who share it do not reach: it is refused, neither challenged nor blocked,
+// and only passes are meant.
+func TestPassesAreLimitedAndNotBlocked(t *testing.T) {
 	all := policies(t, "passes")
-	if len(all) != 1 || len(all[0].Match) != 1 || all[0].Match[0].String() != keys.Pass+":*" || all[0].OnLimit != rules.LimitOnLimit || all[0].Rules.Strings()[1] != "120/1m" {
+	if len(all) != 1 || len(all[0].Match) != 1 || all[0].Match[0].String() != keys.Pass+":*" || all[0].OnLimit != rules.LimitOnLimit ||
+		!slices.Equal(all[0].Rules.Strings(), []string{"100/1s", "1500/1m", "20000/1h"}) || all[0].Escalation != nil {
 		t.Errorf("got %+v", all)
 	}
 }

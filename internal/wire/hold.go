@@ -7,6 +7,8 @@ type Hold struct {
 	Handle string `json:"handle"`
 	// ExpiresAt is when it expires, by the clock of the log.
 	ExpiresAt Time `json:"expires_at"`
+	// ExpiresInMS is in how many milliseconds it expires, whatever the clock of the caller says.
+	ExpiresInMS int64 `json:"expires_in_ms"`
 }
 
 // Settlement is what was used of a hold.

@@ -79,6 +79,21 @@ async function settled(stint, key, tokens) {
   }
 }
 
+test('a hold is renewed for what is left of it, whatever the clocks say', async () => {
+  const asked = []
+  const stint = {
+    check: async () => ({ allowed: true, headers: {}, hold: { handle: 'h', expires_at: new Date(0).toISOString(), expires_in_ms: 1200 } }),
+    extend: async (handle, hold) => { asked.push(hold) },
+    settle: async () => {},
+  }
+  const guarded = fetchGuard(stint, { key: () => 'k' }, async () => {
+    for (let tries = 0; asked.length === 0 && tries < 600; tries++) await new Promise((done) => { setTimeout(done, 50) })
+    return new Response('done')
+  })
+  await (await guarded(new Request('http://shop.example/'))).text()
+  assert.equal(asked[0], '1200ms')
+})
+
 test('guards of node:http settle when the response has ended', async () => {
   await policy('nodeends:*', ['1000 tokens/1d', '2 concurrent'], { unit: 'tokens', hold: '30s' })
   const stint = connect()

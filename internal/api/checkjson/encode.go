@@ -95,7 +95,7 @@ func (e *Encoder) AppendDecision(b []byte, d *gate.Decision, selector *rules.Sel
 	if d.Check.MaxWait > 0 || d.Delay > 0 {
 		b = appendReservation(b, &d.Answer, d.Handle)
 	}
-	b = appendHold(b, &d.Hold)
+	b = appendHold(b, &d.Hold, d.At)
 	if d.TooManyHolds {
 		b = append(b, `,"too_many_holds":true`...)
 	}
@@ -168,8 +168,8 @@ func appendReservation(b []byte, a *gate.Answer, handle string) []byte {
 	return append(b, '}')
 }
 
-// appendHold appends what a check holds, nothing if it holds nothing.
-func appendHold(b []byte, h *gate.Hold) []byte {
+// appendHold appends what a check that was decided at a time holds, nothing if it holds nothing.
+func appendHold(b []byte, h *gate.Hold, at time.Time) []byte {
 	if h.Handle == "" {
 		return b
 	}
@@ -177,6 +177,8 @@ func appendHold(b []byte, h *gate.Hold) []byte {
 	b = appendString(b, h.Handle)
 	b = append(b, `,"expires_at":`...)
 	b = wire.At(h.Expires).AppendJSON(b)
+	b = append(b, `,"expires_in_ms":`...)
+	b = strconv.AppendInt(b, max(0, h.Expires.Sub(at).Milliseconds()), 10)
 	return append(b, '}')
 }
 
@@ -309,7 +311,7 @@ func (e *Encoder) AppendCombined(b []byte, all *gate.Combined, canWait bool, sel
 	if canWait || all.Delay > 0 {
 		b = appendReservation(b, &all.Answer, all.Handle)
 	}
-	b = appendHold(b, &all.Hold)
+	b = appendHold(b, &all.Hold, all.At)
 	if all.Replayed {
 		b = append(b, `,"replayed":true`...)
 	}

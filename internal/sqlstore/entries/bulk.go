@@ -38,10 +38,18 @@ func bulkRow(e *blocks.Entry, pattern string) []any {
 	return []any{e.ID, pattern, low, high, e.Reason, e.Author, string(e.Source), e.PolicyID, e.Level, db.ExpiryToMS(e.Expires), e.Scope, string(e.Action), e.Scope, from.Name, from.Ref}
 }
 
+// endChallenges ends the blocks by which escalations challenge the asked patterns.
+var endChallenges = db.Asked([]string{db.TextColumn, db.TextColumn, db.IntColumn}, "pattern", "scope", "policy_id") + `
+UPDATE entries SET ended_at = $2, ended_by = $3, place = id, revision = $4
+WHERE kind = 'block' AND action = '` + string(blocks.Challenge) + `' AND source = '` + string(blocks.Automatic) + `' AND (pattern, place) IN (SELECT pattern, scope FROM asked)
+AND EXISTS (SELECT 1 FROM asked WHERE asked.pattern = entries.pattern AND asked.policy_id = entries.policy_id)
+RETURNING id, pattern`
+
 // AddBlocks adds blocks with their audit records, and returns the added ones: a pattern with an
-// active block keeps that block. It fills in ID, Created, Revision and Author.
+// active block keeps that block, unless the same escalation challenges by it and goes on to its next
+// level. It fills in ID, Created, Revision and Author.
 func (t Tx) AddBlocks(all []*blocks.Entry) (made map[*blocks.Entry]bool, err error) {
-	rows, patterns := make([][]any, len(all)), make([][]any, len(all))
+	rows, patterns, steps := make([][]any, len(all)), make([][]any, len(all)), make([][]any, len(all))
 	byID := make(map[string]*blocks.Entry, len(all))
 	for n, b := range all {
 		if b.ID, err = db.NewID(); err != nil {
@@ -53,10 +61,21 @@ func (t Tx) AddBlocks(all []*blocks.Entry) (made map[*blocks.Entry]bool, err err
 		}
 		pattern := b.Pattern.String()
 		rows[n] = bulkRow(b, pattern)
-		patterns[n] = []any{pattern}
+		patterns[n], steps[n] = []any{pattern}, []any{pattern, b.Scope, b.PolicyID}
 		byID[b.ID] = b
 	}
 	if err := t.ExecOf(bulkOf[blocks.Block].giveUp, patterns, db.ToMS(t.Now)); err != nil {
+		return nil, err
+	}
+	var records []*audit.Record
+	if _, err = db.EachOf(t.Tx, func(row db.Row) (none struct{}, err error) {
+		r := &audit.Record{Action: "block.end", Object: "block"}
+		var pattern string
+		err = row.Scan(&r.ObjectID, &pattern)
+		r.Summary = fmt.Sprintf("Ended the challenge of %q: the escalation has reached its next level.", pattern)
+		records = append(records, r)
+		return none, err
+	}, endChallenges, steps, db.ToMS(t.Now), t.By.Name, t.Revision); err != nil {
 		return nil, err
 	}
 	added, err := db.EachOf(t.Tx, db.ScanText, bulkOf[blocks.Block].insert, rows, db.ToMS(t.Now), t.Revision)
@@ -67,7 +86,6 @@ func (t Tx) AddBlocks(all []*blocks.Entry) (made map[*blocks.Entry]bool, err err
 	for _, id := range added {
 		made[byID[id]] = true
 	}
-	var records []*audit.Record
 	for _, b := range all {
 		if !made[b] {
 			continue

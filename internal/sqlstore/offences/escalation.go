@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
@@ -30,8 +31,11 @@ ON CONFLICT (policy_id, key) DO UPDATE SET touched = excluded.touched RETURNING 
 	saveEscalations = `
 ON CONFLICT (policy_id, key) DO UPDATE SET level = excluded.level, block_id = excluded.block_id,
     ended_at = excluded.ended_at, last_at = excluded.last_at, decayed_to = excluded.decayed_to, counts_from = excluded.counts_from`
+	// findBlockEnds also finds from when offences count again: a block that challenges lets clients with a
+	// pass through, and what they do counts.
 	findBlockEnds = db.Asked([]string{db.TextColumn}, "id") + `
-SELECT b.id, CASE WHEN b.ended_at > 0 THEN b.ended_at ELSE b.expires_at END
+SELECT b.id, CASE WHEN b.ended_at > 0 THEN b.ended_at ELSE b.expires_at END,
+    CASE WHEN b.action = '` + string(blocks.Challenge) + `' THEN b.created_at WHEN b.ended_at > 0 THEN b.ended_at ELSE b.expires_at END
 FROM asked CROSS JOIN entries b WHERE b.id = asked.id`
 
 	countTypes            = []string{db.IntColumn, db.TextColumn, db.IntColumn, db.IntColumn}
@@ -63,7 +67,9 @@ type candidate struct {
 	parsed     keys.Key
 	offences.Candidate
 	counts  []*offences.Offence // the offences that escalate
-	minutes map[int64]int64     // their counts since the last block's end, by minute
+	minutes map[int64]int64     // their counts since countsFrom, by minute
+	// countsFrom is the time from which offences count: that of the last block or of its end.
+	countsFrom int64
 	// windowEnd is the time at which the window ends whose offences count, and lastMinute its last
 	// minute, or math.MaxInt64 if no later offence is known.
 	windowEnd, lastMinute int64
@@ -174,7 +180,8 @@ func (r *escalationRun) skipUntrackedKeys() error {
 func (r *escalationRun) lock() error {
 	states, err := db.EachOf(r.Tx, scanEscalation, lockEscalations, r.rows(func(c *candidate) []any { return c.row() }), db.ToMS(r.Now))
 	for _, s := range states {
-		r.byID[escalationID{s.Policy, s.Key}].State = s
+		c := r.byID[escalationID{s.Policy, s.Key}]
+		c.State, c.countsFrom = s, s.Ended
 	}
 	return err
 }
@@ -196,11 +203,11 @@ func (r *escalationRun) readBlockEnds() error {
 	})
 	_, err := db.EachOf(r.Tx, func(row db.Row) (none struct{}, err error) {
 		var id string
-		var end int64
-		if err := row.Scan(&id, &end); err != nil {
+		var end, from int64
+		if err := row.Scan(&id, &end, &from); err != nil {
 			return none, err
 		}
-		byBlock[id].State.Ended = end
+		byBlock[id].State.Ended, byBlock[id].countsFrom = end, from
 		return none, nil
 	}, findBlockEnds, rows)
 	return err
@@ -210,7 +217,7 @@ func (r *escalationRun) readBlockEnds() error {
 func (r *escalationRun) count() error {
 	for _, c := range r.candidates {
 		for _, o := range c.counts {
-			if o.First.At >= c.State.Ended && o.Count > 0 {
+			if o.First.At >= c.countsFrom && o.Count > 0 {
 				if c.minutes == nil {
 					c.minutes = map[int64]int64{}
 				}

@@ -12,12 +12,13 @@ const (
 	maxSpellingBytes = 8 << 20
 )
 
-// newestEnds finds when the last block of each pattern in a scope ends or ended. Without the plus
+// newestEnds finds when the last block of each pattern in a scope ends or ended that refused: who
+// has a pass goes on offending under one that challenges. Without the plus
 // sign SQLite, which does not know the number of entries, would read all blocks created before now
 // for each pattern.
 var newestEnds = db.Asked([]string{db.TextColumn, db.TextColumn}, "pattern", "scope") + `
 SELECT b.pattern, b.scope, max(CASE WHEN b.ended_at > 0 THEN b.ended_at ELSE b.expires_at END) FROM asked
-CROSS JOIN entries b WHERE b.pattern = asked.pattern AND b.kind = 'block' AND b.scope = asked.scope AND +b.created_at <= $2
+CROSS JOIN entries b WHERE b.pattern = asked.pattern AND b.kind = 'block' AND b.scope = asked.scope AND b.action = '' AND +b.created_at <= $2
 AND CASE WHEN b.ended_at > 0 THEN b.ended_at ELSE b.expires_at END > $3 GROUP BY b.pattern, b.scope`
 
 // spelling is the stored pattern and scope of a block.
@@ -34,7 +35,7 @@ func (c *candidate) spellings() (all []spelling) {
 	return all
 }
 
-// otherBlockEnds returns when the newest block that selects each key ends or ended, of every check
+// otherBlockEnds returns when the newest block that refuses each key ends or ended, of every check
 // or in the escalation's scope and by any author, if that is within the window that counts.
 func (r *escalationRun) otherBlockEnds(candidates []*candidate) (map[*candidate]int64, error) {
 	ends := map[*candidate]int64{}

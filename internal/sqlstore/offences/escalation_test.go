@@ -92,6 +92,37 @@ func TestFirstBlocksOfAnEscalationMayChallenge(t *testing.T) {
 	})
 }
 
+// Who has a pass goes on under a block that challenges. What they do then leads to the next level at once,
+// whether the escalation challenges them or an operator does.
+func TestEscalationGoesOnWhileItChallenges(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
+		n.policy.Escalation.ChallengeLevels = 2
+		if _, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, blocks.Entry{Kind: blocks.Block, Pattern: keytest.Pattern(t, "ip:203.0.113.0/24"), Action: blocks.Challenge, Reason: "scraping"}); err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []blocks.Action{blocks.Challenge, blocks.Challenge, blocks.Refuse} {
+			n.limited("ip:203.0.113.7", 10)
+			n.flush()
+			all := automaticBlocks(t, f.Store)
+			if len(all) != i+1 || all[0].Action != want || all[0].Level != i+1 {
+				t.Fatalf("after %d times the threshold there are %d blocks, the newest %+v", i+1, len(all), all[0])
+			}
+			for _, ended := range all[1:] {
+				if ended.Ended.IsZero() || ended.EndedBy != "escalation" {
+					t.Errorf("the challenge of level %d is not ended: %+v", ended.Level, ended)
+				}
+			}
+			f.Clock.Advance(2 * time.Minute)
+		}
+		n.limited("ip:203.0.113.7", 10)
+		n.flush()
+		if all := automaticBlocks(t, f.Store); len(all) != 3 || !all[0].Ended.IsZero() {
+			t.Errorf("a block that refuses is replaced: %+v", all)
+		}
+	})
+}
+
 func TestEscalationLengthensBlocksAndDecaysLevels(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
