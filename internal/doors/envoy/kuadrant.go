@@ -220,7 +220,7 @@ func holdTime(q *dynamicpb.Message) time.Duration {
 
 // commit settles a reservation with what was used. The same commit again changes nothing. Without a
 // reservation of this installation it reports what was used. One that expired is charged by what its
-// policy has not kept already, as long as the log knows it: after that it cannot be told from one that was committed.
+// policy has not kept already, as long as the log knows it: after that it looks like one that was committed.
 func (s *Server) commit(ctx context.Context, q *dynamicpb.Message) (*dynamicpb.Message, error) {
 	answer := kuadrantMessage("CommitResponse")
 	used := min(fieldOf(q, "actual_amount").Uint(), wire.MaxAmount)
