@@ -32,13 +32,14 @@ type DetectionStore interface {
 	Details(ctx context.Context, q offences.Query, keys []string, span offences.Span, points int) ([]offences.Detail, offences.Reading, error)
 	// KeyTotals reads the traffic of keys under a policy, 0 for all.
 	KeyTotals(ctx context.Context, policy int64, keys []string, span offences.Span) ([]offences.KeyTotal, error)
-	// Traffic reads a span in steps that begin at from; a step of 0 is the whole span. The
-	// result contains the span and the step that were read.
+	// Traffic reads a span in steps, which begin at whole multiples of the step, as by time.Truncate;
+	// a step of 0 is the whole span. The result contains the span and the step that were read.
 	Traffic(ctx context.Context, policy int64, from, to time.Time, step time.Duration) (offences.TrafficSeries, error)
 	// TrafficCounts is Traffic without Keys, which takes much less time.
 	TrafficCounts(ctx context.Context, policy int64, from, to time.Time, step time.Duration) (offences.TrafficSeries, error)
 	// Breakdowns reads what was requested in a span. It calls begin with the span and the step that
-	// are read, and then do with every table and its beginning. now is the present time.
+	// are read, and then do with every table and its beginning, nil for one that cannot be read. now is the
+	// present time.
 	Breakdowns(ctx context.Context, now, from, to time.Time, step time.Duration, begin func(offences.TrafficSeries), do func(start time.Time, t *breakdown.Table) error) error
 	RuleTotals(ctx context.Context, span offences.Span) ([]offences.RuleTotal, error)
 	// Seen reads up to limit of the keys that p selects, those with the most checks first, and

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 // RequestedQuery selects what was requested.
 type RequestedQuery struct {
 	From, To time.Time
-	Is, Not  string        // filters, separated by commas
+	Is, Not  string        // as breakdown.ParseFilters reads them
 	By       []string      // the wanted dimensions
 	Decision string        // that ranks the values, "" for all requests
 	Step     time.Duration // of the points, 0 for none
@@ -27,47 +28,22 @@ type Requested struct {
 	Filters breakdown.Filters
 }
 
-// FiltersOf parses filters that are separated by commas; a comma that no dimension follows is part of
-// the value before it.
-func FiltersOf(is, not string) (breakdown.Filters, error) {
-	return breakdown.ParseFilters(splitFilters(is), splitFilters(not))
-}
-
-func splitFilters(text string) (all []string) {
-	if text == "" {
-		return nil
-	}
-	for part := range strings.SplitSeq(text, ",") {
-		name, _, _ := strings.Cut(part, "=")
-		if _, is := breakdown.Find(name); is || len(all) == 0 {
-			all = append(all, part)
-		} else {
-			all[len(all)-1] += "," + part
-		}
-	}
-	return all
-}
-
 // policyDimension is the name of the dimension whose values are ids of policies.
 const policyDimension = "policy"
 
 // Requested divides what was requested by dimensions.
 func (d *Detection) Requested(ctx context.Context, q RequestedQuery) (*Requested, error) {
-	filters, err := FiltersOf(q.Is, q.Not)
+	if q.Decision != "" && !slices.Contains(breakdown.Decisions, q.Decision) {
+		return nil, fault.Field("decision", "must be one of %s", strings.Join(breakdown.Decisions, ", "))
+	}
+	filters, err := breakdown.ParseFilters(q.Is, q.Not)
 	if err != nil {
 		return nil, err
 	}
 	r := &Requested{Filters: filters}
 	query := breakdown.Query{Of: q.Decision}
-	for _, f := range filters {
-		if breakdown.Dimensions[f.Dimension].Name == policyDimension && f.Value != "" {
-			p, found := d.View.Selector().ByName(f.Value)
-			if !found {
-				return nil, fault.NoSuch("policy", "there is no policy of that name")
-			}
-			f.Value = breakdown.PolicyValue(p.ID)
-		}
-		query.Filters = append(query.Filters, f)
+	if query.Filters, err = d.filtersOfPolicies(filters); err != nil {
+		return nil, err
 	}
 	for _, name := range q.By {
 		i, known := breakdown.Find(name)
@@ -78,7 +54,7 @@ func (d *Detection) Requested(ctx context.Context, q RequestedQuery) (*Requested
 	}
 	err = d.Store.Breakdowns(ctx, d.now(), q.From, q.To, q.Step, func(read offences.TrafficSeries) {
 		r.TrafficSeries = read
-		query.Start, query.Step = read.From, read.Step
+		query.Start, query.Step = read.First(), read.Step
 	}, func(start time.Time, t *breakdown.Table) error {
 		query.Add(start, t)
 		return nil
@@ -96,10 +72,37 @@ func (d *Detection) Requested(ctx context.Context, q RequestedQuery) (*Requested
 				if p, found := d.View.Selector().ByID(breakdown.PolicyID(g.Value)); found {
 					g.Value = p.Name
 				} else {
-					g.Value = "#" + g.Value // it was deleted
+					g.Value = deletedPolicy + g.Value
 				}
 			}
 		}
 	}
 	return r, nil
+}
+
+// deletedPolicy is before the id of a policy that has no name any more.
+const deletedPolicy = "#"
+
+// filtersOfPolicies returns filters with the ids of the policies that they name as the answers do.
+func (d *Detection) filtersOfPolicies(filters breakdown.Filters) (all breakdown.Filters, err error) {
+	for _, f := range filters {
+		if breakdown.Dimensions[f.Dimension].Name != policyDimension || f.Value == "" {
+			all = append(all, f)
+			continue
+		}
+		found := len(all)
+		for _, p := range d.View.Selector().Policies() {
+			if f.Has(p.Name) {
+				all = append(all, breakdown.Filter{Dimension: f.Dimension, Value: breakdown.PolicyValue(p.ID), Not: f.Not})
+			}
+		}
+		if id, isDeleted := strings.CutPrefix(f.Value, deletedPolicy); isDeleted && breakdown.PolicyID(id) != 0 {
+			f.Value = id
+			all = append(all, f)
+		}
+		if len(all) == found {
+			return nil, fault.NoSuch("policy", "there is no policy of that name")
+		}
+	}
+	return all, nil
 }

@@ -18,8 +18,8 @@ type attacksPage struct {
 	site.MonitorPage
 	Attacks []*offences.AttackCourse
 	Pager   pager
-	// Blocked has how many keys escalation blocked while an attack went on, by its ID.
-	Blocked map[string]int
+	// Blocked says how many keys escalation blocked while an attack went on, by its ID, "" for none.
+	Blocked map[string]string
 }
 
 // attacksHandler lists the attacks.
@@ -59,24 +59,32 @@ func (h *attacksHandler) showAttacks(c *httpserver.Call) error {
 	return h.Render(c, http.StatusOK, "attacks", page)
 }
 
-// addBlocked counts the automatic blocks of each attack.
+// addBlocked counts the keys that were blocked automatically in each attack.
 func (h *attacksHandler) addBlocked(ctx context.Context, page *attacksPage) error {
-	page.Blocked = map[string]int{}
+	page.Blocked = map[string]string{}
 	for _, a := range page.Attacks {
 		events, _, err := h.detection.EscalationEvents(ctx, offences.EscalationFilter{From: a.Began, To: page.end(a).Add(time.Minute), Limit: maxCountedBlocks})
 		if err != nil {
 			return err
 		}
+		blocked := map[string]bool{}
 		for _, e := range events {
 			if e.Kind == offences.EscalationBlocked {
-				page.Blocked[a.ID]++
+				blocked[e.Key] = true
 			}
+		}
+		if len(blocked) == 0 {
+			continue
+		}
+		page.Blocked[a.ID] = format.Plural(int64(len(blocked)), "key") + " blocked"
+		if len(events) == maxCountedBlocks {
+			page.Blocked[a.ID] = "at least " + page.Blocked[a.ID]
 		}
 	}
 	return nil
 }
 
-// maxCountedBlocks bounds the blocks of one attack that are counted.
+// maxCountedBlocks bounds the events of one attack that are read.
 const maxCountedBlocks = 1000
 
 // end returns when an attack ended, or now.
@@ -120,5 +128,5 @@ func (p *attacksPage) SourceLink(a *offences.AttackCourse, s offences.CourseSour
 
 // BlockLink returns the address of the form that blocks a source.
 func (p *attacksPage) BlockLink(a *offences.AttackCourse, s offences.CourseSource) string {
-	return site.WithRange("/blocks/new", p.Range, "pattern", s.Pattern, "reason", "attack since "+a.Began.UTC().Format("2 Jan, 15:04 UTC"))
+	return p.MonitorPage.BlockLink(s.Pattern, "attack since "+a.Began.UTC().Format("2 Jan, 15:04 UTC"))
 }

@@ -74,6 +74,6 @@ func (h *invitationHandler) refuse(c *httpserver.Call, page *invitationPage, err
 
 func (h *invitationHandler) renderInvitation(c *httpserver.Call, status int, page *invitationPage) error {
 	page.Frame = h.NewFrame(c, "Set your password", "")
-	c.Set("Referrer-Policy", "no-referrer") // the address has the code
+	c.Set("Referrer-Policy", "same-origin") // the address has the code; without a referrer the form has no origin either
 	return h.Render(c, status, "invitation", page)
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/stint-dev/stint/internal/adminui"
 )
 
 var invitationLink = regexp.MustCompile(`http://[^/"< ]+(/invitation\?code=[A-Za-z0-9_.~-]+)`)
@@ -37,7 +39,7 @@ func TestInvitationSetsPasswordOnce(t *testing.T) {
 	}
 	accept(code, "short").is(http.StatusUnprocessableEntity).holds("too short")
 	for _, forged := range []string{"", "x", code + "A", "A" + code, strings.Replace(code, ".", ".z", 1), n.userID(t, "maria") + code[strings.Index(code, "."):]} {
-		accept(forged, "a password of nina").is(http.StatusNotFound).says("has expired, or a password was set since")
+		accept(forged, "a password of nina").is(http.StatusNotFound).says("has expired, was used, or was replaced by a newer one")
 	}
 	accept(code, "a password of nina").is(http.StatusSeeOther)
 	accept(code, "another password").is(http.StatusNotFound)
@@ -53,6 +55,9 @@ func TestInvitationSetsPasswordOnce(t *testing.T) {
 	replaced := again()
 	maria.post("/users/"+id+"/password", url.Values{"password": {"set by maria"}}).is(http.StatusSeeOther)
 	nina.get(replaced).is(http.StatusNotFound)
+	first, second := again(), again()
+	nina.get(first).is(http.StatusNotFound)
+	nina.get(second).is(http.StatusOK)
 	disabled := again()
 	maria.post("/users/"+id+"/disable", nil).is(http.StatusSeeOther)
 	nina.get(disabled).is(http.StatusNotFound)
@@ -60,9 +65,25 @@ func TestInvitationSetsPasswordOnce(t *testing.T) {
 	maria.post("/users/"+n.userID(t, "maria")+"/invitation", nil).is(http.StatusForbidden)
 
 	maria.post("/users/"+id+"/enable", nil).is(http.StatusSeeOther)
+	nina.get(disabled).is(http.StatusNotFound)
 	b := newBrowser(t, n)
 	b.withAxe()
 	b.do(chromedp.EmulateViewport(1440, 900))
 	b.screens("invitation", again())
 	b.consoleIsClean()
+}
+
+// An invitation has the URL by which the browser of the admin reaches the pages, and rather that of the
+// settings.
+func TestInvitationHasURLOfPages(t *testing.T) {
+	for want, change := range map[string]func(*adminui.Deps){
+		"https://stint.example.com/invitation?": func(*adminui.Deps) {},
+		"https://pages.example.com/invitation?": func(d *adminui.Deps) { d.PagesURL = "https://pages.example.com" },
+	} {
+		n := newNode(t, change)
+		maria := n.as(t, "maria")
+		maria.get("/users")
+		form := url.Values{"name": {"nina"}, "role": {"viewer"}, "password": {""}, "csrf": {maria.csrf}}
+		maria.do(http.MethodPost, "/users", form, http.Header{"Origin": {"https://stint.example.com"}}).is(http.StatusOK).holds(want)
+	}
 }

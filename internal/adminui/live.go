@@ -1,6 +1,8 @@
 package adminui
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
 	"net/url"
 	"strings"
@@ -47,9 +49,25 @@ type liveEvent struct {
 	Times int
 }
 
-// Asked is the request of a decision: its method and path, "" if they are not known.
+// maxAsked bounds the request of a row, in bytes.
+const maxAsked = 160
+
+// Asked is the request of a decision: its method and path, "" if they are not known. A long path is
+// cut.
 func (e liveEvent) Asked() string {
-	return strings.TrimSpace(strings.ToUpper(e.Method) + " " + e.Path)
+	text := strings.TrimSpace(strings.ToUpper(e.Method) + " " + e.Path)
+	if cut := format.ClipLine(text, maxAsked); len(text) > maxAsked {
+		return cut + "…"
+	}
+	return text
+}
+
+// WholeAsked is what Asked has cut, "" for nothing.
+func (e liveEvent) WholeAsked() string {
+	if len(e.Asked()) <= maxAsked {
+		return ""
+	}
+	return format.ClipLine(strings.ToUpper(e.Method)+" "+e.Path, 1024)
 }
 
 // KeyText returns the key of a decision, or the pattern of a changed block.
@@ -216,7 +234,9 @@ func viewEvent(e events.Event) liveEvent {
 		return v
 	}
 	v.Kind = string(e.Outcome)
-	v.Same = strings.Join([]string{e.Key.String(), v.Kind, e.Policy, e.Rule, e.BlockID, e.Reported, string(e.Shadow), e.ShadowPolicy, e.Degraded, v.Asked()}, "\n")
+	v.Same = strings.Join([]string{e.Key.String(), v.Kind, e.Policy, e.Rule, e.BlockID, e.Reported, string(e.Shadow), e.ShadowPolicy, e.Degraded, e.Method, e.Path}, "\n")
+	sum := sha256.Sum256([]byte(v.Same)) // a path may be long
+	v.Same = hex.EncodeToString(sum[:12])
 	switch e.Outcome {
 	case gate.Limited:
 		v.More = "by " + format.RuleText(e.Rule)

@@ -116,7 +116,7 @@ func TestOverviewExplainsAttackAndOffersActions(t *testing.T) {
 	page := v.get("/").is(http.StatusOK)
 	page.holds("Refusing ").holds(" requests a second since ").holds(start.Add((quietMinutes+1)*time.Minute).Format("15:04") + " UTC</time>, 21 minutes ago.") // with its day if before midnight
 	page.holds(`come from <a class="plain" href="/offenders?pattern=ip%3A203.0.113.0%2F24">`).holds("61 of 256 addresses")
-	page.holds("of policy <a href=\"/policies/default\">").holds(`href="/blocks/new?pattern=ip%3A203.0.113.0%2F24&amp;reason=`)
+	page.holds("of policy <a href=\"/policies/default\">").holds(`href="/blocks/new?literal=yes&amp;pattern=ip%3A203.0.113.0%2F24&amp;reason=`)
 	page.holds("61 of its 256 addresses offended in 11 min, each at least ").holds("of the checks of the range were refused, reports over a limit included.").
 		holds("Rules that refuse most")
 	page.holds(`href="/offenders?policy=default&amp;rule=`)

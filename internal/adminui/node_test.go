@@ -161,7 +161,7 @@ func newNodeOn(t testing.TB, database string, change ...func(*adminui.Deps)) *no
 	keyUse := &admin.Keys{
 		View: n.catalog, Gate: n.gate, Escalations: n.detection, Logs: []timestamplog.Log{log}, Notes: n.store.Notes, Recorder: n.store.Audit, WasSeen: entries.WasSeen,
 	}
-	tokens, users := &identities.Tokens{Store: n.store.Identities, Now: n.clock.Now}, &identities.Users{Store: n.store.Identities, Recorder: n.store.Audit, Secret: secret, Now: n.clock.Now}
+	tokens, users := &identities.Tokens{Store: n.store.Identities, Now: n.clock.Now}, &identities.Users{Store: n.store.Identities, Secret: secret, Now: n.clock.Now}
 	connect := &operations.Connect{Tokens: tokens, CheckURL: n.checks, TokenHeader: "X-Stint-Token", NeedsToken: true}
 	logins := &identities.Logins{
 		Users: n.store.Identities, Factors: n.store.Factors, Throttle: throttle, Failed: n.failed, Now: n.clock.Now,

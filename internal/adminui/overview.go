@@ -151,7 +151,7 @@ func (h *overviewHandler) addTraffic(ctx context.Context, page *overviewPage) er
 	if err != nil {
 		return err
 	}
-	intervals := offences.Intervals(traffic.Points, s.From, s.To, traffic.Step)
+	intervals := offences.Intervals(traffic.Points, traffic.From, s.To, traffic.Step)
 	page.Chart = chart.DrawArea(intervals, s, traffic.Step)
 	page.Sum = offences.Sum(intervals)
 	page.Checks = page.Sum.Allowed + page.Sum.Refused()
@@ -326,7 +326,7 @@ const attackPaths = 3
 func (p *overviewPage) AttackLink(path string) string {
 	is := ""
 	if path != "" {
-		is = "path=" + path
+		is = breakdown.Filter{Value: path}.String()
 	}
 	return site.WithRange(trafficPath, format.TimeRange{From: p.Attack.Since.UTC().Truncate(time.Minute), To: p.Now.UTC().Truncate(time.Minute).Add(time.Minute)}, "decision", "refused", "is", is)
 }
@@ -365,7 +365,7 @@ func (p *overviewPage) SourceLink() string {
 // SourceBlockLink returns the address of the form that blocks the source.
 func (p *overviewPage) SourceBlockLink() string {
 	reason := format.WholePercent(p.Attack.Source.Ratio) + " of what was refused since " + p.Attack.Since.UTC().Format("2 Jan, 15:04 UTC")
-	return site.WithRange("/blocks/new", p.Range, "pattern", p.Attack.Source.Pattern.String(), "reason", reason)
+	return p.BlockLink(p.Attack.Source.Pattern.String(), reason)
 }
 
 // SourceSize describes how many keys the source can have: "256 addresses".

@@ -75,6 +75,8 @@ type Deps struct {
 	// CheckURL and AdminURL are the URLs of this node in the commands of the first run:
 	// "http://127.0.0.1:8080".
 	CheckURL, AdminURL string
+	// PagesURL is the URL under which people reach the pages, "" if it is not set.
+	PagesURL string
 	// DataDir is the directory of the embedded data, "" on nodes that share their data.
 	DataDir string
 	// Secure means that the admin listener itself uses TLS.
@@ -155,7 +157,7 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 	all := append(s.StaticRoutes(), policies.Routes()...)
 	all = append(all, (&profiles.Handler{Site: s, Profiles: d.Profiles, Choices: lengthChoices}).Routes()...)
 	all = append(all, administration.Routes(s, administration.Deps{
-		Bouncers: d.Bouncers, Reports: d.Reports, Jobs: d.Jobs, Notifications: d.Notifications, Connect: d.Connect, Tokens: d.Tokens, Users: d.Users, TwoFactor: d.TwoFactor, OwnPassword: d.OwnPassword,
+		Bouncers: d.Bouncers, Reports: d.Reports, Jobs: d.Jobs, Notifications: d.Notifications, Connect: d.Connect, Tokens: d.Tokens, Users: d.Users, PagesURL: d.PagesURL, TwoFactor: d.TwoFactor, OwnPassword: d.OwnPassword,
 		Settings: d.Settings, Build: d.Build, Crawlers: d.Crawlers, Bots: d.Bots, Origins: d.Origins,
 	})...)
 	for _, h := range handlers {

@@ -12,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/chart"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/adminui/policies"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/breakdown"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -34,8 +35,9 @@ type trafficPage struct {
 	Clients   []clientRow // by allowed requests
 	Offenders []clientRow
 	// PolicyLink is the address of a new policy with the filters as its conditions, "" if there are
-	// none that a policy knows.
+	// none, or if they cannot all be conditions. NoPolicy says which cannot.
 	PolicyLink string
+	NoPolicy   []string
 	// FieldErrors are those of the filters. With one, nothing is read.
 	FieldErrors form.FieldErrors
 }
@@ -55,7 +57,8 @@ type breakdownPart struct {
 
 type breakdownRow struct {
 	Text                 string // "" for what is not known
-	Requests, Refused    int64
+	Requests             int64  // of the selected decision
+	Refused              string // ratio of its checks, whatever is selected
 	Width, Share         string // of all selected requests
 	OnlyLink, ExceptLink string
 }
@@ -83,8 +86,10 @@ func (p *trafficPage) Decisions() []trafficFilter {
 // Rate formats checks per second.
 func (p *trafficPage) Rate(n int64) string { return format.PerSecond(p.Sum.Rate(n)) }
 
-// RefusedRatio formats the refused part of requests.
-func (p *trafficPage) RefusedRatio(r breakdownRow) string { return format.Ratio(r.Refused, r.Requests) }
+// Counted is the head of the column of what is ranked.
+func (p *trafficPage) Counted() string {
+	return cmp.Or(format.Capital(p.Query.Get("decision")), "Requests")
+}
 
 type trafficHandler struct {
 	*site.Site
@@ -112,25 +117,30 @@ func (h *trafficHandler) showTraffic(c *httpserver.Call) error {
 
 func (h *trafficHandler) fill(ctx context.Context, page *trafficPage) error {
 	s, step := page.Range, chart.Step(page.Range.Length())
-	q := admin.RequestedQuery{From: s.From, To: s.To, Is: page.Query.Get("is"), Not: page.Query.Get("not"), Decision: page.Query.Get("decision"), By: breakdown.Names(), Step: step, Limit: trafficValues}
+	q := admin.RequestedQuery{From: s.From, To: s.To, Is: page.Query.Get("is"), Not: page.Query.Get("not"), Decision: page.Query.Get("decision"), By: breakdown.Names(), Limit: trafficValues}
+	if q.Is+q.Not != "" { // the chart is of the tables, of which few minutes are read
+		if q.Step = step; step > time.Minute {
+			q.Step = max(step, time.Hour)
+		}
+	}
 	var err error
 	if page.Requested, err = h.detection.Requested(ctx, q); err != nil {
 		return err
 	}
 	r := page.Requested
-	points, read := []offences.TrafficPoint{}, r.Step
+	points, from, read := []offences.TrafficPoint{}, r.From, r.Step
 	if len(r.Filters) == 0 { // all checks, also those of the last second
 		counted, err := h.detection.TrafficCounts(ctx, 0, s.From, s.To, step)
 		if err != nil {
 			return err
 		}
-		points, read = counted.Points, counted.Step
+		points, from, read = counted.Points, counted.From, counted.Step
 	} else {
 		for _, p := range r.Result.Points {
 			points = append(points, offences.TrafficPoint{At: p.At, Counts: offences.Counts{Allowed: p.Allowed, Limited: p.Limited, Challenged: p.Challenged, Blocked: p.Blocked}})
 		}
 	}
-	intervals := offences.Intervals(points, s.From, s.To, read)
+	intervals := offences.Intervals(points, from, s.To, read)
 	page.Chart, page.Sum = chart.DrawArea(intervals, s, read), offences.Sum(intervals)
 	page.Chart.Sentence = "In " + s.Name().String() + " " + format.Compact(page.Sum.Allowed) + " of the selected checks were allowed, " +
 		format.Compact(page.Sum.Limited) + " limited by a rule and " + format.Compact(page.Sum.Blocked) + " blocked."
@@ -140,26 +150,16 @@ func (h *trafficHandler) fill(ctx context.Context, page *trafficPage) error {
 	}
 	page.Clients = page.clientRows(r.Clients)
 	page.Offenders = page.clientRows(r.Offenders)
-	page.PolicyLink = policyLink(r.Filters)
+	page.addPolicy(r.Filters)
 	return nil
 }
 
-// filterTexts returns the parameters is and not of filters.
-func filterTexts(all breakdown.Filters) (is, not string) {
-	var texts [2][]string
-	for _, f := range all {
-		at := 0
-		if f.Not {
-			at = 1
-		}
-		texts[at] = append(texts[at], f.String())
-	}
-	return strings.Join(texts[0], ","), strings.Join(texts[1], ",")
-}
-
-// withFilters returns the address of the page with other filters.
+// withFilters returns the address of the page with other filters, "" if the page does not take as many.
 func (p *trafficPage) withFilters(all breakdown.Filters) string {
-	is, not := filterTexts(all)
+	is, not := all.Texts()
+	if len(all) > breakdown.MaxFilters || !site.FitsQuery(is) || !site.FitsQuery(not) {
+		return ""
+	}
 	return p.With("is", is, "not", not)
 }
 
@@ -168,6 +168,9 @@ func (p *trafficPage) addFilters(all breakdown.Filters) {
 		chip := trafficFilter{Label: breakdown.Dimensions[f.Dimension].Label + " is", Value: f.Value, None: noneOf(breakdown.Dimensions[f.Dimension].None), Without: p.withFilters(slices.Delete(slices.Clone(all), i, i+1))}
 		if f.Not {
 			chip.Label += " not"
+		}
+		if f.IsPrefix {
+			chip.Value += "*"
 		}
 		p.Filters = append(p.Filters, chip)
 	}
@@ -186,7 +189,7 @@ func (p *trafficPage) addPart(b breakdown.Breakdown) {
 	part := breakdownPart{Name: d.Name, Label: d.Label, None: noneOf(d.None), Unnamed: b.Unnamed.Of(decision), Overcount: b.Overcount, Export: p.export(d.Name)}
 	for _, g := range b.Groups {
 		n := g.Of(decision)
-		row := breakdownRow{Text: g.Value, Requests: n, Refused: min(n, g.Refused()), Share: format.Ratio(n, total), Width: "0%"}
+		row := breakdownRow{Text: g.Value, Requests: n, Refused: format.Ratio(g.Refused(), g.Checks()), Share: format.Ratio(n, total), Width: "0%"}
 		if total > 0 {
 			row.Width = chart.Percent(float64(n) / float64(total))
 		}
@@ -212,40 +215,28 @@ func (p *trafficPage) export(dimension string) string {
 
 func (p *trafficPage) clientRows(all []breakdown.Client) (rows []clientRow) {
 	reason := "seen on the page Traffic"
-	if is, not := filterTexts(p.Requested.Filters); is+not != "" {
+	if is, not := p.Requested.Filters.Texts(); is+not != "" {
 		reason = format.ClipLine("most requests with "+strings.Trim(is+" not "+not, " "), 200)
 	}
 	for _, c := range all[:min(len(all), trafficClients)] {
-		rows = append(rows, clientRow{c.Key, c.Count, site.WithRange("/blocks/new", p.Range, "pattern", c.Key, "reason", reason)})
+		row := clientRow{Key: c.Key, Requests: c.Count}
+		if pattern := site.PatternText(c.Key); pattern != "" {
+			row.BlockLink = p.BlockLink(pattern, reason)
+		}
+		rows = append(rows, row)
 	}
 	return rows
 }
 
-// policyLink returns the address of a new policy whose conditions are the filters, "" if none of them
-// is one.
-func policyLink(all breakdown.Filters) string {
-	values := url.Values{}
-	for _, f := range all {
-		name, pattern := breakdown.Dimensions[f.Dimension].Name, strings.ReplaceAll(f.Value, "{id}", "*")
-		if at := strings.Index(pattern, "/…"); at >= 0 {
-			pattern = pattern[:at] + "/*"
+// addPolicy finds the new policy whose conditions are the filters.
+func (p *trafficPage) addPolicy(all breakdown.Filters) {
+	when, left := all.Conditions()
+	if len(left) > 0 {
+		for _, f := range left {
+			p.NoPolicy = append(p.NoPolicy, breakdown.Dimensions[f.Dimension].Label)
 		}
-		switch {
-		case pattern == "":
-			continue
-		case name == "agent":
-			pattern = "*" + strings.Trim(pattern, "*") + "*"
-		case name != "path" && name != "host" && name != "method":
-			continue
-		}
-		if f.Not {
-			pattern = "not " + pattern
-		}
-		field := "when_" + name
-		values.Set(field, strings.TrimSpace(values.Get(field)+"\n"+pattern))
+		p.NoPolicy = slices.Compact(p.NoPolicy)
+	} else if len(when) > 0 {
+		p.PolicyLink = policies.NewPath(when)
 	}
-	if len(values) == 0 {
-		return ""
-	}
-	return "/new-policy?" + values.Encode()
 }

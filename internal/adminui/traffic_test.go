@@ -1,6 +1,7 @@
 package adminui_test
 
 import (
+	"html"
 	"net/http"
 	"strings"
 	"testing"
@@ -40,11 +41,63 @@ func TestTrafficIsFiltered(t *testing.T) {
 		t.Errorf("the filter is not in the address %s", excluded)
 	}
 	page = maria.get("/traffic?is=agent%3Dscraper&decision=refused").is(http.StatusOK).holds("203.0.113.6").holds("Policy for this…").lacks("firefox").holds("Block…")
-	maria.get("/new-policy?when_agent=%2Ascraper%2A").is(http.StatusOK).holds("*scraper*")
-	page.holds("when_agent=%2Ascraper%2A")
+	policy := linkWith(t, page.body, "/new-policy")
+	maria.get(policy).is(http.StatusOK).holds(">scraper*<")
+	maria.get("/traffic?is=agent%3Dscraper,rule%3D1/s&not=path%3D/health,country%3D").is(http.StatusOK).lacks("/new-policy").says("no condition selects exactly these values of Refused by, Country")
+	both := linkWith(t, maria.get("/traffic?is=agent%3Dscraper,country%3DNL,asn%3D64500&not=path%3D/health").is(http.StatusOK).body, "/new-policy")
+	maria.get(both).is(http.StatusOK).holds(">scraper*<").holds("not /health<").holds("country NL\nasn 64500<")
+	maria.get(linkWith(t, page.body, "/blocks/new")).is(http.StatusOK).says("1 address")
 	vic.get("/traffic?is=weather%3Drain").is(http.StatusOK).holds("Must be a dimension")
 	vic.get("/traffic?is=policy%3Dnone").is(http.StatusOK).holds("There is no policy of that name")
+	vic.get("/traffic?is=policy%3D%23999").is(http.StatusOK).holds("#999").lacks("There is no policy of that name")
 	vic.get("/v1/traffic/by/path/export?format=csv&not=path%3D/health").is(http.StatusOK).holds("/prices/{id},340,40,300,0,0,0,0")
+}
+
+// TestTrafficLinksKeepValues has values and keys with the characters that filters and patterns give a
+// meaning: the links of the page lead to these values, and to a block of this key only.
+func TestTrafficLinksKeepValues(t *testing.T) {
+	n := newNode(t)
+	for _, user := range []string{"user:*", "user:a,b", "user:abc"} {
+		n.requested(t, user, map[breakdown.Values]breakdown.Row{
+			{"/a*" + user + ",host=b", "cu,rl\\*", "", "GET"}: {Counts: breakdown.Counts{Allowed: 5}, Clients: breakdown.Clients{{Key: user, Count: 5}}},
+			{"/a" + user, "curl", "", "POST"}:                 {Counts: breakdown.Counts{Allowed: 2}},
+		})
+	}
+	maria := n.as(t, "maria")
+	page := maria.get("/traffic").is(http.StatusOK)
+	for _, user := range []string{"user:*", "user:a,b", "user:abc"} {
+		only := maria.get(linkBefore(t, page.body, ">/a*"+user+",host=b<")).is(http.StatusOK).holds("/a*" + user + ",host=b").lacks("POST")
+		for _, other := range []string{"user:*", "user:a,b", "user:abc"} {
+			if other != user {
+				only.lacks("/a*" + other)
+			}
+		}
+		maria.get(linkWith(t, only.body, "/blocks/new")).is(http.StatusOK).says("1 key")
+		maria.get(linkWith(t, only.body, "/new-policy")).is(http.StatusOK).holds(`>/a\*` + strings.ReplaceAll(user, "*", `\*`))
+	}
+	maria.get(linkBefore(t, page.body, `>cu,rl\*<`)).is(http.StatusOK).holds("GET").lacks("POST")
+	maria.get("/traffic?is=method%3Dget").is(http.StatusOK).holds(",host=b").lacks("POST")
+}
+
+// linkWith returns the first address in a page that begins so.
+func linkWith(t testing.TB, body, begin string) string {
+	t.Helper()
+	at := strings.Index(body, `href="`+begin)
+	if at < 0 {
+		t.Fatalf("no link begins with %s", begin)
+	}
+	address, _, _ := strings.Cut(body[at+len(`href="`):], `"`)
+	return html.UnescapeString(address)
+}
+
+// linkBefore returns the address of the last link before a text.
+func linkBefore(t testing.TB, body, text string) string {
+	t.Helper()
+	at := strings.Index(body, text)
+	if at < 0 {
+		t.Fatalf("the page lacks %s", text)
+	}
+	return linkWith(t, body[strings.LastIndex(body[:at], `href="`):], "")
 }
 
 // linkLabelled returns the address of the link with a label.
@@ -87,7 +140,7 @@ func TestTrafficTasksInBrowser(t *testing.T) {
 	click(`a[href^="/traffic"]`, `document.querySelector("[data-dimension=agent]")`)
 	click(`[data-dimension=path] [aria-label="Exclude /health"]`, `!document.querySelector("[data-dimension=path]").innerText.includes("/health")`)
 	click(`[data-dimension=agent] tr[data-key=scraper] a`, `document.querySelector("[data-dimension=path]").innerText.includes("/prices") && !document.querySelector("[data-dimension=path]").innerText.includes("/login")`)
-	click(`a[href^="/new-policy"]`, `document.querySelector("[name=when_agent]").value === "*scraper*" && document.querySelector("[name=mode]")`)
+	click(`a[href^="/new-policy"]`, `document.querySelector("[name=when_agent]").value === "scraper*" && document.querySelector("[name=mode]")`)
 	b.screens("traffic", "/traffic")
 	b.screens("traffic-filtered", "/traffic?is=agent%3Dscraper%2Cmethod%3DGET&not=path%3D%2Fhealth&decision=refused")
 	b.consoleIsClean()

@@ -98,7 +98,7 @@ func (h *trafficHandler) getRuleTotals(c *httpserver.Call, in wire.TimeRange) (p
 // The number of values of a dimension, and of clients.
 const (
 	defaultGroups = 50
-	exportedMost  = 100_000
+	exportedMost  = breakdown.MaxValues
 )
 
 func (h *trafficHandler) getTrafficBy(c *httpserver.Call, in wire.TrafficBy) (wire.RequestBreakdown, error) {
@@ -131,7 +131,7 @@ func (h *trafficHandler) trafficBy(ctx context.Context, dimension string, f wire
 }
 
 func fromCounts(c breakdown.Counts) wire.RequestCounts {
-	return wire.RequestCounts{Requests: c.Sum(), Allowed: c.Allowed, Limited: c.Limited, Blocked: c.Blocked, Challenged: c.Challenged, Unavailable: c.Unavailable, Reported: c.Reported}
+	return wire.RequestCounts{Requests: c.Requests(), Allowed: c.Allowed, Limited: c.Limited, Blocked: c.Blocked, Challenged: c.Challenged, Unavailable: c.Unavailable, Reported: c.Reported}
 }
 
 func fromClients(all []breakdown.Client) []wire.RequestClient {

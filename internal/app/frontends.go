@@ -110,7 +110,7 @@ func (a *App) newPages(use useCases, throttle *httpserver.Throttle) (*adminui.Pa
 		Undo: use.undo, Bouncers: a.bouncers, Crawlers: use.crawlers, Bots: use.bots, Origins: use.origins,
 		Checked: use.recorded.hasChecks, Ready: a.status.ready, StoreLiveness: a.backends.liveness(),
 		Node: a.settings.NodeName, Build: buildinfo.Read(),
-		CheckURL: urlOf(a.settings.TLS, a.checks), AdminURL: urlOf(a.settings.AdminTLS, a.admin),
+		CheckURL: urlOf(a.settings.TLS, a.checks), AdminURL: urlOf(a.settings.AdminTLS, a.admin), PagesURL: a.settings.Notify.Pages,
 		Secure: a.settings.AdminTLS.Enabled(), Logger: a.log, Now: time.Now,
 	}
 	d.Settings = func() (shown []administration.Setting) {
@@ -227,7 +227,7 @@ func (a *App) useCases() useCases {
 		backups:       &operations.Backups{Recorder: store.Audit, Now: time.Now},
 		reports:       &operations.Reports{Builder: a.reports, Recorder: store.Audit, Now: time.Now},
 		tokens:        &identities.Tokens{Store: store.Identities, Now: time.Now},
-		users:         &identities.Users{Store: store.Identities, Recorder: store.Audit, Secret: a.secret, Now: time.Now},
+		users:         &identities.Users{Store: store.Identities, Secret: a.secret, Now: time.Now},
 		audit:         &operations.Audit{Store: store.Audit},
 		notifications: notificationsOf(a),
 		crawlers:      operations.Crawlers{Verifier: a.crawlers},

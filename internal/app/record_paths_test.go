@@ -63,7 +63,7 @@ func recordedPaths(t *testing.T, args ...string) map[string]bool {
 	return found
 }
 
-func TestRecordPathsFalseKeepsPathsOutOfDataFolder(t *testing.T) {
+func TestRecordFalseKeepsValuesOutOfDataFolder(t *testing.T) {
 	for text, recorded := range recordedPaths(t) {
 		if !recorded {
 			t.Errorf("%s is not recorded by default, so the test cannot detect it", text)
@@ -72,6 +72,11 @@ func TestRecordPathsFalseKeepsPathsOutOfDataFolder(t *testing.T) {
 	for text, recorded := range recordedPaths(t, "--record-paths", "false") {
 		if kept := text == "agent-4711" || text == "job-4711"; recorded != kept {
 			t.Errorf("--record-paths false: %s is recorded: %v, want %v", text, recorded, kept)
+		}
+	}
+	for text, recorded := range recordedPaths(t, "--record-agents", "false") {
+		if kept := text != "agent-4711"; recorded != kept {
+			t.Errorf("--record-agents false: %s is recorded: %v, want %v", text, recorded, kept)
 		}
 	}
 }

@@ -29,7 +29,7 @@ func Family(agent string) string {
 				return b.family
 			}
 		}
-		return "mozilla"
+		return mozilla
 	}
 	return product(agent)
 }
@@ -53,6 +53,12 @@ func robot(agent string) string {
 // maxProduct bounds the name of a product, in bytes.
 const maxProduct = 40
 
+// The families of browsers that are not known, and of products whose name is too long.
+const (
+	mozilla      = "mozilla"
+	otherProduct = "other"
+)
+
 // product returns the first product that an agent names, without its version.
 func product(agent string) string {
 	agent = strings.TrimLeft(agent, " \t\"'([")
@@ -60,7 +66,7 @@ func product(agent string) string {
 		agent = agent[:end]
 	}
 	if len(agent) > maxProduct {
-		return "other"
+		return otherProduct
 	}
 	if isID(agent) {
 		return folded

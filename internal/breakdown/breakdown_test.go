@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stint-dev/stint/internal/conditions"
 )
 
 func TestTemplate(t *testing.T) {
@@ -170,8 +172,8 @@ func TestFiltersAreTruthful(t *testing.T) {
 		}
 	}
 	for _, filters := range []Filters{
-		{{0, "1", false}}, {{0, "1", true}}, {{0, "1", false}, {0, "2", false}}, {{0, "1*", true}},
-		{{0, "1", false}, {1, "2", true}}, {{2, "0", false}, {1, "2", true}, {0, "0", true}},
+		{{Value: "1"}}, {{Value: "1", Not: true}}, {{Value: "1"}, {Value: "2"}}, {{Value: "1", IsPrefix: true, Not: true}},
+		{{Value: "1"}, {Dimension: 1, Value: "2", Not: true}}, {{Dimension: 2, Value: "0"}, {Dimension: 1, Value: "2", Not: true}, {Value: "0", Not: true}},
 	} {
 		truth, total := map[string]int64{}, int64(0)
 	requests:
@@ -201,6 +203,138 @@ func TestFiltersAreTruthful(t *testing.T) {
 		if n != got.Total.Sum() {
 			t.Errorf("%v: the groups have %d, in all %d", filters, n, got.Total.Sum())
 		}
+	}
+}
+
+// TestFiltersAreReadAsTheyAreWritten writes filters with any values, and reads the same ones.
+func TestFiltersAreReadAsTheyAreWritten(t *testing.T) {
+	want := Filters{}
+	for _, value := range []string{"", "/a", "/a,b", "/a,path=/b", "/a,path", "/a*", "*", `/a\`, `/a\,host=b`, "/a ", "/a b", `/a\s`, `\*`, "/a*b=c,not"} {
+		for _, isPrefix := range []bool{false, true} {
+			for _, not := range []bool{false, true} {
+				f := Filter{Value: value, IsPrefix: isPrefix, Not: not}
+				want = append(want, f)
+				if got, err := ParseFilters(Filters{f}.Texts()); err != nil || !reflect.DeepEqual(got, Filters{f}) {
+					t.Errorf("%+v: got %+v, %v", f, got, err)
+				}
+			}
+		}
+	}
+	for at := 0; at < len(want); at += MaxFilters {
+		some := want[at:min(len(want), at+MaxFilters)]
+		if got, err := ParseFilters(some.Texts()); err != nil || len(got) != len(some) {
+			t.Errorf("%+v: got %+v, %v", some, got, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"method=get": "method=GET", "agent=cURL": "agent=curl", "country=nl": "country=NL", "asn=64500": "asn=AS64500", "asn=as64500*": "asn=AS64500*",
+		"host=WWW.example.com": "host=www.example.com", "path=/A": "path=/A", "path=/a,b": `path=/a\,b`, "path=/a,host=b": "path=/a,host=b", `path=a\b`: `path=a\\b`,
+	} {
+		all, err := ParseFilters(text, "")
+		if is, _ := all.Texts(); err != nil || is != want {
+			t.Errorf("%s: got %s, %v, want %s", text, is, err, want)
+		}
+	}
+}
+
+// TestConditionsSelectNoMoreThanFilters makes conditions of filters, and compares what requests meet
+// with what the filters select of them.
+func TestConditionsSelectNoMoreThanFilters(t *testing.T) {
+	chrome := "Mozilla/5.0 (X11) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36"
+	var requests []*conditions.Request
+	for _, path := range []string{"", "/", "/prices/4711", "/prices/4711/reviews", "/prices/4711/reviews/12", "/prices/", "/login", "/a*b", "/axb", "/4711", "/a/b/c/d/e/f/g/h", "/a/b/c/d/e/f/g/h/i/j"} {
+		for _, agent := range []string{"", chrome, chrome + " Edg/131.0", "curl/8.5.0", "Mozilla/5.0 (compatible; GPTBot/1.2)", "3f2504e04f8941d39a0c0305e82c3301", "scraper"} {
+			for _, method := range []string{"GET", "POST"} {
+				requests = append(requests, conditions.NewRequest(path, method, agent, "www.example.com"))
+			}
+		}
+	}
+	for _, c := range []struct{ is, not, left string }{
+		{is: "path=/login"},
+		{is: "path=/prices/{id}"},
+		{is: "path=/prices/{id},path=/login"},
+		{is: "path=/prices/{id}/reviews/{id},path=/prices/{id}/reviews"},
+		{is: "path=/prices/{id},path=/prices/{id}/reviews", left: "path=/prices/{id}"},
+		{is: "path=/prices/{id}*"},
+		{is: "path=/prices/*,method=post", not: "path=/prices/{id}/reviews"},
+		{is: `path=/a\*b`},
+		{is: "path=/a/b/c/d/e/f/g/h/…"},
+		{is: "agent=curl", not: "method=GET"},
+		{is: "agent=gptbot", not: "path=/prices/{id}"},
+		{not: "agent=chrome"},
+		{is: "host=www.example.com", not: "agent=gptbot,agent=curl"},
+		{is: "path=/{id}", left: "path=/{id}"},
+		{is: "path=/login,agent=chrome", left: "agent=chrome"},
+		{is: "agent={id},agent=curl*", left: "agent=curl*,agent={id}"},
+		{is: "path=", left: "path="},
+		{is: "policy=4,rule=1/s", left: "policy=4,rule=1/s"},
+		{is: "host=@hosts", left: "host=@hosts"},
+	} {
+		filters, err := ParseFilters(c.is, c.not)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts, rest := filters.Conditions()
+		if left, _ := rest.Texts(); left != c.left {
+			t.Errorf("%s not %s: %q has no condition, want %q", c.is, c.not, left, c.left)
+		}
+		if len(rest) > 0 {
+			continue
+		}
+		when, err := conditions.Parse(texts)
+		if err != nil {
+			t.Errorf("%s not %s: %v of %v", c.is, c.not, err, texts)
+			continue
+		}
+		met := 0
+		for _, r := range requests {
+			if !when.Meets(r) {
+				continue
+			}
+			met++
+			for i := range Dimensions {
+				seen := Seen{Request: r}
+				if value := ValueOf(i, Dimensions[i].Find(&seen)); !filters.selects(i, value) {
+					t.Errorf("%s not %s: %v are met by a request with the %s %q", c.is, c.not, texts, Dimensions[i].Name, value)
+				}
+			}
+		}
+		if met == 0 {
+			t.Errorf("%s not %s: %v are never met", c.is, c.not, texts)
+		}
+	}
+}
+
+// TestQueryKeepsItsValuesInBounds reads more values and clients than it keeps: the heavy ones stay, and
+// what is missing is said.
+func TestQueryKeepsItsValuesInBounds(t *testing.T) {
+	q := Query{By: []int{0}}
+	total := int64(0)
+	for part := range 20 {
+		table := &Table{}
+		table.Row(Values{"/heavy"}).Counts.Allowed = 5
+		table.Row(Values{"/heavy"}).Clients = Clients{{"heavy", 5}}
+		for i := range 4000 {
+			row := table.Row(Values{fmt.Sprint("/", part, "/", i)})
+			row.Counts.Allowed, row.Clients = 1, Clients{{fmt.Sprint(part, i), 1}}
+		}
+		total += 4005
+		q.Add(time.Time{}, table)
+		if len(q.groups[0]) > MaxValues || len(q.clients) > MaxValues {
+			t.Fatalf("%d values and %d clients are kept", len(q.groups[0]), len(q.clients))
+		}
+	}
+	r := q.Result(1 << 20)
+	b := r.Breakdowns[0]
+	n := b.Unnamed.Sum()
+	for _, g := range b.Groups {
+		n += g.Sum()
+	}
+	if n != total || r.Total.Sum() != total || b.Unnamed.Sum() == 0 || b.Overcount == 0 || b.Overcount > 5 || r.ClientsMissing == 0 {
+		t.Errorf("%d of %d requests, %d unnamed, overcount %d, %d missing", n, total, b.Unnamed.Sum(), b.Overcount, r.ClientsMissing)
+	}
+	if b.Groups[0].Value != "/heavy" || b.Groups[0].Allowed != 100 || r.Clients[0] != (Client{"heavy", 100}) {
+		t.Errorf("the first value is %+v, the first client %+v", b.Groups[0], r.Clients[0])
 	}
 }
 

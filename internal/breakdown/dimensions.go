@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/stint-dev/stint/internal/conditions"
@@ -65,20 +66,24 @@ type Dimension struct {
 	Fold func(string) string
 	// None is what a request without a value is on the pages, "" for "not known".
 	None string
+	// Spell returns the value of a filter as it is counted, nil if it is so already.
+	Spell func(string) string
+	// Condition is the part of a request by which a policy selects the values, nil for none.
+	Condition *conditions.Attribute
 }
 
 // Dimensions are all dimensions. A further one is one more line here, and nothing else: what is
 // stored names its dimensions, and the API, the command and the page take them from here.
 var Dimensions = [...]Dimension{
-	{"path", "Path", func(s *Seen) string { return s.Request.Value(conditions.Path) }, Template, ""},
-	{"agent", "Agent", func(s *Seen) string { return s.Request.Value(conditions.Agent) }, Family, ""},
-	{"host", "Host", func(s *Seen) string { return s.Request.Value(conditions.Host) }, nil, ""},
-	{"method", "Method", func(s *Seen) string { return s.Request.Value(conditions.Method) }, strings.ToUpper, ""},
-	{"policy", "Policy", func(s *Seen) string { return PolicyValue(s.Policy) }, nil, "none"},
-	{"rule", "Refused by", func(s *Seen) string { return s.RefusedBy }, nil, "not refused"},
-	{"outcome", "Reported outcome", func(s *Seen) string { return s.Outcome }, nil, "none"},
-	{"country", "Country", func(s *Seen) string { return s.Origin().Country.String() }, nil, ""},
-	{"asn", "Network", func(s *Seen) string { return asnValue(s.Origin().ASN) }, nil, ""},
+	{"path", "Path", func(s *Seen) string { return s.Request.Value(conditions.Path) }, Template, "", nil, &conditions.Path},
+	{"agent", "Agent", func(s *Seen) string { return s.Request.Value(conditions.Agent) }, Family, "", strings.ToLower, &conditions.Agent},
+	{"host", "Host", func(s *Seen) string { return s.Request.Value(conditions.Host) }, nil, "", strings.ToLower, &conditions.Host},
+	{"method", "Method", func(s *Seen) string { return s.Request.Value(conditions.Method) }, strings.ToUpper, "", strings.ToUpper, &conditions.Method},
+	{"policy", "Policy", func(s *Seen) string { return PolicyValue(s.Policy) }, nil, "none", nil, nil},
+	{"rule", "Refused by", func(s *Seen) string { return s.RefusedBy }, nil, "not refused", nil, nil},
+	{"outcome", "Reported outcome", func(s *Seen) string { return s.Outcome }, nil, "none", nil, nil},
+	{"country", "Country", func(s *Seen) string { return s.Origin().Country.String() }, nil, "", strings.ToUpper, &conditions.Country},
+	{"asn", "Network", func(s *Seen) string { return asnValue(s.Origin().ASN) }, nil, "", spellASN, &conditions.ASN},
 }
 
 // count is the number of dimensions.
@@ -120,6 +125,15 @@ func asnValue(number uint32) string {
 	return "AS" + strconv.FormatUint(uint64(number), 10)
 }
 
+// spellASN returns the value of the dimension "asn" for a number with or without AS.
+func spellASN(text string) string {
+	text = strings.ToUpper(text)
+	if text == "" || strings.HasPrefix(text, "AS") {
+		return text
+	}
+	return "AS" + text
+}
+
 // maxValue is the length of the longest value, in bytes.
 const maxValue = 128
 
@@ -130,7 +144,7 @@ func ValueOf(i int, raw string) string {
 		raw = fold(raw)
 	}
 	value := strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r == utf8.RuneError {
+		if unicode.IsControl(r) || r == utf8.RuneError {
 			return '\uFFFD'
 		}
 		return r

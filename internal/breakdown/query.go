@@ -2,6 +2,7 @@ package breakdown
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,35 +13,92 @@ import (
 // Filter selects requests by one dimension.
 type Filter struct {
 	Dimension int
-	// Value is the value, "" for requests whose value is not known. A final * matches any text.
-	Value string
-	Not   bool // selects all other requests
+	Value     string // "" for requests whose value is not known
+	IsPrefix  bool   // selects all values that begin with Value
+	Not       bool   // selects all other requests
 }
 
-// maxFilters bounds the filters of a query.
-const maxFilters = 20
+// MaxFilters bounds the filters of a query.
+const MaxFilters = 20
 
-// ParseFilters parses filters, written dimension=value. Those of not select all other requests. The
-// error is a fault.Error.
-func ParseFilters(is, not []string) (all []Filter, err error) {
-	if len(is)+len(not) > maxFilters {
-		return nil, fault.Field("is", "Must be at most %d filters, together with not.", maxFilters)
-	}
-	for field, texts := range map[string][]string{"is": is, "not": not} {
-		for _, text := range texts {
-			name, value, isPair := strings.Cut(text, "=")
+// ParseFilters parses filters that are separated by commas, each written dimension=value. Those of not
+// select all other requests. A final * of a value matches any text; \*, \, and \\ are a star, a comma
+// and a backslash, and \s is a space, which is trimmed at the end of a text otherwise. A comma that no dimension follows is a part of the value. The error is a fault.Error.
+func ParseFilters(is, not string) (all Filters, err error) {
+	for field, text := range map[string]string{"is": is, "not": not} {
+		for _, part := range splitFilters(text) {
+			name, value, isPair := strings.Cut(part, "=")
 			i, known := Find(name)
 			if !isPair || !known {
 				return nil, fault.Field(field, "Must be a dimension, = and a value, for example path=/health. The dimensions are %s.", strings.Join(Names(), ", "))
 			}
-			all = append(all, Filter{i, value, field == "not"})
+			f := Filter{Dimension: i, Not: field == "not"}
+			f.Value, f.IsPrefix = unescape(value)
+			if spell := Dimensions[i].Spell; spell != nil {
+				f.Value = spell(f.Value)
+			}
+			all = append(all, f)
 		}
 	}
+	if len(all) > MaxFilters {
+		return nil, fault.Field("is", "Must be at most %d filters, together with not.", MaxFilters)
+	}
 	slices.SortStableFunc(all, func(a, b Filter) int {
-		return cmp.Or(cmp.Compare(a.Dimension, b.Dimension), compareBool(a.Not, b.Not), cmp.Compare(a.Value, b.Value))
+		return cmp.Or(cmp.Compare(a.Dimension, b.Dimension), compareBool(a.Not, b.Not), cmp.Compare(a.Value, b.Value), compareBool(a.IsPrefix, b.IsPrefix))
 	})
 	return slices.Compact(all), nil
 }
+
+// splitFilters divides filters at the commas that a dimension follows.
+func splitFilters(text string) (all []string) {
+	begin, isEscaped := 0, false
+	for i := range len(text) {
+		switch {
+		case isEscaped:
+			isEscaped = false
+		case text[i] == '\\':
+			isEscaped = true
+		case text[i] == ',':
+			name, _, _ := strings.Cut(text[i+1:], "=")
+			if name, _, _ = strings.Cut(name, ","); isDimension(name) {
+				all, begin = append(all, text[begin:i]), i+1
+			}
+		}
+	}
+	if text == "" {
+		return nil
+	}
+	return append(all, text[begin:])
+}
+
+func isDimension(name string) bool {
+	_, is := Find(name)
+	return is
+}
+
+// unescape returns the value that a filter writes, and whether a star that is not escaped ends it.
+func unescape(text string) (value string, isPrefix bool) {
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		switch {
+		case strings.HasPrefix(text[i:], finalSpace):
+			b.WriteByte(' ')
+			i++
+			continue
+		case text[i] == '\\' && i+1 < len(text) && strings.IndexByte(`*,\`, text[i+1]) >= 0:
+			i++
+		case text[i] == '*' && i == len(text)-1:
+			return b.String(), true
+		}
+		b.WriteByte(text[i])
+	}
+	return b.String(), false
+}
+
+// finalSpace is a space at the end of a value.
+const finalSpace = `\s`
+
+var filterEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `,`, `\,`)
 
 func compareBool(a, b bool) int {
 	switch {
@@ -53,19 +111,38 @@ func compareBool(a, b bool) int {
 }
 
 // String returns the filter as ParseFilters reads it.
-func (f Filter) String() string { return Dimensions[f.Dimension].Name + "=" + f.Value }
-
-// has reports whether a value is that of the filter.
-func (f Filter) has(value string) bool {
-	if prefix, is := strings.CutSuffix(f.Value, "*"); is {
-		return strings.HasPrefix(value, prefix)
+func (f Filter) String() string {
+	text := Dimensions[f.Dimension].Name + "=" + filterEscaper.Replace(f.Value)
+	switch before, isFinal := strings.CutSuffix(text, " "); {
+	case f.IsPrefix:
+		text += "*"
+	case isFinal:
+		text = before + finalSpace
 	}
-	return value == f.Value
+	return text
+}
+
+// Has reports whether a value is that of the filter.
+func (f Filter) Has(value string) bool {
+	return value == f.Value || f.IsPrefix && strings.HasPrefix(value, f.Value)
 }
 
 // Filters select requests: in each dimension with filters those that have one of the values, if
 // there is a filter that is not a Not, and none of the values of a Not.
 type Filters []Filter
+
+// Texts returns the filters as ParseFilters reads them.
+func (all Filters) Texts() (is, not string) {
+	var texts [2][]string
+	for _, f := range all {
+		at := 0
+		if f.Not {
+			at = 1
+		}
+		texts[at] = append(texts[at], f.String())
+	}
+	return strings.Join(texts[0], ","), strings.Join(texts[1], ",")
+}
 
 // dimensions returns the dimensions that are filtered.
 func (all Filters) dimensions() (dimensions []int) {
@@ -83,10 +160,10 @@ func (all Filters) selects(i int, value string) bool {
 	for _, f := range all {
 		switch {
 		case f.Dimension != i:
-		case f.Not && f.has(value):
+		case f.Not && f.Has(value):
 			return false
 		case !f.Not:
-			wanted, found = true, found || f.has(value)
+			wanted, found = true, found || f.Has(value)
 		}
 	}
 	return found || !wanted
@@ -123,6 +200,8 @@ type Result struct {
 	Unsure     int64
 	Points     []Point // those with a request, in order of time
 	Breakdowns []Breakdown
+	// Unread are the tables that could not be read. Their requests are missing.
+	Unread int
 	// Clients and Offenders are those with the most allowed and refused requests. Each may have
 	// made ClientsMissing or OffendersMissing more.
 	Clients, Offenders               []Client
@@ -147,12 +226,48 @@ type Query struct {
 	clients   map[string]int64
 	offenders map[string]int64
 	missing   [2]int64
+	unread    int
+	dropped   []Counts // by wanted dimension: of values for which there was no room
+	least     []int64  // the most of them that one value may have
 }
 
-// Add adds a table whose time begins at start.
+// MaxValues bounds the values of a dimension, and the clients, that a query keeps.
+const MaxValues = 32_768
+
+// trim drops the lighter half of what has no room, and returns the heaviest that is dropped, zero for
+// none.
+func trim[V any](all map[string]V, count func(V) int64, drop func(V)) int64 {
+	if len(all) <= MaxValues {
+		return 0
+	}
+	values := slices.Collect(maps.Keys(all))
+	slices.SortFunc(values, func(a, b string) int { return cmp.Or(cmp.Compare(count(all[b]), count(all[a])), cmp.Compare(a, b)) })
+	most := count(all[values[MaxValues/2]])
+	for _, value := range values[MaxValues/2:] {
+		drop(all[value])
+		delete(all, value)
+	}
+	return most
+}
+
+// trim drops what has no room.
+func (q *Query) trim() {
+	for at := range q.groups {
+		q.least[at] += trim(q.groups[at], Counts.Sum, q.dropped[at].Add)
+	}
+	for i, clients := range []map[string]int64{q.clients, q.offenders} {
+		q.missing[i] += trim(clients, func(n int64) int64 { return n }, func(int64) {})
+	}
+}
+
+// Add adds a table whose time begins at start, nil for one that could not be read.
 func (q *Query) Add(start time.Time, t *Table) {
 	if q.groups == nil {
 		q.begin()
+	}
+	if t == nil {
+		q.unread++
+		return
 	}
 	var certain Counts
 rows:
@@ -177,6 +292,7 @@ rows:
 	}
 	q.rows.Add(certain)
 	q.addRest(t, &certain)
+	q.trim()
 	if q.Step > 0 {
 		at := int64(start.Sub(q.Start) / q.Step)
 		if q.points[at] == nil {
@@ -190,7 +306,7 @@ func (q *Query) begin() {
 	q.filtered = q.Filters.dimensions()
 	q.points, q.clients, q.offenders = map[int64]*Counts{}, map[string]int64{}, map[string]int64{}
 	q.partly, q.others, q.most = make([]Counts, count), make([]Counts, count), make([]int64, count)
-	q.groups = make([]map[string]Counts, len(q.By))
+	q.groups, q.dropped, q.least = make([]map[string]Counts, len(q.By)), make([]Counts, len(q.By)), make([]int64, len(q.By))
 	for i := range q.groups {
 		q.groups[i] = map[string]Counts{}
 	}
@@ -237,7 +353,7 @@ func (q *Query) Result(limit int) *Result {
 	if q.groups == nil {
 		q.begin()
 	}
-	r := &Result{Total: q.rows}
+	r := &Result{Total: q.rows, Unread: q.unread}
 	unnamed := q.unnamed()
 	r.Total.Add(unnamed)
 	r.Unsure = q.unsure()
@@ -252,6 +368,8 @@ func (q *Query) Result(limit int) *Result {
 			b.Unnamed = unnamed
 			b.Overcount = unnamed.Sum() + r.Unsure
 		}
+		b.Unnamed.Add(q.dropped[at])
+		b.Overcount += q.least[at]
 		r.Breakdowns = append(r.Breakdowns, b)
 	}
 	for at, c := range q.points {

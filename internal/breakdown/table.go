@@ -30,8 +30,14 @@ func (c Counts) Checks() int64 {
 // Refused returns the number of checks that were limited, blocked or challenged.
 func (c Counts) Refused() int64 { return c.Limited + c.Blocked + c.Challenged }
 
-// Sum returns all requests that are counted.
+// Sum returns how often something was counted: by a check, and again by a report.
 func (c Counts) Sum() int64 { return c.Checks() + c.Reported }
+
+// Requests returns how many requests there were at least: a report may be of a check.
+func (c Counts) Requests() int64 { return max(c.Checks(), c.Reported) }
+
+// Decisions are the decisions that Of knows.
+var Decisions = []string{"allowed", "refused", "limited", "blocked", "challenged", "unavailable", "reported"}
 
 // Of returns the requests of a decision: allowed, limited, blocked, challenged, unavailable,
 // reported, refused for the second to fourth, or "" for all.
@@ -52,7 +58,7 @@ func (c Counts) Of(decision string) int64 {
 	case "reported":
 		return c.Reported
 	}
-	return c.Sum()
+	return c.Requests()
 }
 
 // Client is a key and some of its requests.

@@ -109,10 +109,13 @@ func newGlob(text string) (glob, error) {
 	}
 	var spelled []string
 	for _, piece := range pieces {
-		spelled = append(spelled, escaper.Replace(piece))
+		spelled = append(spelled, Escape(piece))
 	}
 	return glob{text: strings.Join(spelled, "*"), pieces: pieces}, nil
 }
+
+// Escape returns the glob that matches only text.
+func Escape(text string) string { return escaper.Replace(text) }
 
 var escaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`)
 

@@ -19,43 +19,32 @@ func NewSketch() *hyperloglog.Sketch {
 	return s
 }
 
-// MergeDistinct returns the union of two sketches; either may be nil. It returns an error for
-// data that is not a sketch.
+// MergeDistinct returns the union of two sketches; either may be nil. Data that is not a sketch counts
+// as no key, so that one bad row does not stop the adding up of all others.
 func MergeDistinct(one, other []byte) ([]byte, error) {
 	if len(one) == 0 {
 		return other, nil
 	}
-	merged, err := readSketch(one)
-	if err != nil {
-		return nil, err
-	}
-	more, err := readSketch(other)
-	if err != nil {
-		return nil, err
-	}
-	if err := merged.Merge(more); err != nil {
+	merged := readSketch(one)
+	if err := merged.Merge(readSketch(other)); err != nil {
 		return nil, err
 	}
 	return merged.MarshalBinary()
 }
 
-func readSketch(data []byte) (*hyperloglog.Sketch, error) {
+func readSketch(data []byte) *hyperloglog.Sketch {
 	s := NewSketch()
-	if len(data) == 0 {
-		return s, nil
+	if len(data) > 0 && s.UnmarshalBinary(data) != nil {
+		return NewSketch()
 	}
-	return s, s.UnmarshalBinary(data)
+	return s
 }
 
 // CountDistinct returns the estimated number of keys in the union of sketches.
 func CountDistinct(sketches [][]byte) (int64, error) {
 	all := NewSketch()
 	for _, data := range sketches {
-		s, err := readSketch(data)
-		if err != nil {
-			return 0, err
-		}
-		if err := all.Merge(s); err != nil {
+		if err := all.Merge(readSketch(data)); err != nil {
 			return 0, err
 		}
 	}

@@ -36,9 +36,10 @@ func (i *Interval) Add(other *Interval) {
 }
 
 // Intervals divides the time between from and to into intervals of step, at least one, and counts
-// the traffic in each. An interval that began less than 20 seconds (or a third of the step)
+// the traffic in each. They begin at whole multiples of the step, but the first at the minute of from. An interval that began less than 20 seconds (or a third of the step)
 // before to has no meaningful rate yet; it is merged into the previous one.
 func Intervals(traffic []TrafficPoint, from, to time.Time, step time.Duration) []Interval {
+	begin := from.Truncate(min(step, time.Minute))
 	from = from.Truncate(step)
 	all := make([]Interval, max(1, int((to.Sub(from)+step-1)/step)))
 	for i := range all {
@@ -46,6 +47,9 @@ func Intervals(traffic []TrafficPoint, from, to time.Time, step time.Duration) [
 		end := at.Add(step)
 		if end.After(to) {
 			end = to
+		}
+		if at.Before(begin) {
+			at = begin
 		}
 		all[i] = Interval{At: at, Seconds: end.Sub(at).Seconds()}
 	}

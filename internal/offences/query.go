@@ -86,6 +86,18 @@ type TrafficSeries struct {
 	Points []TrafficPoint // those with a check, in order of time
 }
 
+// First returns the beginning of the first point, at or before From: points begin at whole multiples of
+// the step, so that no row of a longer time is counted in the point before its own.
+func (s *TrafficSeries) First() time.Time {
+	if s.Step > maxAligned {
+		return s.From
+	}
+	return s.From.Truncate(s.Step)
+}
+
+// maxAligned is longer than every step but that of a whole span.
+const maxAligned = 5 * 365 * 24 * time.Hour
+
 // Ranked is one key of a ranking.
 type Ranked struct {
 	Key         string

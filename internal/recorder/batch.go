@@ -20,7 +20,7 @@ type pendingBatch struct {
 	keys       map[trafficID]*offences.KeyTraffic
 	distinct   map[totalsID]offences.DistinctKeys
 	samples    []offences.SampleChunk
-	requested  map[int64]*breakdown.Table // by minute
+	requested  map[int64][]byte // tables by minute
 }
 
 type offenceID struct {
@@ -42,7 +42,7 @@ func newPendingBatch(maxRows int) *pendingBatch {
 	return &pendingBatch{
 		maxRows: maxRows, offences: map[offenceID]*offences.Offence{}, totals: map[totalsID]*offences.Totals{},
 		keys: map[trafficID]*offences.KeyTraffic{}, distinct: map[totalsID]offences.DistinctKeys{},
-		requested: map[int64]*breakdown.Table{},
+		requested: map[int64][]byte{},
 	}
 }
 
@@ -114,16 +114,22 @@ func (g *pendingBatch) addSample(t offences.SampleChunk) {
 
 // addBreakdown adds what was requested in a minute.
 func (g *pendingBatch) addBreakdown(minute int64, t *breakdown.Table) {
+	size := 0
+	for _, data := range g.requested {
+		size += len(data)
+	}
 	known, found := g.requested[minute]
 	switch {
-	case found:
-		known.Merge(t)
-		known.Trim(breakdown.LongLimits)
-	case len(g.requested) >= maxBreakdowns || g.full():
+	case size > maxBreakdownBytes, !found && (len(g.requested) >= maxBreakdowns || g.full()):
 		g.lost++
-	default:
-		g.requested[minute] = t
+		return
+	case found:
+		if before, err := breakdown.Decode(known); err == nil {
+			t.Merge(before)
+			t.Trim(breakdown.LongLimits)
+		}
 	}
+	g.requested[minute] = t.Encode()
 }
 
 // freeze returns a batch of everything in g.
@@ -151,8 +157,8 @@ func (g *pendingBatch) freeze(id, node string, maker *offences.RefusalIDMaker) *
 	slices.SortFunc(b.Keys, func(x, y offences.KeyTraffic) int {
 		return cmp.Or(cmp.Compare(x.Minute, y.Minute), cmp.Compare(x.Policy, y.Policy), cmp.Compare(x.Key, y.Key))
 	})
-	for minute, t := range g.requested {
-		b.Breakdowns = append(b.Breakdowns, breakdown.Chunk{Minute: minute, Data: t.Encode()})
+	for minute, data := range g.requested {
+		b.Breakdowns = append(b.Breakdowns, breakdown.Chunk{Minute: minute, Data: data})
 	}
 	slices.SortFunc(b.Breakdowns, func(x, y breakdown.Chunk) int { return cmp.Compare(x.Minute, y.Minute) })
 	b.Distinct = slices.Collect(maps.Values(g.distinct))

@@ -25,22 +25,29 @@ const (
 	// foldedValues is how many values of each dimension are remembered as they are counted.
 	foldedValues = 1024
 	maxFolded    = 512 // bytes of a value that is remembered
+	// rowsPerWait is for how many drained combinations the next drain leaves everything: the row of a
+	// minute is written whole each time, and a large one should be written seldom.
+	rowsPerWait = 64
 	// drainedCombinations and drainedRest are how many of the heaviest are drained before their
 	// minute closes.
 	drainedCombinations = 256
 	drainedRest         = 64
-	// maxBreakdowns bounds the minutes that wait while the database is unreachable.
-	maxBreakdowns = 240
+	// maxBreakdowns and maxBreakdownBytes bound the minutes that wait while the database is
+	// unreachable.
+	maxBreakdowns     = 240
+	maxBreakdownBytes = 32 << 20
 )
 
 // breakdowns counts what is requested in bounded memory, however many different paths and agents
-// there are: at most 16 MB, and less than 3 MB unless all of them are as long as possible.
+// there are: the tables of two minutes take less than 12 MB with short values, and less than 32 MB if
+// all values and keys are long.
 type breakdowns struct {
 	omitted [len(breakdown.Dimensions)]bool
 	seed    maphash.Seed
 	folded  [len(breakdown.Dimensions)][foldedValues]atomic.Pointer[foldedValue]
 	rules   [256]atomic.Pointer[ruleText]
 	shards  [breakdownShards]breakdownShard
+	wait    int // how many drains leave everything
 }
 
 // foldedValue is what is counted of a value.
@@ -54,7 +61,6 @@ type breakdownShard struct {
 	minutes map[int64]*breakdownMinute
 	newest  *breakdownMinute
 	spare   *breakdownMinute // its memory is used for the next minute
-	seen    breakdown.Seen   // of the present request; here, since it would escape to the heap
 }
 
 // breakdownMinute is the state of one minute.
@@ -184,12 +190,27 @@ type ruleText struct {
 // add counts a request. hash is that of its client, whose key may be kept.
 func (b *breakdowns) add(at int64, client uint64, key string, seen breakdown.Seen, outcome gate.Outcome) {
 	s := &b.shards[client%breakdownShards]
+	start := offences.MinuteOf(at)
+	isPlain := seen.Request == nil && seen.Outcome == ""
+	var e *entry[breakdown.Values, combination]
 	s.mu.Lock()
-	m := s.newest
-	if start := offences.MinuteOf(at); m == nil || m.start != start {
-		m = s.minute(start)
+	if isPlain {
+		e = s.minute(start).findPlain(&seen)
 	}
-	e := m.find(b, s, seen)
+	if e == nil { // no check waits while the values are found
+		s.mu.Unlock()
+		described := seenPool.Get().(*breakdown.Seen) //nolint:forcetypeassert // it has nothing else
+		*described = seen
+		values, hash := b.valuesOf(described)
+		isPlain = isPlain && !described.IsOfOne()
+		*described = breakdown.Seen{} // its request is not kept
+		seenPool.Put(described)
+		s.mu.Lock()
+		e = s.minute(start).find(hash, &values)
+		if isPlain {
+			s.minute(start).keepPlain(&seen, e)
+		}
+	}
 	e.certain++
 	e.pending++
 	c := &e.value
@@ -214,33 +235,38 @@ func (b *breakdowns) add(at int64, client uint64, key string, seen breakdown.See
 	s.mu.Unlock()
 }
 
-// find returns the entry of a request, and creates it.
-func (m *breakdownMinute) find(b *breakdowns, s *breakdownShard, seen breakdown.Seen) *entry[breakdown.Values, combination] {
-	isPlain := seen.Request == nil && seen.Outcome == ""
-	if isPlain {
-		for i := range m.plain {
-			if p := &m.plain[i]; p.entry != nil && p.policy == seen.Policy && p.refusedBy == seen.RefusedBy {
-				return p.entry
-			}
+// seenPool has the descriptions of requests whose values are found: they would escape to the heap.
+var seenPool = sync.Pool{New: func() any { return new(breakdown.Seen) }}
+
+// findPlain returns the entry of a check without a description, nil if it is not known.
+func (m *breakdownMinute) findPlain(seen *breakdown.Seen) *entry[breakdown.Values, combination] {
+	for i := range m.plain {
+		if p := &m.plain[i]; p.entry != nil && p.policy == seen.Policy && p.refusedBy == seen.RefusedBy {
+			return p.entry
 		}
 	}
-	s.seen = seen
-	values, hash := b.valuesOf(&s.seen)
-	isPlain = isPlain && !s.seen.IsOfOne()
-	s.seen = breakdown.Seen{} // its request is not kept
-	e := m.combinations.find(hash, &values)
+	return nil
+}
+
+func (m *breakdownMinute) keepPlain(seen *breakdown.Seen, e *entry[breakdown.Values, combination]) {
+	m.plain[m.nextPlain%len(m.plain)] = plain{seen.Policy, seen.RefusedBy, e}
+	m.nextPlain++
+}
+
+// find returns the entry of values, and creates it.
+func (m *breakdownMinute) find(hash uint64, values *breakdown.Values) *entry[breakdown.Values, combination] {
+	e := m.combinations.find(hash, values)
 	if e == nil {
 		m.plain = [len(m.plain)]plain{} // their entries may be evicted
-		e = m.combinations.insert(hash, values, m.evict, func(c *combination) { *c = combination{} })
-	}
-	if isPlain {
-		m.plain[m.nextPlain%len(m.plain)] = plain{seen.Policy, seen.RefusedBy, e}
-		m.nextPlain++
+		e = m.combinations.insert(hash, *values, m.evict, func(c *combination) { *c = combination{} })
 	}
 	return e
 }
 
 func (s *breakdownShard) minute(start int64) *breakdownMinute {
+	if s.newest != nil && s.newest.start == start {
+		return s.newest
+	}
 	m, known := s.minutes[start]
 	if !known {
 		if m, s.spare = s.spare, nil; m == nil {
@@ -292,18 +318,26 @@ func (m *breakdownMinute) forget(i int, e *entry[string, breakdown.Counts]) {
 }
 
 // drain adds what was counted since the last drain to g, and forgets the minutes that began before
-// closed. Of an open minute it leaves out what is not among the heaviest so far.
+// closed. Of an open minute it leaves out what is not among the heaviest so far. After a drain of many
+// combinations it leaves everything up to 16 times, but not what closes.
 func (b *breakdowns) drain(g *pendingBatch, closed int64) {
+	if b.wait--; b.wait >= 0 && !b.closes(closed) {
+		return
+	}
+	rows, tables := 0, map[int64]*breakdown.Table{}
 	for i := range b.shards {
 		s := &b.shards[i]
 		s.mu.Lock()
 		for start, m := range s.minutes {
 			t := &breakdown.Table{}
 			m.drain(t, start < closed)
-			if !t.IsEmpty() {
-				g.addBreakdown(start, t)
+			if known, found := tables[start]; found {
+				known.Merge(t)
+			} else {
+				tables[start] = t
 			}
 			if start >= closed {
+				rows += len(t.Rows)
 				continue
 			}
 			delete(s.minutes, start)
@@ -315,6 +349,25 @@ func (b *breakdowns) drain(g *pendingBatch, closed int64) {
 		}
 		s.mu.Unlock()
 	}
+	b.wait = rows / rowsPerWait
+	for start, t := range tables {
+		if !t.IsEmpty() {
+			g.addBreakdown(start, t)
+		}
+	}
+}
+
+// closes reports whether a minute began before closed.
+func (b *breakdowns) closes(closed int64) (is bool) {
+	for i := range b.shards {
+		s := &b.shards[i]
+		s.mu.Lock()
+		for start := range s.minutes {
+			is = is || start < closed
+		}
+		s.mu.Unlock()
+	}
+	return is
 }
 
 func (m *breakdownMinute) drain(t *breakdown.Table, closes bool) {

@@ -31,7 +31,7 @@ func requestedIn(t *testing.T, chunks []breakdown.Chunk) *breakdown.Table {
 func groupsBy(t *testing.T, table *breakdown.Table, name string, is ...string) (*breakdown.Result, map[string]breakdown.Counts) {
 	t.Helper()
 	i, known := breakdown.Find(name)
-	filters, err := breakdown.ParseFilters(is, nil)
+	filters, err := breakdown.ParseFilters(strings.Join(is, ","), "")
 	if err != nil || !known {
 		t.Fatal(name, err)
 	}
@@ -117,16 +117,16 @@ func TestFloodOfPathsNeitherGrowsNorBlinds(t *testing.T) {
 		}
 		if i%(n/60) == 0 {
 			r.requested.drain(g, 0)
-			for minute, table := range g.requested {
-				chunks = append(chunks, breakdown.Chunk{Minute: minute, Data: table.Encode()})
+			for minute, data := range g.requested {
+				chunks = append(chunks, breakdown.Chunk{Minute: minute, Data: data})
 			}
 			g = newPendingBatch(1 << 30)
 		}
 	}
 	grown := heap() - before
 	r.requested.drain(g, 1<<62)
-	for minute, table := range g.requested {
-		chunks = append(chunks, breakdown.Chunk{Minute: minute, Data: table.Encode()})
+	for minute, data := range g.requested {
+		chunks = append(chunks, breakdown.Chunk{Minute: minute, Data: data})
 	}
 	table := requestedIn(t, chunks)
 	if size := len(table.Encode()); size > 300<<10 {
@@ -156,6 +156,67 @@ func heap() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
+}
+
+// TestMemoryOfBreakdownsIsBounded counts combinations whose values are all as long as possible, of
+// clients with long keys, in as many minutes as are open at a time.
+func TestMemoryOfBreakdownsIsBounded(t *testing.T) {
+	measure := func(length int) int64 {
+		b := newBreakdowns(nil)
+		before := heap()
+		for minute := range 2 {
+			for i := range 4 * 2 * maxCombinations {
+				long := fmt.Sprintf("%d-%d-", minute, i) + strings.Repeat("x", length)
+				seen := breakdown.Seen{Request: conditions.NewRequest("/"+strings.Repeat(long[:min(len(long), 60)]+"/", 1+length/60), long[:min(len(long), 30)], long[:min(len(long), 38)], long), Outcome: long}
+				key := fmt.Sprintf("token:%0*d", 20+length/2, i)
+				for outcome := range 2 * breakdown.MaxClients {
+					b.add(noon.Add(time.Duration(minute)*time.Minute).UnixMilli(), uint64(i), key+fmt.Sprint(outcome), seen, []gate.Outcome{gate.Allowed, gate.Limited}[outcome%2])
+				}
+			}
+		}
+		grown := heap() - before
+		if b.shards[0].minutes == nil { // b lives until here
+			t.Fatal("nothing is counted")
+		}
+		return grown
+	}
+	for length, most := range map[int]int64{10: 12 << 20, 250: 32 << 20} { // as the comment of breakdowns says
+		if grown := measure(length); grown > most || grown < most/4 {
+			t.Errorf("values of %d bytes take %d bytes, want at most %d", length, grown, most)
+		}
+	}
+}
+
+// TestLargeBreakdownsAreWrittenSeldom drains a minute with many combinations every second: most drains
+// leave them, the last one has them all.
+func TestLargeBreakdownsAreWrittenSeldom(t *testing.T) {
+	r := testRecorder(Options{})
+	var chunks []breakdown.Chunk
+	const each = 300
+	for second := range 60 {
+		for i := range each {
+			d := allowed(key(t, fmt.Sprintf("ip:203.0.113.%d", i%250)), noon.Add(time.Duration(second)*time.Second))
+			d.Check.Request = conditions.NewRequest(fmt.Sprintf("/%c/%c", 'a'+i%26, 'a'+i/26), "GET", "", "")
+			r.Record(d)
+		}
+		g := newPendingBatch(1 << 30)
+		r.drain(g, 0)
+		for minute, data := range g.requested {
+			chunks = append(chunks, breakdown.Chunk{Minute: minute, Data: data})
+		}
+	}
+	if len(chunks) < 3 || len(chunks) > 20 {
+		t.Errorf("the minute was written %d times", len(chunks))
+	}
+	g := newPendingBatch(1 << 30)
+	r.drain(g, 1<<62)
+	for minute, data := range g.requested {
+		chunks = append(chunks, breakdown.Chunk{Minute: minute, Data: data})
+	}
+	got, _ := groupsBy(t, requestedIn(t, chunks), "path")
+	if got.Total.Allowed != 60*each {
+		t.Errorf("got %d requests, want %d", got.Total.Allowed, 60*each)
+	}
 }
 
 // TestBreakdownsWaitInBounds keeps counting while the database takes nothing.

@@ -45,7 +45,8 @@ type FlusherOptions struct {
 	OnEscalation func([]offences.EscalationEvent)
 	// MaxRows bounds what is kept while the database is unreachable. Beyond it, offences go to
 	// `other` and lose their keys; totals are always kept. Zero means 100,000, which is about 150
-	// MB at worst, plus as much again for rows that are being written.
+	// MB at worst, plus as much again for rows that are being written. Beside them, up to 240 minutes or 32 MB of
+	// what was requested are kept.
 	MaxRows int
 	Now     func() time.Time // nil means time.Now
 	Log     *slog.Logger     // nil means slog.Default()

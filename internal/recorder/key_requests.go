@@ -164,7 +164,7 @@ func (k *requestsOfKey) newest() int64 {
 }
 
 // add keeps a decision about a check of a key. It may keep key.
-func (r *keyRequests) add(hash uint64, key string, d *gate.Decision, omitPaths bool) {
+func (r *keyRequests) add(hash uint64, key string, d *gate.Decision, omits omissions) {
 	if r.max == 0 {
 		return
 	}
@@ -185,11 +185,11 @@ func (r *keyRequests) add(hash uint64, key string, d *gate.Decision, omitPaths b
 			s.refusal = d.Shadow.ID
 		}
 	}
-	s.keepTexts(d.Check.Request, d.Check.Source, "", omitPaths)
+	s.keepTexts(d.Check.Request, d.Check.Source, "", omits)
 }
 
 // addReport keeps a report about a request of a key. It may keep key.
-func (r *keyRequests) addReport(hash uint64, key string, a *gate.Reported, full *gate.PolicyReport, omitPaths bool) {
+func (r *keyRequests) addReport(hash uint64, key string, a *gate.Reported, full *gate.PolicyReport, omits omissions) {
 	if r.max == 0 {
 		return
 	}
@@ -206,15 +206,13 @@ func (r *keyRequests) addReport(hash uint64, key string, a *gate.Reported, full 
 			s.evidence = append(s.evidence, p.Item)
 		}
 	}
-	s.keepTexts(a.Report.Request, a.Report.Source, a.Report.Outcome, omitPaths)
+	s.keepTexts(a.Report.Request, a.Report.Source, a.Report.Outcome, omits)
 }
 
-func (s *keptRequest) keepTexts(request *conditions.Request, source, reported string, omitPaths bool) {
-	path := request.Value(conditions.Path)
-	if omitPaths {
-		path = ""
-	}
-	for i, text := range [len(keptTexts)]string{request.Value(conditions.Method), path, request.Value(conditions.Agent), request.Value(conditions.Host), source, reported} {
+func (s *keptRequest) keepTexts(request *conditions.Request, source, reported string, omits omissions) {
+	for i, text := range [len(keptTexts)]string{
+		omits.valueOf(request, conditions.Method), omits.valueOf(request, conditions.Path), omits.valueOf(request, conditions.Agent), omits.valueOf(request, conditions.Host), source, reported,
+	} {
 		text = text[:min(len(text), keptTexts[i])]
 		s.texts = append(binary.AppendUvarint(s.texts, uint64(len(text))), text...)
 	}

@@ -65,7 +65,7 @@ func TestTheLastRequestsOfAKeyAreKeptAndBounded(t *testing.T) {
 }
 
 func TestReportsAreAmongTheRequestsOfAKey(t *testing.T) {
-	r := testRecorder(Options{OmitPaths: true})
+	r := testRecorder(Options{OmitPaths: true, OmitAgents: true})
 	k := key(t, "ip:203.0.113.7")
 	report := gate.Reported{At: noon, Report: gate.Report{Key: k, Outcome: "not_found", Request: conditions.NewRequest("/wp-login.php", "GET", "bot", "")}}
 	r.RecordReport(&report) // no policy counts it
@@ -75,14 +75,14 @@ func TestReportsAreAmongTheRequestsOfAKey(t *testing.T) {
 	if len(all) != 1 || all[0].Reported != "not_found" || all[0].Outcome != "limited" || all[0].Rule != "1/1s" || all[0].Evidence[0] != "not found" {
 		t.Fatalf("the requests are %+v", all)
 	}
-	if all[0].Path != "" || all[0].Method != "get" {
-		t.Errorf("the path is kept: %+v", all[0])
+	if all[0].Path != "" || all[0].Agent != "" || all[0].Method != "get" {
+		t.Errorf("the path or the agent is kept: %+v", all[0])
 	}
 }
 
 func TestRefusalsSayWhatWasRequested(t *testing.T) {
-	for _, omits := range []bool{false, true} {
-		r := testRecorder(Options{OmitPaths: omits})
+	for omitted, options := range map[string]Options{"": {}, "path": {OmitPaths: true}, "agent": {OmitAgents: true}} {
+		r := testRecorder(options)
 		blocked := limited(key(t, "ip:203.0.113.7"), noon, 1)
 		blocked.Check.Request = conditions.NewRequest("/login?password=secret", "POST", "curl/8", "")
 		blocked.Check.Meta = map[string]string{"agent": "as the caller says", "path": "/by-the-caller"}
@@ -98,13 +98,11 @@ func TestRefusalsSayWhatWasRequested(t *testing.T) {
 			"ip:203.0.113.7": {"agent": "as the caller says", "method": "post", "path": "/by-the-caller"},
 			"ip:203.0.113.8": {"agent": "curl/8", "method": "post", "path": "/login"},
 		}
-		if omits {
-			for _, meta := range want {
-				delete(meta, "path")
-			}
+		for _, meta := range want {
+			delete(meta, omitted)
 		}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("omitting paths %t: got %v, want %v", omits, got, want)
+			t.Errorf("omitting %q: got %v, want %v", omitted, got, want)
 		}
 	}
 }

@@ -3,6 +3,7 @@
 package recorder
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -44,7 +45,7 @@ type Options struct {
 	// OmitPaths omits the paths of requests from what is written and kept, both those in checks and
 	// reports and the entry "path" of their Meta.
 	OmitPaths bool
-	// OmitAgents omits the agents from what is counted by dimension.
+	// OmitAgents does the same for the agents.
 	OmitAgents bool
 }
 
@@ -70,7 +71,7 @@ func defaultTo(value *int, standard int) {
 // and those of the sketches and of the traffic sample.
 type Recorder struct {
 	node      string
-	omitPaths bool
+	omits     omissions
 	secret    func() []byte
 	hashes    keyhash.PerSecret[keyhash.Hash]
 	shards    [shardCount]shard
@@ -90,16 +91,16 @@ var (
 // NewRecorder returns an empty recorder.
 func NewRecorder(o Options) *Recorder {
 	o = o.withDefaults()
-	var omitted []string
+	var omits omissions
 	if o.OmitPaths {
-		omitted = append(omitted, conditions.Path.String())
+		omits = append(omits, conditions.Path.String())
 	}
 	if o.OmitAgents {
-		omitted = append(omitted, conditions.Agent.String())
+		omits = append(omits, conditions.Agent.String())
 	}
 	r := &Recorder{
-		requested: newBreakdowns(omitted),
-		node:      o.Node, omitPaths: o.OmitPaths, secret: o.Secret, overflow: newOverflow(),
+		requested: newBreakdowns(omits),
+		node:      o.Node, omits: omits, secret: o.Secret, overflow: newOverflow(),
 		distinct: distinctMinutes{minutes: map[totalsID]*sketch{}},
 		sampler:  trafficSampler{maxPoints: o.SamplePoints, minutes: map[int64]*sampleMinute{}},
 	}
@@ -109,7 +110,7 @@ func NewRecorder(o Options) *Recorder {
 	}
 	for i := range r.shards {
 		r.shards[i] = shard{
-			limits: limits, omitPaths: o.OmitPaths, minutes: map[int64]*minute{},
+			limits: limits, omits: omits, minutes: map[int64]*minute{},
 			offences: newTopk[offenceKey, offenceValue](limits.keys),
 			traffic:  newTopk[trafficKey, trafficValue](limits.keys),
 			requests: keyRequests{max: max(1, o.KeyRequests/shardCount)},
@@ -120,6 +121,17 @@ func NewRecorder(o Options) *Recorder {
 		}
 	}
 	return r
+}
+
+// omissions are the names of the attributes of requests that are not recorded.
+type omissions []string
+
+// valueOf returns what is recorded of an attribute.
+func (o omissions) valueOf(request *conditions.Request, a conditions.Attribute) string {
+	if slices.Contains(o, a.String()) {
+		return ""
+	}
+	return request.Value(a)
 }
 
 // hash hashes a key under the shared secret, so that nodes agree on samples and sketches, and
@@ -164,7 +176,7 @@ func (r *Recorder) Record(d *gate.Decision) {
 	}
 	in := m.policy(id)
 	fresh, kept := s.countTraffic(in, hash, key, d.Check.Cost, d.Outcome)
-	s.requests.add(hash, kept, d, s.omitPaths)
+	s.requests.add(hash, kept, d, s.omits)
 	if d.Derived == nil {
 		s.countDecision(in, hash, kept, at, d)
 	}
@@ -244,7 +256,7 @@ func (r *Recorder) keepReport(a *gate.Reported, refusing *gate.PolicyReport, has
 	s := r.shardOf(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.requests.addReport(hash, strings.Clone(key), a, refusing, s.omitPaths)
+	s.requests.addReport(hash, strings.Clone(key), a, refusing, s.omits)
 }
 
 // countReport counts a report in the traffic of the reported key. If the policy limits a further
@@ -262,10 +274,7 @@ func (r *Recorder) countReport(a *gate.Reported, policy int64, hash uint64, key 
 
 // pathOf returns the path of a request to record, "" for none.
 func (r *Recorder) pathOf(request *conditions.Request) string {
-	if r.omitPaths {
-		return ""
-	}
-	return request.Value(conditions.Path)
+	return r.omits.valueOf(request, conditions.Path)
 }
 
 // additionalKey returns the key that the policy of an additional decision counts.

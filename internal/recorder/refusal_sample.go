@@ -25,9 +25,9 @@ type refusalSample struct {
 
 // askedRequest is what a check says of its request.
 type askedRequest struct {
-	meta      map[string]string
-	request   *conditions.Request
-	omitsPath bool
+	meta    map[string]string
+	request *conditions.Request
+	omits   omissions
 }
 
 func (s *refusalSample) set(at, boundary, retryAt int64, asked askedRequest) {
@@ -69,7 +69,7 @@ func (a askedRequest) append(to []byte) []byte {
 		if len(names) == maxMetaPairs {
 			break
 		}
-		if name != conditions.Path.String() || !a.omitsPath {
+		if !slices.Contains(a.omits, name) {
 			names = append(names, name)
 		}
 	}
@@ -78,9 +78,8 @@ func (a askedRequest) append(to []byte) []byte {
 		to = appendPair(to, name, a.meta[name])
 	}
 	for _, attribute := range [...]conditions.Attribute{conditions.Method, conditions.Path, conditions.Agent} {
-		value, name := a.request.Value(attribute), attribute.String()
-		_, isNamed := a.meta[name]
-		if value == "" || isNamed || attribute == conditions.Path && a.omitsPath {
+		value, name := a.omits.valueOf(a.request, attribute), attribute.String()
+		if _, isNamed := a.meta[name]; value == "" || isNamed {
 			continue
 		}
 		to = appendPair(to, name, value[:min(len(value), maxDescribed)])

@@ -15,16 +15,15 @@ import (
 
 // shard counts the keys whose hashes map to it.
 type shard struct {
-	mu     sync.Mutex
-	limits shardLimits
-	// omitPaths omits the path from the stored refusals and the kept requests.
-	omitPaths bool
-	requests  keyRequests
-	minutes   map[int64]*minute
-	newest    *minute // the newest minute, into which nearly every check falls
-	offences  *topk[offenceKey, offenceValue]
-	carried   []offences.Offence // evicted entries with a row in the database, to which they are added
-	traffic   *topk[trafficKey, trafficValue]
+	mu       sync.Mutex
+	limits   shardLimits
+	omits    omissions // from the stored refusals and the kept requests
+	requests keyRequests
+	minutes  map[int64]*minute
+	newest   *minute // the newest minute, into which nearly every check falls
+	offences *topk[offenceKey, offenceValue]
+	carried  []offences.Offence // evicted entries with a row in the database, to which they are added
+	traffic  *topk[trafficKey, trafficValue]
 }
 
 // shardLimits are the recorder's limits divided by the number of shards.
@@ -167,7 +166,7 @@ func (m *minute) source(text string) *string {
 // countOffence counts one refusal of a check by a policy, nil for none. It may keep k.key.
 func (s *shard) countOffence(hash uint64, k offenceKey, counted keys.Key, check *gate.Check, by *rules.Policy, at, boundary, retryAt int64) {
 	k.source = k.in.minute.source(check.Source[:min(len(check.Source), maxSource)])
-	asked := askedRequest{meta: check.Meta, request: check.Request, omitsPath: s.omitPaths}
+	asked := askedRequest{meta: check.Meta, request: check.Request, omits: s.omits}
 	ofKey := hash
 	hash = k.mix(hash)
 	e := s.offences.find(hash, &k)
@@ -212,7 +211,7 @@ func (s *shard) conditionsMet(p *rules.Policy, r *conditions.Request) []conditio
 	all := p.When.Met(r)
 	for i := range all {
 		m := &all[i]
-		if s.omitPaths && m.Attribute == conditions.Path.String() {
+		if slices.Contains(s.omits, m.Attribute) {
 			m.Value = ""
 		}
 		m.Value = clean(strings.Clone(m.Value[:min(len(m.Value), maxMetValue)]))

@@ -8,7 +8,7 @@ type TrafficFilter struct {
 	// Only requests with these values: dimension=value, several of them separated by commas, for
 	// example path=/login,method=POST. A final * matches any text, and a dimension without a
 	// value means requests of which it is not known. Of several values of one dimension, one is
-	// enough.
+	// enough. In a value, \*, \, and \\ are a star, a comma and a backslash.
 	Is string `query:"is" json:"-"`
 	// No requests with these values, written like those of is.
 	Not string `query:"not" json:"-"`
@@ -33,7 +33,7 @@ type TrafficByExport struct {
 
 // RequestCounts are numbers of requests by what was decided.
 type RequestCounts struct {
-	Requests    int64 `json:"requests"` // all of the following
+	Requests    int64 `json:"requests"` // the checks or, if there are more, the reports
 	Allowed     int64 `json:"allowed"`
 	Limited     int64 `json:"limited"`
 	Blocked     int64 `json:"blocked"`

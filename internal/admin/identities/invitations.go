@@ -29,11 +29,11 @@ const (
 const InvitationPath = "/invitation"
 
 // errNoInvitation is the error for every invitation that is not valid. It does not say why.
-var errNoInvitation = fault.New(fault.NotFound, "This invitation has expired, or a password was set since. Ask an admin for a new one.")
+var errNoInvitation = fault.New(fault.NotFound, "This invitation has expired, was used, or was replaced by a newer one. Ask an admin for a new one.")
 
 // Invite returns an invitation for another user with a password: a link by which the user sets a
-// password. It is signed and stored nowhere, and works until it expires, until the password is set by it
-// or otherwise, and while the user is enabled.
+// password. It is signed and stored nowhere, and works until it expires or the user is changed: by its
+// password, another invitation, a change of the role, or being disabled.
 func (u *Users) Invite(ctx context.Context, c admin.Caller, r wire.InvitationRequest) (wire.Invitation, error) {
 	var none wire.Invitation
 	if c.Actor.Kind == audit.User && c.Actor.ID == r.ID {
@@ -57,20 +57,17 @@ func (u *Users) Invite(ctx context.Context, c admin.Caller, r wire.InvitationReq
 		return none, fault.New(fault.Conflict, "%q is disabled; enable the user first.", user.Name)
 	}
 	expires := u.Now().Add(lifetime).UTC().Truncate(time.Second)
-	if err := u.Recorder.AddRecord(ctx, audit.Record{
-		Actor: c.Actor, Action: "user.invite", Object: "user", ObjectID: user.ID,
-		Summary: fmt.Sprintf("Invited the user %q to set a password within %s.", user.Name, wire.Duration(lifetime)),
-	}); err != nil {
+	if user, err = u.Store.InviteUser(ctx, c.Actor, user.ID, wire.Duration(lifetime).String()); err != nil {
 		return none, err
 	}
 	code := user.ID + "." + strconv.FormatInt(expires.Unix(), 36) + "." + u.sign(user, expires)
 	return wire.Invitation{User: user.Name, Path: InvitationPath + "?" + url.Values{"code": {code}}.Encode(), ExpiresAt: wire.At(expires)}, nil
 }
 
-// sign returns the signature of an invitation, which depends on the present password.
+// sign returns the signature of an invitation, which depends on the present state of the user.
 func (u *Users) sign(user *identity.User, expires time.Time) string {
 	mac := hmac.New(sha256.New, u.Secret())
-	fmt.Fprintf(mac, "invitation of a user\n%s\n%d\n%s", user.ID, expires.Unix(), user.PasswordHash)
+	fmt.Fprintf(mac, "invitation of a user\n%s\n%d\n%s\n%d", user.ID, expires.Unix(), user.PasswordHash, user.Revision)
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 

@@ -18,10 +18,9 @@ import (
 
 // Users are the use cases of users.
 type Users struct {
-	Store    UserStore
-	Recorder audit.Recorder // of invitations
-	Secret   func() []byte  // signs invitations; all nodes of a database share it
-	Now      func() time.Time
+	Store  UserStore
+	Secret func() []byte // signs invitations; all nodes of a database share it
+	Now    func() time.Time
 }
 
 // UserStore stores users. Errors that a caller can fix are *fault.Error: NotFound; Conflict of
@@ -34,6 +33,8 @@ type UserStore interface {
 	// UpdateUser changes a user and ends the user's sessions in the same transaction, because
 	// the role or password may have changed.
 	UpdateUser(ctx context.Context, by audit.Actor, id string, u identity.UserUpdate) (*identity.User, error)
+	// InviteUser gives a user a new revision and records the invitation, which ends within the time.
+	InviteUser(ctx context.Context, by audit.Actor, id, within string) (*identity.User, error)
 	// ResetTOTP removes the second factor of a user and ends the user's sessions. The error is
 	// a Conflict if the user has none.
 	ResetTOTP(ctx context.Context, by audit.Actor, id string) (*identity.User, error)

@@ -20,6 +20,7 @@ type Deps struct {
 	Connect       *operations.Connect
 	Tokens        *identities.Tokens
 	Users         *identities.Users
+	PagesURL      string // the URL of the pages, without a final /, "" if it is not set
 	TwoFactor     *identities.TwoFactor
 	OwnPassword   *identities.OwnPassword
 	// Settings returns the settings as they are shown: secrets must already be hidden.
@@ -44,7 +45,7 @@ func Routes(s *site.Site, d Deps) []httpserver.Route {
 		&channelsHandler{Site: s, notifications: d.Notifications},
 		&connectHandler{Site: s, connect: d.Connect},
 		&tokensHandler{Site: s, tokens: d.Tokens},
-		&usersHandler{Site: s, users: d.Users},
+		&usersHandler{Site: s, users: d.Users, url: d.PagesURL},
 		&accountHandler{Site: s, factors: d.TwoFactor, password: d.OwnPassword},
 		&settingsHandler{Site: s, settings: d.Settings, build: d.Build, crawlers: d.Crawlers, origins: d.Origins},
 	}

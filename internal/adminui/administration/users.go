@@ -1,11 +1,14 @@
 package administration
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/gofiber/fiber/v2"
 
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/admin/identities"
@@ -49,6 +52,7 @@ func (p usersPage) HasOpenID() bool {
 type usersHandler struct {
 	*site.Site
 	users *identities.Users
+	url   string // see Deps.PagesURL
 }
 
 func (h *usersHandler) routes() []httpserver.Route {
@@ -149,8 +153,17 @@ func (h *usersHandler) showInvited(c *httpserver.Call, list *site.List, id strin
 		return err
 	}
 	page := newUsersPage("")
-	page.Invited, page.Link = &made, c.BaseURL()+made.Path
+	page.Invited, page.Link = &made, h.baseURL(c)+made.Path
 	return h.renderUsers(c, http.StatusOK, list, page)
+}
+
+// baseURL returns the URL of these pages for other people: that of the settings, or else the one by which
+// the browser that sent a form reaches them, which may be that of a proxy with TLS.
+func (h *usersHandler) baseURL(c *httpserver.Call) string {
+	if origin := c.Get(fiber.HeaderOrigin); h.url == "" && strings.Contains(origin, "://") {
+		return origin
+	}
+	return cmp.Or(h.url, c.BaseURL())
 }
 
 func (h *usersHandler) setPassword(c *httpserver.Call) error {

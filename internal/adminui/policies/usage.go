@@ -121,7 +121,7 @@ func (p *usagePage) draw(ctx context.Context, detection *admin.Detection) error 
 			point.Allowed, point.Limited, point.Blocked = point.ShadowAllowed, point.ShadowLimited, 0
 		}
 	}
-	p.Chart = chart.DrawArea(offences.Intervals(traffic.Points, p.Range.From, p.Range.To, traffic.Step), p.Range, traffic.Step)
+	p.Chart = chart.DrawArea(offences.Intervals(traffic.Points, traffic.From, p.Range.To, traffic.Step), p.Range, traffic.Step)
 	refused := "refused "
 	if p.IsShadow() {
 		refused = "would have refused "

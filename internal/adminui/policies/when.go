@@ -44,6 +44,21 @@ func whenFieldsOf(w conditions.When) []whenField {
 	return fields
 }
 
+// NewPath returns the address of a new policy with conditions, "" if no request can meet them.
+func NewPath(texts conditions.Texts) string {
+	when, err := conditions.Parse(texts)
+	if err != nil {
+		return ""
+	}
+	values := url.Values{}
+	for _, f := range whenFieldsOf(when) {
+		if f.Text != "" {
+			values.Set(f.Name, f.Text)
+		}
+	}
+	return newPolicyPath + "?" + values.Encode()
+}
+
 // maxWhen bounds the text of one field, in bytes.
 const maxWhen = conditions.MaxPatterns * (conditions.MaxPatternLength + 2)
 

@@ -68,6 +68,11 @@ func WithRange(path string, s format.TimeRange, pairs ...string) string {
 // KeyLink returns the address of a key's page.
 func (w *MonitorPage) KeyLink(key string) string { return w.Link(KeyPath, "key", key) }
 
+// BlockLink returns the address of the form that blocks a pattern, which is meant as it is written.
+func (w *MonitorPage) BlockLink(pattern, reason string) string {
+	return w.Link("/blocks/new", "pattern", pattern, "literal", "yes", "reason", reason)
+}
+
 // With returns this page's address with some parameters changed, at its first page; an empty
 // value removes one.
 func (w *MonitorPage) With(pairs ...string) string { return w.with(w.Range, pairs...) }

@@ -50,6 +50,11 @@ func (q Query) Without(name, page string) string { return q.With(name, "", page)
 // maxValue is the maximum length of a parameter's value: the ids of RowsPerPage entries.
 const maxValue = RowsPerPage * 40
 
+// FitsQuery reports whether ReadQuery accepts the value of a parameter as it is.
+func FitsQuery(value string) bool {
+	return len(value) <= maxValue && format.ClipLine(value, len(value)) == value && strings.TrimSpace(value) == value
+}
+
 // ReadQuery returns the named parameters of a request; others are ignored.
 func ReadQuery(c *httpserver.Call, names ...string) (Query, error) {
 	q := Query{}
@@ -58,7 +63,7 @@ func ReadQuery(c *httpserver.Call, names ...string) (Query, error) {
 		if value == "" {
 			continue
 		}
-		if len(value) > maxValue || format.ClipLine(value, len(value)) != value {
+		if !FitsQuery(value) {
 			return nil, fault.Field(name, "is too long or contains control characters")
 		}
 		q[name] = []string{value}

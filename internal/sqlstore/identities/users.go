@@ -170,6 +170,21 @@ func (s *Store) UpdateUser(ctx context.Context, by audit.Actor, id string, u ide
 	return after, nil
 }
 
+// InviteUser implements identities.UserStore.
+func (s *Store) InviteUser(ctx context.Context, by audit.Actor, id, within string) (u *identity.User, err error) {
+	err = s.db.Change(ctx, by, func(t *db.Tx) error {
+		if u, err = In(t).user(readUserByID, "id", id); err != nil {
+			return err
+		}
+		u.Revision = t.Revision
+		if _, err := t.Exec(updateUser, id, u.Role, u.PasswordHash, db.ToMS(u.Disabled), u.Revision); err != nil {
+			return err
+		}
+		return t.Record("user.invite", "user", id, fmt.Sprintf("Invited the user %q to set a password within %s.", u.Name, within), nil, nil)
+	})
+	return u, err
+}
+
 // isAdmin reports whether keepAdmin counts a user. Users of an OpenID provider do not count:
 // the provider may be unreachable, and its groups decide their role.
 func isAdmin(u *identity.User) bool {

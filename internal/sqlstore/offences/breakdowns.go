@@ -1,6 +1,7 @@
 package offences
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -40,14 +41,21 @@ func (t tx) addBreakdownTo(span, start int64, node string, more *breakdown.Table
 	if _, err := t.One(findBreakdown, []any{span, start, node}, &known); err != nil {
 		return err
 	}
-	sum, err := breakdown.Decode(known)
-	if err != nil {
-		return err
-	}
+	sum := cmp.Or(readable(known), &breakdown.Table{})
 	sum.Merge(more)
 	sum.Trim(breakdownLimits(span))
-	_, err = t.Exec(setBreakdown, span, start, node, sum.Encode())
+	_, err := t.Exec(setBreakdown, span, start, node, sum.Encode())
 	return err
+}
+
+// readable returns the table of a row, nil if it cannot be read: one bad row must not stop the adding up
+// and the reading of all others.
+func readable(data []byte) *breakdown.Table {
+	t, err := breakdown.Decode(data)
+	if err != nil {
+		return nil
+	}
+	return t
 }
 
 // addBreakdowns adds those of a batch to the rows of a span.
@@ -76,12 +84,11 @@ func (t adder) addUpBreakdowns(shorter, from, to, longer, start int64) error {
 	sum := &breakdown.Table{}
 	read := func(r db.Row) (data []byte, err error) { return data, r.Scan(&data) }
 	err := db.Stream(t.Tx, read, breakdownsWithin, []any{shorter, from, to}, func(data []byte) error {
-		more, err := breakdown.Decode(data)
-		if err == nil {
+		if more := readable(data); more != nil {
 			sum.Merge(more)
 			sum.Trim(breakdown.Limits{Rows: 4 * breakdown.LongLimits.Rows, Rest: 4 * breakdown.LongLimits.Rest})
 		}
-		return err
+		return nil
 	})
 	if err != nil || sum.IsEmpty() {
 		return err
@@ -120,11 +127,7 @@ func (s *Store) Breakdowns(ctx context.Context, now, from, to time.Time, step ti
 		q := &db.Selection{}
 		return db.Stream(t, func(r db.Row) (p part, err error) { return p, r.Scan(&p.start, &p.data) },
 			union(q, "start, data", "breakdowns", segments, ""), q.Args, func(p part) error {
-				table, err := breakdown.Decode(p.data)
-				if err != nil {
-					return err
-				}
-				return do(time.UnixMilli(p.start).UTC(), table)
+				return do(time.UnixMilli(p.start).UTC(), readable(p.data))
 			})
 	})
 }

@@ -39,7 +39,7 @@ func readTraffic(ctx context.Context, s *Store, policy int64, from, to time.Time
 		if row := longestRow(segments); row > 0 && step%row != 0 {
 			series.Step += row - step%row
 		}
-		low, width := span.From.UnixMilli(), max(1, series.Step.Milliseconds())
+		low, width := series.First().UnixMilli(), max(1, series.Step.Milliseconds())
 		q := &db.Selection{}
 		point := q.Fill("(start - ?) / ?", low, width)
 		text := "SELECT point, " + trafficSums + " FROM (SELECT " + point + " AS point, counted.* FROM (" +

@@ -1,0 +1,127 @@
+package breakdown
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/stint-dev/stint/internal/conditions"
+)
+
+// Conditions returns the conditions by which a policy applies to what the filters select, and not to
+// more: only {id} in a path becomes a star. left are the filters that cannot be among them.
+func (all Filters) Conditions() (when conditions.Texts, left Filters) {
+	when = conditions.Texts{}
+	for _, f := range all {
+		texts, excluded := f.conditions()
+		for _, pattern := range excluded {
+			if all.wants(pattern) { // another filter selects what a star of this one would
+				texts = nil
+			}
+		}
+		if texts == nil {
+			left = append(left, f)
+			continue
+		}
+		name := Dimensions[f.Dimension].Name
+		for _, pattern := range excluded {
+			texts = append(texts, notBefore+pattern)
+		}
+		when[name] = append(when[name], texts...)
+	}
+	return when, left
+}
+
+const notBefore = "not "
+
+// wants reports whether a pattern matches a path that a filter selects.
+func (all Filters) wants(pattern string) bool {
+	when, err := conditions.Parse(conditions.Texts{conditions.Path.String(): {pattern}})
+	return err != nil || slices.ContainsFunc(all, func(f Filter) bool {
+		path := strings.ReplaceAll(f.Value, folded, "1")
+		return Dimensions[f.Dimension].Condition == &conditions.Path && !f.Not && when.Meets(conditions.NewRequest(path, "", "", ""))
+	})
+}
+
+// conditions returns the patterns of one filter, nil if there are none that select as much, and those
+// of what they select beyond it.
+func (f Filter) conditions() (patterns, excluded []string) {
+	a := Dimensions[f.Dimension].Condition
+	isCut := !f.IsPrefix && len(f.Value) > maxValue-utf8.UTFMax
+	if a == nil || f.Value == "" || isCut || strings.ContainsRune(f.Value, utf8.RuneError) {
+		return nil, nil
+	}
+	switch {
+	case a == &conditions.Path:
+		patterns, excluded = f.pathPatterns()
+	case a == &conditions.Agent:
+		patterns = f.agentPatterns()
+	case f.IsPrefix:
+		patterns = []string{conditions.Escape(f.Value) + "*"}
+	default:
+		patterns = []string{conditions.Escape(f.Value)}
+	}
+	for i, pattern := range patterns {
+		if strings.HasPrefix(pattern, "@") || strings.HasPrefix(pattern, notBefore) || pattern != strings.TrimSpace(pattern) {
+			return nil, nil
+		}
+		if f.Not {
+			patterns[i], excluded = notBefore+pattern, nil
+		}
+		if _, err := conditions.ParsePattern(*a, patterns[i]); err != nil {
+			return nil, nil
+		}
+	}
+	return patterns, excluded
+}
+
+// pathPatterns returns the pattern of a template, none for one that has nothing but ids, and those of
+// the paths in which a star for an id matches nothing, or several segments.
+func (f Filter) pathPatterns() (patterns, excluded []string) {
+	text, _, isDeep := strings.Cut(conditions.Escape(f.Value), "/…")
+	end := ""
+	switch {
+	case isDeep:
+		end = "/*"
+	case f.IsPrefix:
+		end = "*"
+	}
+	parts := strings.Split(text, folded)
+	if len(parts) > 1 && strings.Trim(strings.Join(parts, ""), "/.-") == "" {
+		return nil, nil
+	}
+	for i := 1; i < len(parts); i++ {
+		before, after := strings.Join(parts[:i], "*"), strings.Join(parts[i:], "*")+end
+		if after == "*" { // anything may follow, but not nothing
+			excluded = append(excluded, before)
+			continue
+		}
+		if excluded = append(excluded, before+"*/*"+after); strings.HasSuffix(before, "/") {
+			excluded = append(excluded, before+after)
+		}
+	}
+	return []string{strings.Join(parts, "*") + end}, excluded
+}
+
+// agentPatterns returns the patterns of a family. Browsers name each other, so that no pattern selects
+// one of them only; what a filter excludes may be more than its family.
+func (f Filter) agentPatterns() (patterns []string) {
+	if f.IsPrefix || slices.Contains([]string{folded, otherProduct, mozilla}, f.Value) {
+		return nil
+	}
+	for _, b := range browsers {
+		if b.family == f.Value {
+			patterns = append(patterns, "*"+b.token+"*")
+		}
+	}
+	value := conditions.Escape(f.Value)
+	switch {
+	case len(patterns) > 0 && f.Not:
+		return patterns
+	case len(patterns) > 0:
+		return nil
+	case f.Not || robot(f.Value) != "":
+		return []string{"*" + value + "*"}
+	}
+	return []string{value + "*"}
+}
