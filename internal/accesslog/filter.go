@@ -1,6 +1,7 @@
 package accesslog
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -10,10 +11,7 @@ import (
 // filter makes p a parser of the lines in which Options.Filter finds failures.
 func (p *LineParser) filter(o Options) {
 	var texts textCache
-	outcome, isLogin := o.FilterOutcome, false
-	if outcome == "" {
-		outcome, isLogin = fail2ban.OutcomeName(o.Filter.Name), o.Filter.FindsLogins()
-	}
+	outcome := cmp.Or(o.FilterOutcome, fail2ban.OutcomeName(o.Filter.Name))
 	p.title = "lines of the filter " + clip(o.Filter.Name)
 	p.columns = Columns{Time: "the date", Client: "the address of a failure", Account: "the user of a failure", Status: "the filter"}
 	p.parse = func(line []byte) (Record, error) {
@@ -31,6 +29,6 @@ func (p *LineParser) filter(o Options) {
 		if err != nil {
 			return Record{}, err
 		}
-		return Record{Time: ms, Key: o.Keys.AddressKey(failure.Address), Cost: 1, Account: texts.of([]byte(failure.User)), Outcome: outcome, IsLogin: isLogin && outcome != loginFailed}, nil
+		return Record{Time: ms, Key: o.Keys.AddressKey(failure.Address), Cost: 1, Account: texts.of([]byte(failure.User)), Outcome: outcome, IsLogin: failure.IsLogin && o.FilterOutcome == "" && outcome != loginFailed}, nil
 	}
 }

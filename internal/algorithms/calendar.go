@@ -2,7 +2,9 @@ package algorithms
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,7 +56,8 @@ func CalendarOf(period, zone string) (*Calendar, error) {
 	if c, found := calendars.Load(name); found {
 		return c.(*Calendar), nil
 	}
-	if zone == "Local" {
+	// A name that each machine reads by its own settings, or by another database than the usual one.
+	if prefix, _, isBelow := strings.Cut(zone, "/"); slices.Contains([]string{"Local", "localtime", "posixrules", "Factory"}, zone) || isBelow && (prefix == "posix" || prefix == "right") {
 		return nil, fmt.Errorf("must be the name of a time zone that is the same on every node, for example Europe/Berlin")
 	}
 	location, err := time.LoadLocation(zone)

@@ -59,10 +59,60 @@ func TestMonthsBeginAtLocalMidnight(t *testing.T) {
 	if got, want := [2]int64{start, end}, [2]int64{time.Date(2026, 2, 28, 23, 0, 0, 0, time.UTC).UnixMilli(), time.Date(2026, 3, 31, 22, 0, 0, 0, time.UTC).UnixMilli()}; got != want {
 		t.Errorf("March is %v, want %v", got, want)
 	}
-	for _, zone := range []string{"Local", "Mars/Base", "../x", "Europe/Berlin "} {
+	for _, zone := range []string{"Local", "Mars/Base", "../x", "Europe/Berlin ", "localtime", "posixrules", "posix/Europe/Berlin", "right/Europe/Berlin", "Factory"} {
 		if _, err := algorithms.CalendarOf(algorithms.CalendarDay, zone); err == nil {
 			t.Errorf("the time zone %q is accepted", zone)
 		}
+	}
+}
+
+// Days last as long as the zone's clocks say: an hour less or more, or half an hour.
+func TestDaysHaveTheHoursOfTheirZone(t *testing.T) {
+	for _, c := range []struct {
+		zone   string
+		date   time.Time
+		length time.Duration
+	}{
+		{"Europe/Berlin", time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC), 23 * time.Hour},
+		{"Europe/Berlin", time.Date(2026, 10, 25, 12, 0, 0, 0, time.UTC), 25 * time.Hour},
+		{"Europe/Berlin", time.Date(2026, 10, 26, 12, 0, 0, 0, time.UTC), 24 * time.Hour},
+		{"Australia/Lord_Howe", time.Date(2026, 4, 5, 3, 0, 0, 0, time.UTC), 24*time.Hour + 30*time.Minute},
+		{"Australia/Lord_Howe", time.Date(2026, 10, 4, 3, 0, 0, 0, time.UTC), 23*time.Hour + 30*time.Minute},
+		{"Asia/Beirut", time.Date(2026, 3, 29, 9, 0, 0, 0, time.UTC), 23 * time.Hour},       // skips midnight
+		{"America/Havana", time.Date(2026, 11, 1, 18, 0, 0, 0, time.UTC), 25 * time.Hour},   // repeats the hour after midnight
+		{"Asia/Kolkata", time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC), 24 * time.Hour},     // never changes
+		{"America/New_York", time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), 25 * time.Hour}, // and so does the month below
+	} {
+		day, err := algorithms.CalendarOf(algorithms.CalendarDay, c.zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		start, end := day.Period(c.date.UnixMilli())
+		if got := time.Duration(end-start) * time.Millisecond; got != c.length {
+			t.Errorf("the day of %s in %s has %s, want %s", c.date, c.zone, got, c.length)
+		}
+		rule := algorithms.Rule{Limit: 2, Window: 27 * 3_600_000, Calendar: day}
+		stack := algorithms.NewStack(algorithms.ByName(algorithms.AmountLog), []algorithms.Rule{rule})
+		var state algorithms.State
+		for _, at := range []int64{start - 1, start, end - 1} { // the first is of the day before
+			if !stack.Decide(&state, algorithms.Query{Now: at, Cost: 1}, nil).Allowed {
+				t.Errorf("%s, %s: refused at %s of the day", c.zone, c.date, time.Duration(at-start)*time.Millisecond)
+			}
+		}
+		if got := stack.Decide(&state, algorithms.Query{Now: end - 1, Cost: 1}, nil); got.Allowed || got.RetryAt != end {
+			t.Errorf("%s, %s: a full day: %+v, want a wait until %d", c.zone, c.date, got, end)
+		}
+		if !stack.Decide(&state, algorithms.Query{Now: end, Cost: 2}, nil).Allowed {
+			t.Errorf("%s, %s: the next day is refused", c.zone, c.date)
+		}
+	}
+	month, err := algorithms.CalendarOf(algorithms.CalendarMonth, "America/New_York")
+	if err != nil {
+		t.Fatal(err)
+	}
+	start, end := month.Period(time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC).UnixMilli())
+	if got, want := time.Duration(end-start)*time.Millisecond, 30*24*time.Hour+time.Hour; got != want {
+		t.Errorf("November has %s, want %s", got, want)
 	}
 }
 

@@ -43,6 +43,7 @@ const (
 	probedPrefix = "/.well-known/stint/"
 	probedCookie = "stint_pass"
 	maxProbed    = 1 << 20 // bytes of a page
+	maxBits      = 28      // of a challenge
 )
 
 // probe goes the way of a challenged browser through a gateway, and says which step fails.
@@ -77,8 +78,10 @@ func (p *probe) run(ctx context.Context) error {
 		return err
 	}
 	switch {
+	case isRedirect(page.StatusCode):
+		return p.fail("Got %s to %s: probe the URL that the site leads to.", page.Status, output.Escape(page.Header.Get("Location")))
 	case page.StatusCode == http.StatusUnauthorized || page.StatusCode == http.StatusForbidden:
-		return p.fail("The gateway refuses with %s and without the page: it does not hand on what Stint answers. nginx needs refuse=401, error_page 401 = @page and the location @page.", page.Status)
+		return p.fail("Got %s and not the page: the gateway does not hand on what Stint answers, or asks for a login before it asks Stint. nginx needs refuse=401, error_page 401 = @page and the location @page.", page.Status)
 	case page.StatusCode != http.StatusTooManyRequests:
 		return p.fail("Got %s, not 429: the gateway does not ask Stint about %s, or does not name the path of its client's request to Stint.", page.Status, probedPrefix)
 	}
@@ -95,7 +98,13 @@ func (p *probe) run(ctx context.Context) error {
 	}
 	p.pass(fmt.Sprintf("%d bytes", len(body)))
 	difficulty, _ := strconv.Atoi(found[3])
-	solution := solve(found[2], difficulty)
+	if difficulty > maxBits {
+		return p.fail("The page asks for %d bits, and Stint for %d at most: it is not Stint's.", difficulty, maxBits)
+	}
+	solution, err := solve(ctx, found[2], difficulty)
+	if err != nil {
+		return p.fail("It is not solved in time: %s", err)
+	}
 	passed, _, err := p.get(ctx, "solve it", html.UnescapeString(found[1])+"&n="+strconv.Itoa(solution), "") //nolint:bodyclose // get closes it
 	if err != nil {
 		return err
@@ -118,11 +127,7 @@ func (p *probe) run(ctx context.Context) error {
 		return p.fail("The answer has no cookie %s: the gateway does not hand on Set-Cookie.", probedCookie)
 	}
 	p.pass(probedCookie)
-	next, err := p.site.Parse(passed.Header.Get("Location"))
-	if err != nil || next.Host != p.site.Host {
-		return p.fail("It leads to another host: the gateway rewrites Location.")
-	}
-	last, _, err := p.get(ctx, "send the cookie back", next.RequestURI(), cookie) //nolint:bodyclose // get closes it
+	last, _, err := p.get(ctx, "send the cookie back", passed.Header.Get("Location"), cookie) //nolint:bodyclose // get closes it
 	if err != nil {
 		return err
 	}
@@ -137,32 +142,50 @@ func (p *probe) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if page.Header.Get("X-Stint-Challenge") != "" || page.StatusCode == http.StatusTooManyRequests {
+	to := page.Header.Get("Location")
+	switch {
+	case page.Header.Get("X-Stint-Challenge") != "" || page.StatusCode == http.StatusTooManyRequests:
 		return p.fail("It is still refused: the gateway does not send the cookie with its check, or another limit refuses the address.")
+	case isRedirect(page.StatusCode) && strings.Contains(to, probedPrefix):
+		return p.fail("It is challenged again, without end: the gateway does not send the cookie with its check.")
+	case page.StatusCode == http.StatusUnauthorized || page.StatusCode == http.StatusForbidden:
+		return p.fail("Got %s: a block or the gateway refuses the address, or the site lets nobody in without a login. Probe a page that everybody may open.", page.Status)
+	case isRedirect(page.StatusCode):
+		p.pass(page.Status + " to " + output.Escape(to) + ", which is not probed")
+	default:
+		p.pass(page.Status)
 	}
-	p.pass(page.Status)
 	return nil
 }
+
+func isRedirect(status int) bool { return status >= 300 && status < 400 }
 
 // probedLink is where a page sends a solution, and what is to be solved.
 var probedLink = regexp.MustCompile(`<a id="pass" href="([^"]+)" data-prefix="([^"]+)" data-difficulty="(\d{1,2})"`)
 
-// solve returns a counter whose SHA-256 behind a prefix begins with as many zero bits as asked for.
-func solve(prefix string, difficulty int) int {
+// solve returns a counter whose SHA-256 behind a prefix begins with as many zero bits as asked for. The error
+// is that of ctx.
+func solve(ctx context.Context, prefix string, difficulty int) (int, error) {
 	for n := 0; ; n++ {
-		sum := sha256.Sum256([]byte(prefix + strconv.Itoa(n)))
-		if bits.LeadingZeros32(binary.BigEndian.Uint32(sum[:])) >= difficulty {
-			return n
+		if sum := sha256.Sum256([]byte(prefix + strconv.Itoa(n))); bits.LeadingZeros32(binary.BigEndian.Uint32(sum[:])) >= difficulty {
+			return n, nil
+		}
+		if n%(1<<16) == 0 && ctx.Err() != nil {
+			return 0, ctx.Err()
 		}
 	}
 }
 
-// get begins a step and sends its request, as a browser that opens a page.
+// get begins a step and sends its request to the site, as a browser that opens a page. A failure of
+// the server fails the step.
 func (p *probe) get(ctx context.Context, step, target, cookie string) (*http.Response, string, error) {
 	p.begin(step)
 	address, err := p.site.Parse(target)
 	if err != nil {
 		return nil, "", p.fail("It leads to what is no URL.")
+	}
+	if address.Host != p.site.Host || address.Scheme != p.site.Scheme {
+		return nil, "", p.fail("It leads to %s, which is another site: the gateway rewrites Location or the page.", output.Escape(address.Redacted()))
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
 	if err != nil {
@@ -184,6 +207,9 @@ func (p *probe) get(ctx context.Context, step, target, cookie string) (*http.Res
 	if err != nil {
 		return nil, "", p.fail("The answer breaks off: %s", err)
 	}
+	if answer.StatusCode >= 500 {
+		return nil, "", p.fail("Got %s: the gateway, Stint or the site behind it does not answer.", answer.Status)
+	}
 	return answer, string(body), nil
 }
 
@@ -195,6 +221,7 @@ func (p *probe) pass(detail string) {
 }
 
 func (p *probe) fail(format string, args ...any) error {
-	p.steps[len(p.steps)-1].Detail = fmt.Sprintf(format, args...)
+	last := &p.steps[len(p.steps)-1]
+	last.OK, last.Detail = false, fmt.Sprintf(format, args...)
 	return errProbe
 }

@@ -69,6 +69,20 @@ func TestProbeNamesTheStepThatFails(t *testing.T) {
 			return false
 		}
 	}
+	leads := func(to string, own bool) func(http.ResponseWriter, *http.Request, *challenge.Answer) bool {
+		return func(w http.ResponseWriter, r *http.Request, a *challenge.Answer) bool {
+			w.Header().Set("Location", to)
+			return status(http.StatusFound, own)(w, r, a)
+		}
+	}
+	page := func(link string) func(http.ResponseWriter, *http.Request, *challenge.Answer) bool {
+		return func(_ http.ResponseWriter, r *http.Request, a *challenge.Answer) bool {
+			if r.URL.Path == challenge.Path {
+				a.Body = []byte(link)
+			}
+			return false
+		}
+	}
 	for _, c := range []struct {
 		name  string
 		fault func(http.ResponseWriter, *http.Request, *challenge.Answer) bool
@@ -88,6 +102,26 @@ func TestProbeNamesTheStepThatFails(t *testing.T) {
 			return false
 		}, "send the cookie back", "Cookie"},
 		{"checks without the cookie", status(http.StatusTooManyRequests, false), "open the page with the pass", "still refused"},
+		{"the site needs a login", status(http.StatusUnauthorized, false), "open the page with the pass", "without a login"},
+		{"the site refuses", status(http.StatusForbidden, false), "open the page with the pass", "refuses the address"},
+		{"the site is gone", status(http.StatusBadGateway, false), "open the page with the pass", "does not answer"},
+		{"Stint is gone", status(http.StatusServiceUnavailable, true), "ask for a challenge", "does not answer"},
+		{"it is challenged again", leads(challenge.Path+"?to=%2Fa", false), "open the page with the pass", "without end"},
+		{"the site leads on", leads("https://www.shop.example/", false), "", ""},
+		{"the site has another name", leads("https://www.shop.example/", true), "ask for a challenge", "probe the URL"},
+		{"a page that leads elsewhere", page(`<a id="pass" href="https://evil.example/" data-prefix="a" data-difficulty="1"`), "solve it", "another site"},
+		{"a page that leads to another host", page(`<a id="pass" href="//evil.example/" data-prefix="a" data-difficulty="1"`), "solve it", "another site"},
+		{"a page that cannot be solved", page(`<a id="pass" href="/" data-prefix="a" data-difficulty="99"`), "hand on the page", "99 bits"},
+		{"a redirect to another host", func(_ http.ResponseWriter, r *http.Request, a *challenge.Answer) bool {
+			if r.URL.Path == challenge.PathPass {
+				for i := range a.Headers {
+					if a.Headers[i][0] == "Location" {
+						a.Headers[i][1] = "//evil.example/"
+					}
+				}
+			}
+			return false
+		}, "send the cookie back", "another site"},
 	} {
 		p, err := newProbe(gatewayOf(t, c.fault))
 		if err != nil {

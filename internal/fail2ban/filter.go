@@ -33,6 +33,7 @@ type Filter struct {
 type Failure struct {
 	Address netip.Addr
 	User    string    // "" where the line names none
+	IsLogin bool      // it is a login that was refused: its line, or its session, names a user
 	At      time.Time // zero where the line has no date
 }
 
@@ -113,11 +114,6 @@ func ReadFilter(text string, zone *time.Location) (*Filter, error) {
 	return f, nil
 }
 
-// FindsLogins reports whether the failures of f are refused logins: their lines name a user.
-func (f *Filter) FindsLogins() bool {
-	return slices.ContainsFunc(f.fail, func(e *expression) bool { return slices.Contains(e.names, "user") })
-}
-
 // Parse returns the failure in a line. The error is ErrNoFailure for a line without one.
 func (f *Filter) Parse(line string, now time.Time) (Failure, error) {
 	rest, at, err := f.dates.cut(line, now, f.zone)
@@ -158,7 +154,9 @@ func (f *Filter) Parse(line string, now time.Time) (Failure, error) {
 		if all["nofail"] != "" {
 			return Failure{}, ErrNoFailure
 		}
-		return failureOf(all, at)
+		failure, err := failureOf(all, at)
+		failure.IsLogin = failure.User != "" || slices.Contains(e.names, "user")
+		return failure, err
 	}
 	return Failure{}, ErrNoFailure
 }

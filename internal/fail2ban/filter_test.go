@@ -81,6 +81,23 @@ func TestFailuresAreThoseOfFail2ban(t *testing.T) {
 	}
 }
 
+// A line that only looks around is no login that was refused, though others of the filter are.
+func TestLoginsAreThoseThatNameAUser(t *testing.T) {
+	f, err := fail2ban.ReadFilter(filters+"sshd.conf[mode=aggressive]", time.UTC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]bool{
+		"Nov 29 12:00:00 host sshd[1]: Failed password for invalid user admin from 203.0.113.7 port 4711 ssh2":                                          true,
+		"Nov 29 12:00:00 host sshd[2]: Did not receive identification string from 203.0.113.7 port 4712":                                                false,
+		"Nov 29 12:00:00 host sshd[3]: Unable to negotiate with 203.0.113.7 port 4713: no matching key exchange method found. Their offer: a [preauth]": false,
+	} {
+		if failure, err := f.Parse(line, time.Date(2026, 11, 29, 12, 0, 1, 0, time.UTC)); err != nil || failure.IsLogin != want {
+			t.Errorf("%s: %+v, %v", line, failure, err)
+		}
+	}
+}
+
 // Every filter of Debian that reads single lines can be read whole.
 func TestFiltersOfDebianAreRead(t *testing.T) {
 	paths, err := filepath.Glob(filters + "*.conf")

@@ -267,7 +267,8 @@ func (g *Gate) settle(ctx context.Context, handle, result string, cost, extend i
 		if answer.State == algorithms.HoldUnknown {
 			continue
 		}
-		if isKnown = true; !answer.Repeated {
+		// One that has expired is not ended by trying to renew it: a late settlement ends it, and is counted.
+		if isKnown = true; !answer.Repeated && (extend == 0 || answer.State != algorithms.HoldExpired) {
 			g.recordHold(p, one.Key, result, &answer)
 		}
 		used := m.Used

@@ -111,6 +111,34 @@ func TestHoldsLastAsThePolicySays(t *testing.T) {
 	wantFault(t, err, fault.Invalid, "counts requests")
 }
 
+// holdEnds records what becomes of holds.
+type holdEnds struct {
+	Discard
+	results []string
+}
+
+func (e *holdEnds) RecordHold(end *HoldEnd) { e.results = append(e.results, end.Result) }
+
+// A hold that expired is counted once, however often its holder has tried to renew it before it settles.
+func TestAnExpiredHoldIsCountedOnce(t *testing.T) {
+	ends := &holdEnds{}
+	n := newNode(t, policy(t, 1, "tokens", "team:*", "", ofAmounts(t, "1000 tokens/1d")))
+	n.Gate = New(Options{View: n, Log: n.Gate.log, Recorder: ends, Now: n.clock})
+	d := n.check(t, "team:a", withCost(100), withHold(time.Minute))
+	n.advance(time.Minute)
+	for range 2 {
+		_, err := n.Extend(t.Context(), d.Hold.Handle, time.Minute)
+		wantFault(t, err, fault.Expired, "has expired")
+	}
+	for range 2 {
+		_, err := n.Settle(t.Context(), d.Hold.Handle, 150)
+		wantFault(t, err, fault.Expired, "has expired")
+	}
+	if len(ends.results) != 1 || ends.results[0] != "expired" {
+		t.Errorf("it is counted as %q", ends.results)
+	}
+}
+
 func TestSeveralKeysAreHeldAndSettledTogether(t *testing.T) {
 	onEveryLog(t, func(t *testing.T, n *node) {
 		checks := func(cost int) []Check {

@@ -42,7 +42,7 @@ func (f *logFlags) add(c *cobra.Command) {
 	c.Flags().StringArrayVar(&f.ownPaths, "own-path", nil, "paths that are the site's own although scanners look for them, for example '/phpmyadmin/*'; may be repeated")
 	c.Flags().BoolVar(&f.noProbes, "no-probes", false, "learn nothing of what the site answers, and recognize no probes by it")
 	c.Flags().StringVar(&f.filter, "filter", "", "the logs are no access logs: read failures by this filter of fail2ban, for example '/etc/fail2ban/filter.d/sshd.conf[mode=aggressive]'")
-	c.Flags().StringVar(&f.outcome, "filter-outcome", "", "the outcome of each failure of --filter; if omitted the filter's name, and login_failed where it finds users")
+	c.Flags().StringVar(&f.outcome, "filter-outcome", "", "the outcome of each failure of --filter; if omitted the filter's name, and login_failed where its line names a user")
 	c.Flags().StringVar(&f.proxies, "trusted-proxies", "", "addresses and networks of your proxies, with commas between, as for the server: a client behind them is found in X-Forwarded-For, from the right")
 	c.Flags().StringVar(&f.keyColumn, "key-column", "", "the column or field with the key; the client's address if omitted")
 	c.Flags().StringVar(&f.timeColumn, "time-column", "", "the column or field with the time")
