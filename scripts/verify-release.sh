@@ -10,7 +10,7 @@ if [ "${1:-}" != --only-vulnerabilities ]; then
   bash scripts/lint-openapi.sh
   bash scripts/verify-helm.sh
   "$go" test -C tools/compose -count 1 .
-  for module in tools/dist tools/helm tools/peers tools/h2spec tools/clients/go tools/compose tools/actionlint tools/frameworks; do "$go" mod verify -C "$module"; done
+  for module in tools/dist tools/helm tools/peers tools/h2spec tools/clients/go tools/compose tools/actionlint tools/frameworks tools/libraries; do "$go" mod verify -C "$module"; done
 fi
 
 db=${GOVULNDB:-https://vuln.go.dev}

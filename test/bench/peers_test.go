@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/stint-dev/stint/test/servers"
@@ -40,8 +41,29 @@ func BenchmarkPeers(b *testing.B) {
 	empty := &peer{name: "an empty handler", node: startEmpty(b, p), load: peerCheck}
 	onRedis(b, r, p, empty)
 	inMemory(b, r, p, empty)
+	asLibraries(b, r)
 	r.write(peersText)
 }
+
+// asLibraries measures the package limit beside libraries, in the module tools/libraries.
+func asLibraries(b *testing.B, r *report) {
+	b.Helper()
+	measure := exec.CommandContext(b.Context(), "go", "test", "-C", "../../tools/libraries", "-run", "^$", "-bench", ".", "-benchtime", "1x", ".", "-args", "-redis", servers.DedicatedRedis(b).Addr)
+	out, err := measure.CombinedOutput()
+	if err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+	r.begin("As a library", "The package limit beside golang.org/x/time/rate in a map behind a lock, and beside redis_rate, which is asked once for each rule until one refuses; 100,000 keys; both alternately, 7 times for 0.5 s; the medians are given.")
+	found := libraryRow.FindAllStringSubmatch(string(out), -1)
+	if len(found) == 0 {
+		b.Fatalf("no figures in %s", out)
+	}
+	for _, row := range found {
+		r.add(row[1], fmt.Sprintf("%s checks a second, the other %s: %s times as many", row[2], row[3], row[4]))
+	}
+}
+
+var libraryRow = regexp.MustCompile(`(?m)^([^|\n]+)\|(\d+)\|(\d+)\|([0-9.]+)$`)
 
 // onRedis measures those that count in Redis, each in a Redis of its own.
 func onRedis(b *testing.B, r *report, p programs, empty *peer) {

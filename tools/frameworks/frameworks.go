@@ -1,5 +1,5 @@
-// Package frameworks has the examples of docs/CLIENT.md for frameworks on net/http. It is a
-// module of its own, so that none of them enters the module of Stint and of its client;
+// Package frameworks has the examples of docs/CLIENT.md and docs/LIBRARY.md for frameworks on net/http. It is a
+// module of its own, so that none of them enters the module of Stint;
 // make test-clients runs its tests.
 package frameworks
 
@@ -9,19 +9,22 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/go-chi/chi/v5"
 	"github.com/labstack/echo/v4"
-
-	"github.com/stint-dev/stint/client"
 )
 
+// guard is client.Guard, which asks a server, or limit.Guard, which counts by itself.
+type guard interface {
+	Handler(next http.Handler) http.Handler
+}
+
 // netHTTP protects a mux of net/http.
-func netHTTP(guard *client.Guard, welcome http.HandlerFunc) http.Handler {
+func netHTTP(guard guard, welcome http.HandlerFunc) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /welcome", welcome)
 	return guard.Handler(mux)
 }
 
 // chiRouter protects a router of chi.
-func chiRouter(guard *client.Guard, welcome http.HandlerFunc) http.Handler {
+func chiRouter(guard guard, welcome http.HandlerFunc) http.Handler {
 	router := chi.NewRouter()
 	router.Use(guard.Handler)
 	router.Get("/welcome", welcome)
@@ -29,7 +32,7 @@ func chiRouter(guard *client.Guard, welcome http.HandlerFunc) http.Handler {
 }
 
 // echoServer protects a server of echo.
-func echoServer(guard *client.Guard, welcome http.HandlerFunc) http.Handler {
+func echoServer(guard guard, welcome http.HandlerFunc) http.Handler {
 	e := echo.New()
 	e.Use(echo.WrapMiddleware(guard.Handler))
 	e.GET("/welcome", echo.WrapHandler(welcome))
@@ -37,7 +40,7 @@ func echoServer(guard *client.Guard, welcome http.HandlerFunc) http.Handler {
 }
 
 // ginEngine protects an engine of gin.
-func ginEngine(guard *client.Guard, welcome http.HandlerFunc) http.Handler {
+func ginEngine(guard guard, welcome http.HandlerFunc) http.Handler {
 	gin.SetMode(gin.ReleaseMode)
 	engine := gin.New()
 	engine.Use(throttle(guard))
@@ -45,7 +48,7 @@ func ginEngine(guard *client.Guard, welcome http.HandlerFunc) http.Handler {
 	return engine
 }
 
-func throttle(guard *client.Guard) gin.HandlerFunc {
+func throttle(guard interface{ Handler(http.Handler) http.Handler }) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		passed := false
 		guard.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

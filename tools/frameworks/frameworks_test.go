@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/client"
+	"github.com/stint-dev/stint/limit"
 )
 
 // token is the admin token of the node. It protects nothing but test data.
@@ -81,15 +82,41 @@ func startNode(t *testing.T) (checks, admin string) {
 	return "", ""
 }
 
+var frameworks = map[string]func(guard, http.HandlerFunc) http.Handler{
+	"nethttp": netHTTP, "chi": chiRouter, "echo": echoServer, "gin": ginEngine,
+}
+
+func TestEachFrameworkTakesTheLibrary(t *testing.T) {
+	for name, protect := range frameworks {
+		t.Run(name, func(t *testing.T) {
+			limiter, err := limit.New(limit.Memory(), name, "2/1h")
+			if err != nil {
+				t.Fatal(err)
+			}
+			site := httptest.NewServer(protect(&limit.Guard{Limiter: limiter}, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "welcome") }))
+			defer site.Close()
+			for n, want := range []int{http.StatusOK, http.StatusOK, http.StatusTooManyRequests} {
+				answer, err := http.Get(site.URL + "/welcome")
+				if err != nil {
+					t.Fatal(err)
+				}
+				text, err := io.ReadAll(answer.Body)
+				answer.Body.Close()
+				if err != nil || answer.StatusCode != want || (string(text) == "welcome") != (want == http.StatusOK) {
+					t.Errorf("request %d: got %s, %v: %s", n+1, answer.Status, err, text)
+				}
+			}
+		})
+	}
+}
+
 func TestEachFrameworkIsProtectedAsDocumented(t *testing.T) {
 	checks, admin := startNode(t)
 	stint, err := client.New(checks)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, protect := range map[string]func(*client.Guard, http.HandlerFunc) http.Handler{
-		"nethttp": netHTTP, "chi": chiRouter, "echo": echoServer, "gin": ginEngine,
-	} {
+	for name, protect := range frameworks {
 		t.Run(name, func(t *testing.T) {
 			request, err := http.NewRequest(http.MethodPut, admin+"/v1/policies/"+name, strings.NewReader(`{"match":["site:`+name+`"],"rules":["2/1h"]}`))
 			if err != nil {

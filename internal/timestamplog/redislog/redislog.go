@@ -115,9 +115,12 @@ func Open(url string, options Options) (*Log, error) {
 	return l, nil
 }
 
+// Stop ends the probes, and leaves the client to those who made it.
+func (l *Log) Stop() { l.outages.close() }
+
 // Close closes the connections. Requests in flight fail.
 func (l *Log) Close() error {
-	l.outages.close()
+	l.Stop()
 	return l.client.Close()
 }
 
