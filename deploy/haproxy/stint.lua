@@ -21,7 +21,7 @@
 local token_header = (os.getenv("STINT_TOKEN_HEADER") or "X-Stint-Token"):lower()
 
 -- Of the client's headers only those are sent that Stint reads: some that it always does, and
--- those that the URL names, as by=header:X-Api-Key does. So a client neither writes what only
+-- those that the URL names, as by=header:X-Api-Key and sends=header:X-Client,cookie:cart do. So a client neither writes what only
 -- this script may, as X-Forwarded-For, nor sends more than HAProxy's client or Stint takes.
 -- What the URL names is sent whole or the request is refused: without it, or with a part of
 -- it, Stint would count something else. Lengths are in bytes.
@@ -36,21 +36,39 @@ local function unescape(text)
     return (text:gsub("%%(%x%x)", function(code) return string.char(tonumber(code, 16)) end))
 end
 
+-- The headers that are sent whatever the URL names, and may be cut. It says which these are, so that
+-- Stint takes no other for missing.
+local max_always = {
+    ["user-agent"] = max_agent, traceparent = max_traceparent, accept = max_accept, ["accept-language"] = max_accept,
+    ["sec-fetch-mode"] = max_accept, ["sec-fetch-dest"] = max_accept, ["sec-fetch-site"] = max_accept,
+}
+
 -- Returns what a URL's query is about: headers, by their names with "-" for "_" since programs
--- may read either as the other, and cookies.
+-- may read either as the other, and cookies; and the URL that also says what is sent.
 local names_of = {}
 local function named(url)
     if names_of[url] == nil then
         local names = { headers = {}, cookies = { stint_pass = true } }
         for parameter, value in url:gmatch("[?&]([^=&]+)=([^&]*)") do
             parameter = unescape(parameter)
-            local kind, name = unescape(value):match("^([%a-]+):(.+)$")
-            if parameter == "by" and kind == "cookie" then
-                names.cookies[name] = true
-            elseif name ~= nil and (parameter == "by" or parameter == "id") then
-                names.headers[name:lower():gsub("_", "-")] = true
+            for one in unescape(value):gmatch(parameter == "sends" and "[^,]+" or ".+") do
+                local kind, name = one:match("^([%a-]+):(.+)$")
+                if kind == "cookie" and (parameter == "by" or parameter == "sends") then
+                    names.cookies[name] = true
+                elseif name ~= nil and (parameter == "by" or parameter == "id" or parameter == "sends") then
+                    names.headers[name:lower():gsub("_", "-")] = true
+                end
             end
         end
+        local sends = {}
+        for name in pairs(max_always) do sends[#sends + 1] = "header:" .. name end
+        for name in pairs(names.headers) do
+            if max_always[name] == nil then sends[#sends + 1] = "header:" .. name end
+        end
+        for name in pairs(names.cookies) do sends[#sends + 1] = "cookie:" .. name end
+        table.sort(sends)
+        local asked = url:gsub("([?&])sends=[^&]*&?", "%1"):gsub("[?&]$", "")
+        names.url = asked .. (asked:find("?", 1, true) and "&" or "?") .. "sends=" .. table.concat(sends, ",")
         names_of[url] = names
     end
     return names_of[url]
@@ -209,17 +227,13 @@ local function ask(txn, url, failure)
         local token = lines_of(sent, token_header)
         if #token > 0 then headers[token_header] = token end
         -- What the URL does not name may be cut.
-        for name, most in pairs({
-            ["user-agent"] = max_agent, traceparent = max_traceparent, accept = max_accept, ["accept-language"] = max_accept,
-            ["sec-fetch-mode"] = max_accept, ["sec-fetch-dest"] = max_accept,
-            ["sec-fetch-site"] = max_accept,
-        }) do
+        for name, most in pairs(max_always) do
             local lines = lines_of(sent, name)
             if #lines > 0 and headers[name] == nil then headers[name] = { clean(table.concat(lines, ", "), most) } end
         end
     end
     local bytes, count = size_of(headers or {})
-    if headers == nil or path == nil or #url + bytes > max_bytes or count > max_lines then
+    if headers == nil or path == nil or #named(url).url + bytes > max_bytes or count > max_lines then
         core.Info("stint: the path or what the URL names is too much to be sent")
         return
     end
@@ -228,7 +242,7 @@ local function ask(txn, url, failure)
         txn:set_var("txn.stint_status", failure ~= "closed" and 200 or 503)
         return
     end
-    local answer = core.httpclient():get { url = url, headers = headers, timeout = 500 }
+    local answer = core.httpclient():get { url = named(url).url, headers = headers, timeout = 500 }
     local status = answer and answer.status or 0
     -- 429, 403 and 503 with a decision are Stint's; all else is a failure.
     local decision = answer and answer.headers and first(answer.headers["x-stint-decision"])

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/stint-dev/stint/internal/bots"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 )
@@ -26,14 +27,21 @@ const (
 func isSingle(p keys.Pattern) bool {
 	network, is := p.Network()
 	if !is {
-		return p.Kind() == keys.Exact
+		return p.Kind() == keys.Exact && !isOfBots(p)
 	}
 	return network.Addr().Is4() && network.Bits() == 32 || network.Addr().Is6() && network.Bits() >= 64
 }
 
+// isOfBots reports whether a pattern selects requests by the bot that they say to be of, and so any
+// number of clients.
+func isOfBots(p keys.Pattern) bool { return bots.IsPattern(p.String()) }
+
 // BroadReason says why blocking or exempting a pattern needs a confirmation, because it selects
 // so many keys; "" if it needs none.
 func BroadReason(p keys.Pattern) string {
+	if isOfBots(p) {
+		return "it covers all requests that are identified as " + p.String() + ", whatever number of addresses they come from"
+	}
 	switch p.Kind() {
 	case keys.Any:
 		return "it covers every key"

@@ -20,9 +20,13 @@ func refusesNewly(before, after *rules.Policy) string {
 	if !refusesAll(after) {
 		return ""
 	}
+	which := ""
+	if when := after.When.Describe(); when != "" {
+		which = " " + when
+	}
 	for _, p := range after.Match {
-		if reason := BroadReason(p); reason != "" && (!refusesAll(before) || !slices.Contains(before.Match, p)) {
-			return fmt.Sprintf("it refuses every request of %s, and %s", p, reason)
+		if reason := BroadReason(p); reason != "" && (!refusesAll(before) || !slices.Contains(before.Match, p) || !before.When.IsZero() && !before.When.Equal(after.When)) {
+			return fmt.Sprintf("it refuses every request of %s%s, and %s", p, which, reason)
 		}
 	}
 	return ""
@@ -45,10 +49,11 @@ func nextBroader(all []*rules.Policy, p keys.Pattern) (next *rules.Policy) {
 	return next
 }
 
-// refusesAll reports whether a policy refuses every request of its keys. A policy with
-// conditions does not: its purpose is to refuse requests that meet them.
+// refusesAll reports whether a policy refuses every request of its keys, or of those of them that its
+// conditions select by who asks. A policy with conditions on what is asked for does not: its purpose is
+// to refuse requests that meet them.
 func refusesAll(p *rules.Policy) bool {
-	return p != nil && p.Mode == rules.Enforce && !p.IsConditional() && slices.ContainsFunc(p.Rules, func(r rules.Rule) bool { return r.Limit == 0 })
+	return p != nil && p.Mode == rules.Enforce && !p.IsReported() && p.Rules.Distinct() == "" && !p.When.IsNarrow() && slices.ContainsFunc(p.Rules, func(r rules.Rule) bool { return r.Limit == 0 })
 }
 
 // needConfirmPolicy returns the error for policies that must be confirmed by their

@@ -3,6 +3,7 @@ package admin_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -109,8 +110,12 @@ func TestConflictFailsUnlessOnConflictIsSet(t *testing.T) {
 
 func TestBroadEntryNeedsConfirmationToAddProlongAndRestore(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
-		const broad, other = "ip:10.0.0.0/8", "ip:11.0.0.0/8"
-		for _, kind := range blocks.Kinds {
+		const other = "ip:11.0.0.0/8"
+		for i, of := range []struct {
+			kind  blocks.Kind
+			broad string
+		}{{blocks.Block, "ip:10.0.0.0/8"}, {blocks.Exemption, "ip:10.0.0.0/8"}, {blocks.Block, "category:ai-training"}, {blocks.Block, "bot:openai/gptbot"}, {blocks.Block, "bot:google/*"}, {blocks.Exemption, "bot:bing/bingbot"}} {
+			kind, broad := of.kind, of.broad
 			needs := func(what string, try func(confirm string) error) {
 				t.Helper()
 				for _, confirm := range []string{"", other} {
@@ -126,7 +131,7 @@ func TestBroadEntryNeedsConfirmationToAddProlongAndRestore(t *testing.T) {
 			}
 			var e *blocks.Entry
 			needs("add", func(confirm string) error {
-				added, err := f.Add(t.Context(), ann, admin.AddEntries{Kind: kind, Patterns: []string{"token:x", broad}, Expiry: blocks.Expiry{For: time.Hour}, Confirm: confirm})
+				added, err := f.Add(t.Context(), ann, admin.AddEntries{Kind: kind, Patterns: []string{fmt.Sprint("token:", i), broad}, Expiry: blocks.Expiry{For: time.Hour}, Confirm: confirm})
 				if err == nil {
 					e = added[1].Entry
 				}

@@ -222,3 +222,45 @@ func TestPlanForetellsWhatApplyRefuses(t *testing.T) {
 		t.Errorf("the explanation's problem is %+v, %v, want the conflict", x, err)
 	}
 }
+
+// A policy that refuses many clients asks, whatever selects them; one that refuses what is asked for does not.
+func TestPolicyThatRefusesManyAsks(t *testing.T) {
+	f := newFixture(t, storetest.Migrated.SQLite(t))
+	p := f.policies()
+	for name, c := range map[string]struct {
+		match string
+		when  conditions.Texts
+		asks  string
+	}{
+		"bot":       {"bot:openai/gptbot", nil, "identified as bot:openai/gptbot"},
+		"category":  {"category:ai-training", conditions.Texts{"method": {"GET"}}, "if the method is get, and it covers all requests that are identified as category:ai-training"},
+		"condition": {"ip:*", conditions.Texts{"category": {"ai-training"}}, "every request of ip:* if the category is ai-training"},
+		"missing":   {"*", conditions.Texts{"header:accept": {"not *"}}, "if the header accept is missing"},
+		"country":   {"ip:*", conditions.Texts{"country": {"NL"}, "path": {"/*"}}, "if the path begins with / and the country is NL"},
+		"trap":      {"ip:*", conditions.Texts{"path": {"/.env"}}, ""},
+		"tool":      {"ip:*", conditions.Texts{"agent": {"*sqlmap*"}, "country": {"NL"}}, ""},
+		"narrow":    {"ip:203.0.113.0/24", conditions.Texts{"method": {"POST"}}, ""},
+	} {
+		wanted := policyWith(t, name, c.match, "0/1s")
+		var err error
+		if wanted.When, err = conditions.Parse(c.when); err != nil {
+			t.Fatal(err)
+		}
+		_, err = p.Put(t.Context(), ann, wanted, etag.New, "")
+		if asks := fault.Is(err, fault.NeedConfirm); asks != (c.asks != "") || asks && !strings.Contains(strings.ReplaceAll(err.Error(), ", and the", " and the"), c.asks) {
+			t.Errorf("%s: got %v, want a question that says %q", name, err, c.asks)
+		}
+		if c.asks == "" {
+			continue
+		}
+		if _, err = p.Put(t.Context(), ann, wanted, etag.New, name); err != nil {
+			t.Fatal(err)
+		}
+		if wanted.Rules, err = rules.ParseStack([]string{"0/1m"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err = p.Put(t.Context(), ann, wanted, etag.Any, ""); err != nil {
+			t.Errorf("%s: a change that refuses the same: %v", name, err)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/bots"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/proxies"
@@ -18,9 +19,11 @@ type Impact struct {
 	// else is of them together, and there is no Suggested.
 	Pattern  keys.Pattern
 	Patterns []keys.Pattern
-	// Traffic is the pattern's part of the recorded traffic, nil if nothing is recorded.
+	// Traffic is the pattern's part of the recorded traffic, nil if nothing is recorded, and for patterns
+	// of bots, since traffic is recorded by the keys that are checked.
 	Traffic *TrafficEstimate
-	// Counted is the activity of the counted keys of the pattern, nil if nothing is counted.
+	// Counted is the activity of the counted keys of the pattern, nil if nothing is counted, and for
+	// patterns of bots.
 	Counted *Counted
 	// Exemptions are the active exemptions that share keys with the pattern. A block does not
 	// refuse those keys. IsExempt means that one exemption selects the whole pattern.
@@ -69,7 +72,7 @@ func (e *Entries) Preview(ctx context.Context, c Caller, kind blocks.Kind, text 
 		return nil, err
 	}
 	i, err := e.impact(ctx, c, kind, all...)
-	if err != nil || e.Offences == nil {
+	if err != nil || e.Offences == nil || slices.ContainsFunc(all, isOfBots) {
 		return i, err
 	}
 	now := e.Now()
@@ -118,7 +121,7 @@ func (e *Entries) impact(ctx context.Context, c Caller, kind blocks.Kind, all ..
 		i.Extent = &extent
 	}
 	var err error
-	if e.Traffic != nil && kind == blocks.Block {
+	if e.Traffic != nil && kind == blocks.Block && !slices.ContainsFunc(all, isOfBots) {
 		i.Traffic, err = e.Traffic.EstimateTraffic(ctx, now.Add(-day), now, selectedBy(all))
 	}
 	i.ConfirmReason = confirmReason(kind, all, i.Traffic)
@@ -201,6 +204,9 @@ func (e *Entries) warnings(c Caller, kind blocks.Kind, p keys.Pattern) (all []st
 	}
 	if network, isNetwork := p.Network(); isNetwork && kind == blocks.Block && proxies.OverlapsCDN(network) != "" {
 		all = append(all, "Edges of "+proxies.OverlapsCDN(network)+" are in it, with thousands of visitors behind each. Block what the visitors themselves are known by.")
+	}
+	if isOfBots(p) && !bots.IsSelected(p) {
+		all = append(all, "No bot that this node knows is selected by "+p.String()+".")
 	}
 	all = append(all, originWarnings(kind, p)...)
 	set, now := e.View.Blocks(), e.Now()

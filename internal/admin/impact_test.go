@@ -151,3 +151,16 @@ func TestUnreachableEstimateDoesNotPreventABlock(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// How many clients are selected by the bot that they say to be is not known: the impact says so.
+func TestImpactOfAPatternOfBots(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		f.Traffic = recorded{"ip:203.0.113.1": 3}
+		for text, isKnown := range map[string]bool{"bot:openai/gptbot": true, "category:search/claimed": true, "bot:openai/*": true, "bot:openai/gptbott": false} {
+			i, err := f.Preview(t.Context(), ann, blocks.Block, text, false)
+			if err != nil || i.ConfirmReason == "" || i.Counted != nil || i.Traffic != nil || isKnown != (len(i.Warnings) == 0) {
+				t.Errorf("%s: %+v, %v", text, i, err)
+			}
+		}
+	})
+}

@@ -156,6 +156,11 @@ func TestBatchAcceptsAtMostThousandChecks(t *testing.T) {
 func TestBadChecksReturnProblemsNamingTheField(t *testing.T) {
 	n := startNode(t)
 	long := strings.Repeat("x", 600)
+	many33 := ""
+	for i := range 33 {
+		many33 += fmt.Sprintf(`,"c%d":"x"`, i)
+	}
+	many33 = many33[1:]
 	for name, test := range map[string]struct {
 		body   string
 		status int
@@ -222,6 +227,14 @@ func TestBadChecksReturnProblemsNamingTheField(t *testing.T) {
 		"a long method":                   {`{"key":"a","request":{"method":"` + strings.Repeat("M", 33) + `"}}`, 422, "request.method"},
 		"a long agent":                    {`{"keys":["a"],"request":{"agent":"` + strings.Repeat("x", 2049) + `"}}`, 422, "request.agent"},
 		"a long host":                     {`{"key":"a","request":{"host":"` + long + `"}}`, 422, "request.host"},
+		"a string for headers":            {`{"key":"a","request":{"headers":"x"}}`, 422, "request.headers"},
+		"a number for a header":           {`{"key":"a","request":{"headers":{"accept":1}}}`, 422, "request.headers.accept"},
+		"a header without a name":         {`{"key":"a","request":{"headers":{"":"x"}}}`, 422, "request"},
+		"a header with a space":           {`{"key":"a","request":{"headers":{"a b":"x"}}}`, 422, "request"},
+		"a cookie with a long name":       {`{"key":"a","request":{"cookies":{"` + strings.Repeat("x", 65) + `":"x"}}}`, 422, "request"},
+		"a parameter twice":               {`{"key":"a","request":{"query":{"a":"1","a":"2"}}}`, 400, "request.query.a"},
+		"a long scheme":                   {`{"key":"a","request":{"scheme":"httpsssss"}}`, 422, "request.scheme"},
+		"33 cookies":                      {`{"key":"a","request":{"cookies":{` + many33 + `}}}`, 422, "request.cookies"},
 		"a path twice":                    {`{"key":"a","request":{"path":"/a","path":"/b"}}`, 400, "request.path"},
 		"more than 64 KiB":                {`{"key":"a"` + strings.Repeat(" ", 64<<10) + `}`, 413, ""},
 	} {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/bots"
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/keyhash"
 	"github.com/stint-dev/stint/internal/keys"
@@ -44,7 +45,7 @@ func (t *trial) countings(l *triedPolicy, applying []*rules.Policy, key string, 
 	add := func(l *triedPolicy) {
 		all = append(all, counting{l, key})
 		for _, part := range t.selector.DerivedOf(l.policy) {
-			attributes, values := attributesOf(record), t.valuesOf(record)
+			attributes, values := t.attributesOf(record), t.valuesOf(record)
 			derived, found := part.Derived.KeyOf(record.Key, attributes, values)
 			if found && (part.IsReported() || part.Rules.CanCount(record.Key, attributes, values)) {
 				all = append(all, counting{t.byPolicy[part], derived.String()})
@@ -135,14 +136,14 @@ func (t *trial) report(ctx context.Context, key string, record accesslog.Record)
 		return nil
 	}
 	t.found = t.selector.AppendReported(t.found[:0], t.subject(record.Key))
-	attributes := attributesOf(record)
+	attributes := t.attributesOf(record)
 	for _, p := range t.found {
 		if p.Mode == rules.Enforce && p.HasEvidence() {
 			for _, name := range t.names {
 				if name == conditions.NotFound && t.isCrawler(record) {
 					continue
 				}
-				if err := t.chargeAll(ctx, p.AppendReportedEvidence(nil, name, attributes), key, record, true); err != nil {
+				if err := t.chargeAll(ctx, p.AppendReportedEvidence(nil, nil, name, attributes), key, record, true); err != nil {
 					return err
 				}
 			}
@@ -210,16 +211,22 @@ func (t *trial) scopeOf(record accesslog.Record) string {
 	if len(t.scopes) == 0 {
 		return ""
 	}
-	return t.scopes.Of(&record, attributesOf(record))
+	return t.scopes.Of(&record, t.attributesOf(record))
 }
 
 // requestOf returns all that the caller says of a record, nil for nothing.
 func (t *trial) requestOf(record accesslog.Record) *conditions.Request {
-	return attributesOf(record).WithValues(t.valuesOf(record)).InScope(t.scopeOf(record))
+	return t.attributesOf(record).WithValues(t.valuesOf(record)).InScope(t.scopeOf(record))
 }
 
-func attributesOf(record accesslog.Record) *conditions.Request {
-	return conditions.NewRequest(record.Path, record.Method, record.Agent, record.Host)
+// attributesOf returns what a record says of its request, with what a node would find by itself, except
+// for how a bot was verified: that is not known of the past.
+func (t *trial) attributesOf(record accesslog.Record) *conditions.Request {
+	about := conditions.NewRequest(record.Path, record.Method, record.Agent, record.Host)
+	if !t.selector.AsksFound() {
+		return about
+	}
+	return bots.FoundOf(about, record.Key)
 }
 
 // setValue completes a request that asks p by the value that distinct rules count. It reports
@@ -228,7 +235,7 @@ func (t *trial) setValue(q *timestamplog.Request, p *rules.Policy, record access
 	if p.Rules.Distinct() == "" {
 		return true
 	}
-	value := p.Rules.ValueOf(record.Key, attributesOf(record), t.valuesOf(record))
+	value := p.Rules.ValueOf(record.Key, t.attributesOf(record), t.valuesOf(record))
 	q.Cost, q.Value = 1, hashOf(value)
 	return value != ""
 }
@@ -268,7 +275,7 @@ func (t *trial) chargeAll(ctx context.Context, charges []rules.Charge, key strin
 		if charge.Policy.Mode != rules.Enforce {
 			continue
 		}
-		unsaid := t.selector.EachCharged([]rules.Charge{charge}, record.Key, attributesOf(record), t.valuesOf(record), hashOf, func(c rules.Charged) {
+		unsaid := t.selector.EachCharged([]rules.Charge{charge}, record.Key, t.attributesOf(record), t.valuesOf(record), hashOf, func(c rules.Charged) {
 			if err == nil {
 				err = t.charge(ctx, c, key, isReport)
 			}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stint-dev/stint/internal/accesslog"
 	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/bots"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -124,25 +126,40 @@ func (p Plan) Unseen(c accesslog.Columns) []string {
 	var texts []string
 	for _, policy := range p.policies {
 		var missing []string
-		need := func(name string) {
-			if !c.Has(name) && !slices.Contains(missing, name) {
+		need := func(name string, has bool) {
+			if !has && !slices.Contains(missing, name) {
 				missing = append(missing, name)
 			}
 		}
-		for _, a := range policy.When.Attributes() {
-			if !a.IsFound() {
-				need(a.String())
+		for _, name := range policy.Asks() {
+			a, err := conditions.ParseAttribute(name)
+			switch source, _ := a.Source(); {
+			case err != nil:
+				need(name, c.Has(name))
+			case source == "query":
+				need("path", c.Has("path"))
+			case a == conditions.Bot || a == conditions.Category:
+				need("agent", c.Has("agent"))
+			case a == conditions.Country || a == conditions.ASN:
+				need(a.Words()+" of addresses", keys.KnowsOrigins())
+			case source != "" || a == conditions.Scheme || a == conditions.Verified:
+				need(a.Words(), false)
+			default:
+				need(name, c.Has(name))
 			}
 		}
 		if policy.Outcome != "" {
-			need("status")
+			need("status", c.Has("status"))
 		}
-		need(policy.Rules.Distinct())
-		for _, further := range policy.Also {
-			need(further.Name)
+		if slices.ContainsFunc(policy.Match, func(m keys.Pattern) bool { return bots.IsPattern(m.String()) }) {
+			need("key of a bot", false)
 		}
-		if len(missing) > 0 {
-			texts = append(texts, fmt.Sprintf("policy %q has nothing to look at: the log has no %s", policy.Name, strings.Join(missing, ", no ")))
+		switch lacks := strings.Join(missing, ", no "); {
+		case lacks == "":
+		case policy.HasEvidence():
+			texts = append(texts, fmt.Sprintf("policy %q has nothing to look at for some of its evidence: the log has no %s", policy.Name, lacks))
+		default:
+			texts = append(texts, fmt.Sprintf("policy %q has nothing to look at: the log has no %s", policy.Name, lacks))
 		}
 	}
 	return texts

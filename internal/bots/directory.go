@@ -2,6 +2,7 @@ package bots
 
 import (
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -114,46 +115,98 @@ func (v *Verifier) ask(operator string, key keys.Key, address netip.Addr) answer
 	if !recognised {
 		return unknown
 	}
-	v.mu.RLock()
-	found, has := v.known[address]
-	isBelieved := has && found.believed(v.o.Now())
-	v.mu.RUnlock()
+	found := v.find(address)
+	if !found.believed(v.o.Now()) {
+		v.Notice(key) // what was known of it holds until that is over
+		found = v.find(address)
+	}
 	switch {
-	case !isBelieved:
-		v.Notice(key)
+	case !found.believed(v.o.Now()):
 		return unknown
 	case found.Operator == operator:
 		return yes
-	case found.failed || found.waiting:
+	case found.Operator == "" && !found.isStranger():
 		return unknown
 	}
 	return no
 }
 
-// Keys returns the keys under which policies count the identity and that blocks may name: the bot, as
-// bot:openai/gptbot, and its category, as category:ai-training; none if it is no bot.
+func (v *Verifier) find(address netip.Addr) answer {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.known[address]
+}
+
+// Keys returns the keys by which policies and blocks select the identity: the bot, as bot:openai/gptbot,
+// and its category, as category:ai-training; none if it is no bot.
 func (i Identity) Keys() []keys.Key {
 	if i.Agent == nil {
 		return nil
 	}
-	return i.Agent.keys[:]
+	return i.Agent.keys[0][:]
+}
+
+// CountedKeys returns the keys under which policies count the identity, in the order of Keys. Those who
+// say to be a bot that can be verified, and are not, have keys of their own, as
+// bot:openai/gptbot/claimed: they must not use up what the bot may do.
+func (i Identity) CountedKeys() []keys.Key {
+	switch {
+	case i.Agent == nil:
+		return nil
+	case i.Verified == conditions.Spoofed:
+		return i.Agent.keys[2][:]
+	case i.Verified == conditions.Claimed && i.Agent.CanBeVerified():
+		return i.Agent.keys[1][:]
+	}
+	return i.Agent.keys[0][:]
+}
+
+// SelectedKey returns the key by which policies select what counts under k: that of the bot, if k is the
+// key of those who say to be it.
+func SelectedKey(k keys.Key) keys.Key {
+	if text := k.String(); IsPattern(text) {
+		for _, suffix := range liarsSuffix {
+			if bot, is := strings.CutSuffix(text, suffix); is {
+				if selected, err := (keys.Parser{}).Key(bot); err == nil {
+					return selected
+				}
+			}
+		}
+	}
+	return k
+}
+
+// IsSelected reports whether a pattern selects any bot that is known, or those who say to be it.
+func IsSelected(p keys.Pattern) bool {
+	return slices.ContainsFunc(known, func(a *Agent) bool {
+		return slices.ContainsFunc(a.keys[:], func(of botKeys) bool { return slices.ContainsFunc(of[:], p.Matches) })
+	})
 }
 
 // Describe returns r, which may be nil, with what is found of the bot, and if asksOrigin with the origin
 // of the address.
 func (d *Directory) Describe(r *conditions.Request, address keys.Key, asksOrigin bool) (*conditions.Request, Identity) {
-	var f conditions.Found
+	i := d.Identify(r, address)
+	return r.With(found(i, i.Verified, address, asksOrigin)), i
+}
+
+// FoundOf returns r, which may be nil, with what is found without a Directory: the bot that it says to be
+// of, but not whether that is true, and the origin of the address.
+func FoundOf(r *conditions.Request, address keys.Key) *conditions.Request {
+	return r.With(found(Identity{Agent: FindByAgent(r)}, "", address, true))
+}
+
+func found(i Identity, verified string, address keys.Key, asksOrigin bool) (f conditions.Found) {
 	if asksOrigin {
 		origin := keys.OriginOf(address)
 		if f.Country = origin.Country.String(); origin.ASN != 0 {
 			f.ASN = strconv.FormatUint(uint64(origin.ASN), 10)
 		}
 	}
-	i := d.Identify(r, address)
 	if i.Agent != nil {
-		f.Bot, f.Category, f.Verified = i.Agent.name, i.Agent.Category, i.Verified
+		f.Bot, f.Category, f.Verified = i.Agent.name, i.Agent.Category, verified
 	}
-	return r.With(f), i
+	return f
 }
 
 // IsPattern reports whether a pattern selects bots, and nothing else.
@@ -166,8 +219,6 @@ func (v *Verifier) IsStranger(address netip.Addr) bool {
 	if v == nil {
 		return false
 	}
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	found, has := v.known[address]
-	return has && found.Operator == "" && !found.failed && !found.waiting && found.believed(v.o.Now())
+	found := v.find(address)
+	return found.isStranger() && found.believed(v.o.Now())
 }

@@ -149,8 +149,30 @@ func TestListsComeFromFiles(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, fileOf(gptbotList)), []byte(prefixes(1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if lists := NewLists(folder, nil, time.Now); lists.ask(FindAgent("openai/gptbot"), netip.MustParseAddr("20.0.0.1")) != yes {
+	lists := NewLists(folder, nil, time.Now)
+	ask := func(address string) answered {
+		return lists.ask(FindAgent("openai/gptbot"), netip.MustParseAddr(address))
+	}
+	if ask("20.0.0.1") != yes {
 		t.Error("a file that an operator put there is not read")
+	}
+	// The address is in the wide prefix only, behind many narrow ones.
+	nested := `{"prefixes":[{"ipv4Prefix":"20.4.0.0/16"}`
+	for i := range 200 {
+		nested += fmt.Sprintf(`,{"ipv4Prefix":"20.4.%d.0/25"}`, i)
+	}
+	for text, isRead := range map[string]bool{nested + "]}": true, "{}": false} {
+		file := filepath.Join(folder, fileOf(gptbotList))
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(file, time.Time{}, time.Now().Add(time.Duration(len(text))*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		before := ask("20.4.250.1")
+		if lists.Reread(); isRead && (ask("20.4.250.1") != yes || ask("20.0.0.1") != no) || !isRead && ask("20.4.250.1") != before {
+			t.Errorf("after the file changed to %.20s, the list says %v and %v", text, ask("20.4.250.1"), ask("20.0.0.1"))
+		}
 	}
 }
 
@@ -190,8 +212,20 @@ func TestIdentityNeedsOneWayAndALieTwo(t *testing.T) {
 			t.Errorf("%s is %s, want %s", address, got.Verified, want)
 		}
 	}
-	if v.Waiting() != 1 {
-		t.Errorf("%d addresses wait to be looked up, want the one that is not known", v.Waiting())
+	// What DNS said holds while it is asked again.
+	for _, address := range []string{"66.249.66.1", "66.249.66.2"} {
+		a := netip.MustParseAddr(address)
+		old := v.known[a]
+		old.until = time.Now().Add(-time.Second)
+		v.known[a] = old
+	}
+	for address, want := range map[string]string{"66.249.66.1": conditions.ByDNS, "66.249.66.2": conditions.Spoofed} {
+		if got := d.Identify(google, key(address)); got.Verified != want || !v.known[netip.MustParseAddr(address)].waiting {
+			t.Errorf("%s is %s while it is looked up again, want %s", address, got.Verified, want)
+		}
+	}
+	if v.Waiting() != 3 {
+		t.Errorf("%d addresses wait to be looked up, want the one that is not known and two again", v.Waiting())
 	}
 	if got := d.Identify(agentIs("ChatGPT-User/1.0"), key("66.249.66.2")); got.Verified != conditions.Claimed {
 		t.Errorf("a bot that may fetch from a user's device is %s", got.Verified)

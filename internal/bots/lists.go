@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -46,7 +47,8 @@ type Lists struct {
 type list struct {
 	ListState
 	etag     string
-	prefixes []netip.Prefix // sorted
+	modified time.Time      // of its file when that was read or written, zero for none
+	prefixes []netip.Prefix // sorted, and no two overlap
 }
 
 // ListState is the state of a list.
@@ -101,8 +103,30 @@ func (l *Lists) load(url string) *list {
 		one.Problem = fmt.Sprintf("the file %s cannot be read: %s", one.File, err)
 		return one
 	}
-	one.Prefixes, one.Fetched = len(one.prefixes), info.ModTime()
+	one.Prefixes, one.Fetched, one.modified = len(one.prefixes), info.ModTime(), info.ModTime()
 	return one
+}
+
+// Reread reads the files that are others than those that were read or written last: an operator may put
+// one into the folder at any time. A file that cannot be read changes nothing.
+func (l *Lists) Reread() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	next := maps.Clone(*l.current.Load())
+	for url, before := range next {
+		info, err := os.Stat(filepath.Join(l.folder, before.File))
+		if err != nil || info.ModTime().Equal(before.modified) {
+			continue
+		}
+		after := l.load(url)
+		if after.Problem != "" {
+			kept := *before
+			kept.Problem, kept.modified = after.Problem, info.ModTime()
+			after = &kept
+		}
+		next[url] = after
+	}
+	l.current.Store(&next)
 }
 
 // published is a list as operators publish it: {"prefixes":[{"ipv4Prefix":"192.0.2.0/24"}]}, or with
@@ -158,11 +182,17 @@ func readPrefixes(r io.Reader) ([]netip.Prefix, error) {
 		all[i] = prefix.Masked()
 	}
 	slices.SortFunc(all, func(a, b netip.Prefix) int { return cmp.Or(a.Addr().Compare(b.Addr()), a.Bits()-b.Bits()) })
-	return slices.Compact(all), nil
+	// Of prefixes that overlap, one contains the other, which comes behind it.
+	apart := all[:0]
+	for _, p := range all {
+		if n := len(apart); n == 0 || !apart[n-1].Contains(p.Addr()) {
+			apart = append(apart, p)
+		}
+	}
+	return apart, nil
 }
 
-// contains reports whether any prefix contains an address. Prefixes may overlap; published ones hardly
-// do, so that going back from the first behind the address ends soon.
+// contains reports whether any prefix contains an address. No two overlap.
 func (l *list) contains(address netip.Addr) bool {
 	at, _ := slices.BinarySearchFunc(l.prefixes, address, func(p netip.Prefix, a netip.Addr) int {
 		if p.Addr().Compare(a) <= 0 {
@@ -170,16 +200,8 @@ func (l *list) contains(address netip.Addr) bool {
 		}
 		return 1
 	})
-	for i := at - 1; i >= 0 && i >= at-maxOverlaps; i-- {
-		if l.prefixes[i].Contains(address) {
-			return true
-		}
-	}
-	return false
+	return at > 0 && l.prefixes[at-1].Contains(address)
 }
-
-// maxOverlaps is how many prefixes before an address are compared.
-const maxOverlaps = 64
 
 // ask returns what the lists of an agent say of an address: nothing while one of them is not known.
 func (l *Lists) ask(a *Agent, address netip.Addr) answered {
@@ -297,5 +319,12 @@ func (l *Lists) save(one *list) error {
 	if err := os.MkdirAll(l.folder, 0o700); err != nil {
 		return err
 	}
-	return atomicfile.WriteFile(filepath.Join(l.folder, one.File), text, 0o600)
+	file := filepath.Join(l.folder, one.File)
+	if err := atomicfile.WriteFile(file, text, 0o600); err != nil {
+		return err
+	}
+	if info, err := os.Stat(file); err == nil {
+		one.modified = info.ModTime()
+	}
+	return nil
 }

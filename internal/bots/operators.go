@@ -35,8 +35,11 @@ type Agent struct {
 	Devices bool `yaml:"devices"`
 
 	name string
-	keys [2]keys.Key // of the bot and its category
+	keys [3]botKeys // of its requests, of those that only claim to be, and of those that are spoofed
 }
+
+// botKeys are the keys of a bot and of its category.
+type botKeys [2]keys.Key
 
 // Name returns the identity without its kind: openai/gptbot.
 func (a *Agent) Name() string { return a.name }
@@ -70,16 +73,25 @@ func loadOperators() []*Operator {
 	return all
 }
 
+// CanBeVerified reports whether the operator says how the bot is verified.
+func (a *Agent) CanBeVerified() bool { return a.hasDNS() || len(a.Lists) > 0 }
+
 // complete sets what follows from the operator and the token.
 func (a *Agent) complete() {
 	a.name = a.Operator.Name + "/" + a.Token
-	for i, text := range []string{Kind + ":" + a.name, CategoryKind + ":" + a.Category} {
-		var err error
-		if a.keys[i], err = (keys.Parser{}).Key(text); err != nil {
-			panic(err)
+	for i, suffix := range []string{"", liarsSuffix[0], liarsSuffix[1]} {
+		for j, text := range []string{Kind + ":" + a.name, CategoryKind + ":" + a.Category} {
+			var err error
+			if a.keys[i][j], err = (keys.Parser{}).Key(text + suffix); err != nil {
+				panic(err)
+			}
 		}
 	}
 }
+
+// liarsSuffix is at the end of the keys of requests that only claim to be of a bot, and of those that are
+// spoofed.
+var liarsSuffix = [...]string{"/" + conditions.Claimed, "/" + conditions.Spoofed}
 
 // All returns the operators that are known, by name. Callers must not change them.
 func All() []*Operator { return operators }

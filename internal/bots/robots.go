@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Robots returns a robots.txt that asks the bots that are refused to stay away. Others may take everything.
+// Robots returns the part of a robots.txt that asks the bots that are refused to stay away. It says nothing
+// of others: that belongs to the rest of the file.
 func Robots(isRefused func(*Agent) bool) string {
 	var b strings.Builder
 	b.WriteString("# What Stint refuses, for those that ask. Made by stint-admin robots.\n")
@@ -24,9 +25,8 @@ func Robots(isRefused func(*Agent) bool) string {
 		for _, token := range tokens {
 			fmt.Fprintf(&b, "User-agent: %s\n", token)
 		}
-		b.WriteString("Disallow: /\n\n")
+		b.WriteString("Disallow: /\n")
 	}
-	b.WriteString("User-agent: *\nAllow: /\n")
 	return b.String()
 }
 

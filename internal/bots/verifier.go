@@ -97,6 +97,9 @@ type answer struct {
 	waiting bool // in the queue or being looked up, and believed until that is over
 }
 
+// isStranger reports whether DNS has said that the address belongs to no operator.
+func (a answer) isStranger() bool { return a.Operator == "" && !a.failed && !a.until.IsZero() }
+
 func (a answer) believed(now time.Time) bool { return a.waiting || now.Before(a.until) }
 
 // New returns a Verifier that knows what the file says, nil without operators.

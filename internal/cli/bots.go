@@ -14,8 +14,10 @@ func newBots(con *console.Console) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bots",
 		Short: "Show the bots that say who they are",
-		Long: `Show which bots that say who they are came to the node, how they were verified, and how
-many of their requests were refused.`,
+		Long: `Show which bots that say who they are came to the node, how they were verified, by which
+pattern a block or a policy selects these requests, and how many of them were refused. What
+ends in /claimed or /spoofed selects only those who say to be the bot and are not verified,
+or are proven not to be it.`,
 		Example: "admin bots\nadmin bots --last 7d -o csv",
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
@@ -34,6 +36,7 @@ var botColumns = []output.Column[wire.Bot]{
 	{Name: "bot", Head: "Bot", Cell: func(b wire.Bot) output.Cell { return output.Text(b.Bot) }},
 	{Name: "category", Head: "Category", Cell: func(b wire.Bot) output.Cell { return output.Text(b.Category) }},
 	{Name: "verified", Head: "Verified", Cell: func(b wire.Bot) output.Cell { return output.Text(b.Verified) }},
+	{Name: "pattern", Head: "Pattern", Cell: func(b wire.Bot) output.Cell { return output.Text(b.Pattern) }},
 	{Name: "requests", Head: "Requests", Cell: func(b wire.Bot) output.Cell { return output.Number(b.Requests) }},
 	{Name: "refused", Head: "Refused", Cell: func(b wire.Bot) output.Cell { return output.Number(b.Refused) }},
 }
@@ -41,9 +44,10 @@ var botColumns = []output.Column[wire.Bot]{
 func newRobots(con *console.Console) *cobra.Command {
 	return &cobra.Command{
 		Use:   "robots",
-		Short: "Print a robots.txt that says which bots are refused",
-		Long: `Print a robots.txt that asks those bots to stay away that blocks and policies refuse
-wholly, for example the block of category:ai-training.`,
+		Short: "Print the part of a robots.txt that says which bots are refused",
+		Long: `Print the part of a robots.txt that asks those bots to stay away that blocks and policies
+refuse wholly, for example the block of category:ai-training. It says nothing of other bots:
+add it to the file that you have.`,
 		Example: "admin robots",
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {

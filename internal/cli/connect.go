@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -102,6 +103,9 @@ func printGuide(con *console.Console, guide wire.Guide) error {
 		if step.Config != "" {
 			fmt.Fprintln(con.Printer().Document(), step.Config)
 		}
+	}
+	if len(guide.Needs) > 0 {
+		con.Notef("Policies look at these parts of requests: %s. Let the gateway send them.", output.Escape(strings.Join(guide.Needs, ", ")))
 	}
 	switch {
 	case guide.Token != nil:

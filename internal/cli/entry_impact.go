@@ -74,7 +74,7 @@ func impactLines(b *wire.Impact) []string {
 		say("It has %s with %d IPv4 addresses.", output.Amount(x.Ranges, "range", "ranges"), x.Addresses)
 	}
 	if b.Estimate == nil {
-		say("No traffic of the last day is recorded, so its impact is unknown.")
+		say("No traffic of the last day is recorded for it, so its impact is unknown.")
 	} else {
 		say(matches, estimateSentence(b.Estimate))
 	}

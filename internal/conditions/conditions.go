@@ -40,6 +40,19 @@ type group struct {
 // IsZero reports whether there are no conditions.
 func (w When) IsZero() bool { return len(w) == 0 }
 
+// IsNarrow reports whether w selects requests by what they ask for or carry: by a path, an agent, a
+// header, a parameter or a cookie that most do not have. Conditions on who asks and on what is missing
+// do not: they may select all requests of many clients.
+func (w When) IsNarrow() bool {
+	return slices.ContainsFunc(w, func(g group) bool {
+		selects := slices.DeleteFunc(slices.Clone(g.patterns), func(p Pattern) bool { return p.isNot })
+		if len(selects) == 0 || g.attribute != Path && g.attribute != Agent && !g.attribute.isNamed() {
+			return false
+		}
+		return g.attribute.isNamed() || !slices.ContainsFunc(selects, func(p Pattern) bool { return p.text == "*" || p.text == "/*" })
+	})
+}
+
 // of returns the patterns of an attribute.
 func (w When) of(a Attribute) []Pattern {
 	for _, g := range w {
@@ -102,7 +115,7 @@ func (w When) Met(r *Request) []Met {
 	var all []Met
 	for _, g := range w {
 		if p, value, met := firstMet(g.patterns, r, g.attribute); met {
-			if value == missing || g.attribute.isNamed() { // headers, queries and cookies have secrets
+			if g.attribute.isNamed() { // headers, queries and cookies have secrets
 				value = ""
 			}
 			all = append(all, Met{g.attribute.String(), p.text, value})
@@ -123,6 +136,7 @@ func firstMet(patterns []Pattern, r *Request, a Attribute) (first Pattern, value
 		for _, p := range patterns {
 			matched, matches := p.find(r, reading)
 			switch {
+			case matches && p.isNot && reading == tooMany && p.text != missingPattern:
 			case matches && p.isNot:
 				excluded = true
 			case matches && !met:
@@ -139,8 +153,8 @@ func firstMet(patterns []Pattern, r *Request, a Attribute) (first Pattern, value
 // find returns what of r matches one of the pattern's globs: the reading of its attribute, or what
 // was sent.
 func (p Pattern) find(r *Request, reading string) (matched string, found bool) {
-	if reading == missing {
-		return "", false
+	if reading == missing || reading == tooMany {
+		return "", reading == tooMany
 	}
 	low := lower(reading)
 	if slices.ContainsFunc(p.globs, func(g glob) bool { return g.matches(reading) || g.ignoresCase && g.matches(low) }) {

@@ -269,7 +269,7 @@ func BenchmarkFind(b *testing.B) {
 // Conditions on what is said of a request by name, and on what the node finds, agree with the index.
 func TestConditionsOnHeadersQueriesCookiesAndOrigins(t *testing.T) {
 	request := func() *Request {
-		return NewRequest("/a?q=Rust&q=go%2B&empty=", "GET", "", "").SayingQuery("/a?q=Rust&q=go%2B&empty=", []Attribute{Query("q"), Query("empty"), Query("page")}).
+		return NewRequest("/a?q=Rust&q=go%2B&empty=", "GET", "", "").
 			Saying(Header("Accept-Language"), "de-DE", "nl").Saying(Header("x-missing")).Saying(Cookie("Sid"), "secret").Saying(Scheme, "HTTPS").
 			With(Found{Country: "NL", ASN: "64500", Bot: "openai/gptbot", Category: "ai-training", Verified: Claimed})
 	}
@@ -282,7 +282,7 @@ func TestConditionsOnHeadersQueriesCookiesAndOrigins(t *testing.T) {
 		{"header:accept-language", []string{"*"}, true}, {"header:accept-language", []string{"not *"}, false}, {"header:accept-language", []string{"not de*"}, true},
 		{"header:x-missing", []string{"not *"}, true}, {"header:x-missing", []string{"*"}, false}, {"header:x-missing", []string{"not a"}, true},
 		{"header:unsaid", []string{"not *"}, false}, {"header:unsaid", []string{"not a"}, false}, {"header:unsaid", []string{"*"}, false},
-		{"query:q", []string{"rust"}, true}, {"query:q", []string{"go+"}, true}, {"query:q", []string{"c"}, false}, {"query:page", []string{"not *"}, true}, {"query:empty", []string{"*"}, false},
+		{"query:q", []string{"rust"}, true}, {"query:q", []string{"go+"}, true}, {"query:q", []string{"c"}, false}, {"query:page", []string{"not *"}, true}, {"query:empty", []string{"*"}, true}, {"query:empty", []string{"not *"}, false},
 		{"cookie:Sid", []string{"*"}, true}, {"cookie:sid", []string{"*"}, false}, {"scheme", []string{"https"}, true}, {"scheme", []string{"not https"}, false},
 		{"country", []string{"nl"}, true}, {"country", []string{"not NL"}, false}, {"asn", []string{"AS64500"}, true}, {"asn", []string{"64501"}, false},
 		{"bot", []string{"OpenAI/*"}, true}, {"category", []string{"ai-*"}, true}, {"category", []string{"not search"}, true}, {"verified", []string{"not claimed"}, false},
@@ -308,6 +308,52 @@ func TestConditionsOnHeadersQueriesCookiesAndOrigins(t *testing.T) {
 	for attribute, pattern := range map[string]string{"country": "Holland", "asn": "kpn", "scheme": "ftp", "category": "ai", "verified": "yes", "header:": "a", "header:a b": "a", "ip": "a", "agent": "not *"} {
 		if _, err := Parse(Texts{attribute: {pattern}}); err == nil || !strings.HasPrefix(err.Error(), "when."+attribute) {
 			t.Errorf("Parse(%s %s): got %v, want an error that names it", attribute, pattern, err)
+		}
+	}
+}
+
+// However often a value is repeated, a request can meet no fewer conditions by it; and what it says cannot
+// be taken for what it does not say.
+func TestRepeatedAndStrangeValuesEvadeNothing(t *testing.T) {
+	many := func(n int, last ...string) []string {
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprintf("d%d", i))
+		}
+		return append(all, last...)
+	}
+	query := "/a?" + strings.Repeat("cmd=1&", 5000) + "cmd=rm"
+	for _, test := range []struct {
+		request *Request
+		pattern string
+		want    bool
+	}{
+		{(*Request)(nil).Saying(Header("x"), many(20, "evil")...), "evil", true},
+		{(*Request)(nil).Saying(Header("x"), many(4*maxRepeated, "evil")...), "evil", true},
+		{(*Request)(nil).Saying(Header("x"), many(4*maxRepeated, "evil")...), "not d*", true},
+		{(*Request)(nil).Saying(Header("x"), many(4*maxRepeated)...), "not *", false},
+		{(*Request)(nil).Saying(Header("x"), many(maxRepeated)...), "evil", false},
+		{(*Request)(nil).Saying(Header("x"), "\x00"), "not *", false},
+		{(*Request)(nil).Saying(Header("x"), missing), "not *", false},
+		{(*Request)(nil).Saying(Header("x"), tooMany), "evil", false},
+		{(*Request)(nil).Saying(Header("x"), ""), "not *", true},
+		{NewRequest(query, "", "", ""), "rm", true},
+		{NewRequest("/a?%63md=rm", "", "", ""), "rm", true},
+		{NewRequest("/a?cmd", "", "", ""), "*", true},
+		{NewRequest("/a?b=1", "", "", ""), "not *", true},
+		{NewRequest("/a", "", "", ""), "not *", false},
+		{NewRequest("/a", "", "", "").SayingQuery(), "not *", true},
+		{NewRequest("/a?cmd=rm", "", "", "").Saying(Query("cmd"), "ls"), "rm", false},
+	} {
+		attribute := "header:x"
+		if test.request.Value(Path) != "" {
+			attribute = "query:cmd"
+		}
+		w := parse(t, Texts{attribute: {test.pattern}})
+		found := false
+		NewIndex([]When{w}).Find(test.request, func(int) { found = true })
+		if got := w.Meets(test.request); got != test.want || found != test.want {
+			t.Errorf("%s %q of %.40v: Meets returns %v, the index %v, want %v", attribute, test.pattern, test.request, got, found, test.want)
 		}
 	}
 }

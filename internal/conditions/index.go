@@ -254,9 +254,7 @@ func (m *matcher) addState() int32 {
 func (m *matcher) find(r *Request, matched set) {
 	a := m.attribute
 	if a.isNamed() {
-		if values := r.valuesOf(a); len(values) > 0 {
-			m.findExcluding(r, matched)
-		}
+		m.findExcluding(r, matched)
 		return
 	}
 	if r.values[a.index] == "" {
@@ -298,7 +296,16 @@ func (m *matcher) findExcluding(r *Request, matched set) {
 // match adds what the globs that value matches say to of: of those that are compared with what was
 // sent, if value is that, and else of all.
 func (m *matcher) match(value string, isSent bool, of outcome) {
-	if value == missing {
+	switch value {
+	case missing:
+		return
+	case tooMany:
+		for _, t := range m.tests {
+			of.add(test{meets: t.meets})
+		}
+		for _, i := range m.always { // it is not missing
+			of.add(m.tests[i])
+		}
 		return
 	}
 	for _, i := range m.always {

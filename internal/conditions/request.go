@@ -17,8 +17,11 @@ type Request struct {
 	// of them may meet a condition.
 	otherPaths []string
 	target     string // as sent, with its query, which is compared and never recorded
-	named      []namedValues
-	scope      string
+	query      string // of the target
+	// isQueryKnown reports that parameters that are not in query were not sent.
+	isQueryKnown bool
+	named        []namedValues
+	scope        string
 	// said are the further values by name, nil for none. The map must not be changed.
 	said map[string]string
 }
@@ -44,6 +47,10 @@ func NewRequest(path, method, agent, host string) *Request {
 	if path != "" {
 		r.values[Path.index], r.otherPaths = readPath(path)
 		r.target = cut(path, MaxPath)
+		if _, query, has := strings.Cut(path, "?"); has {
+			r.query, _, _ = strings.Cut(query, "#")
+			r.isQueryKnown = true
+		}
 	}
 	for a := range r.values[:Host.index+1] {
 		r.values[a] = cut(r.values[a], maxLength[a])
@@ -65,22 +72,28 @@ func cut(text string, maxBytes int) string {
 	return text[:maxBytes]
 }
 
-// namedValues are the values of a header, a parameter or a cookie: missing, or each of those that were
-// sent, any of which may meet a condition.
+// namedValues are the values of a header, a parameter or a cookie: each of those that were sent, any of
+// which may meet a condition; none if it is missing.
 type namedValues struct {
 	attribute Attribute
 	values    []string
 }
 
-// missing is the value of a header, a parameter or a cookie that is known not to have been sent. No
-// pattern matches it, so that it meets those with "not".
-const missing = "\x00"
+// The readings of a header, a parameter or a cookie that are no values of it: it is known not to have been
+// sent, so that no pattern matches it and it meets those with "not"; or it has too many values, of which
+// some may match any pattern and others may not, so that it meets all patterns, with and without "not",
+// except the one of what was not sent. No value is as long.
+var (
+	missing = strings.Repeat("-", MaxValue+1)
+	tooMany = strings.Repeat("+", MaxValue+1)
+)
 
-// maxRepeated is how many values of one header, parameter or cookie are compared.
-const maxRepeated = 16
+// maxRepeated is how many different values of one header, parameter or cookie are compared.
+const maxRepeated = 128
 
-// Saying returns r with the values of an attribute that is said of the request. "", or no value, says
-// that it was not sent; an attribute that was never said meets no condition. r may be nil.
+// Saying returns r with the values of an attribute that is said of the request. Of a header, a parameter
+// or a cookie, no value says that it was not sent; one that was never said meets no condition. A header
+// or a cookie that is empty is missing too, as it says as little. r may be nil.
 func (r *Request) Saying(a Attribute, values ...string) *Request {
 	with := Request{}
 	if r != nil {
@@ -92,54 +105,84 @@ func (r *Request) Saying(a Attribute, values ...string) *Request {
 		}
 		return &with
 	}
-	kept := make([]string, 0, 1)
-	for _, value := range values {
-		if value != "" && len(kept) < maxRepeated {
-			kept = append(kept, cut(value, MaxValue))
-		}
+	if a.index != queryIndex && slices.Contains(values, "") {
+		values = slices.DeleteFunc(slices.Clone(values), func(value string) bool { return value == "" })
 	}
-	if len(kept) == 0 {
-		kept = append(kept, missing)
-	}
-	with.named = append(slices.Clip(with.named), namedValues{a, kept})
+	with.named = append(slices.Clip(with.named), namedValues{a, different(values)})
 	return &with
 }
 
-// SayingQuery returns r with those of the attributes that are parameters of the query, read from a
-// whole target. r may be nil.
-func (r *Request) SayingQuery(target string, asked []Attribute) *Request {
-	_, query, _ := strings.Cut(target, "?")
-	query, _, _ = strings.Cut(query, "#")
-	for _, a := range asked {
-		if a.index != queryIndex {
-			continue
+// different returns the different values, and tooMany behind maxRepeated of them.
+func different(values []string) []string {
+	var kept []string
+	for _, value := range values {
+		value = cut(value, MaxValue)
+		switch {
+		case slices.Contains(kept, value):
+		case len(kept) == maxRepeated:
+			return append(kept, tooMany)
+		default:
+			kept = append(kept, value)
 		}
-		var values []string
-		for pair := range strings.SplitSeq(query, "&") {
-			name, value, _ := strings.Cut(pair, "=")
-			if unescape(name) == a.name {
-				values = append(values, unescape(value))
-			}
-		}
-		r = r.Saying(a, values...)
 	}
-	return r
+	return kept
+}
+
+// SayingQuery returns r with the query of its target known, so that a parameter that is not in it is
+// missing; without that it is known only if the target has one. r may be nil.
+func (r *Request) SayingQuery() *Request {
+	with := Request{}
+	if r != nil {
+		with = *r
+	}
+	with.isQueryKnown = true
+	return &with
+}
+
+// queryValues returns the values of a parameter of the query of the target.
+func (r *Request) queryValues(name string) []string {
+	var values []string
+	for pair := range strings.SplitSeq(r.query, "&") {
+		of, value, isPair := strings.Cut(pair, "=")
+		if (of != "" || isPair) && unescape(of) == name {
+			values = append(values, unescape(value))
+		}
+	}
+	return different(values)
 }
 
 // unescape decodes a name or a value of a query; invalid escapes stay as they are.
 func unescape(text string) string {
-	decoded, _ := decode(strings.ReplaceAll(text, "+", " "), false)
+	if strings.IndexByte(text, '+') >= 0 {
+		text = strings.ReplaceAll(text, "+", " ")
+	}
+	decoded, _ := decode(text, false)
 	return decoded
 }
 
-// valuesOf returns the values of a header, a parameter or a cookie; none if nothing was said of it.
-func (r *Request) valuesOf(a Attribute) []string {
+// valuesOf returns the values of a header, a parameter or a cookie, and whether anything is known of it.
+func (r *Request) valuesOf(a Attribute) (values []string, isKnown bool) {
 	for i := range r.named {
 		if r.named[i].attribute == a {
-			return r.named[i].values
+			return r.named[i].values, true
 		}
 	}
-	return nil
+	if a.index == queryIndex && r.isQueryKnown {
+		return r.queryValues(a.name), true
+	}
+	return nil, false
+}
+
+// Says reports whether anything is known of an attribute: its value, or that it was not sent. r may be nil.
+func (r *Request) Says(a Attribute) bool {
+	switch {
+	case r == nil:
+		return false
+	case a.isNamed():
+		_, isKnown := r.valuesOf(a)
+		return isKnown
+	}
+	return r.values[a.index] != ""
 }
 
 // readings returns the values of an attribute that are compared with patterns, none if it was not
@@ -147,10 +190,14 @@ func (r *Request) valuesOf(a Attribute) []string {
 func (r *Request) readings(a Attribute) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		if a.isNamed() {
-			for _, value := range r.valuesOf(a) {
+			values, isKnown := r.valuesOf(a)
+			for _, value := range values {
 				if !yield(lower(value)) {
 					return
 				}
+			}
+			if isKnown && len(values) == 0 {
+				yield(missing)
 			}
 			return
 		}
@@ -261,7 +308,7 @@ func (r *Request) Value(a Attribute) string {
 	case !a.isNamed():
 		return r.values[a.index]
 	}
-	if values := r.valuesOf(a); len(values) > 0 && values[0] != missing {
+	if values, _ := r.valuesOf(a); len(values) > 0 {
 		return values[0]
 	}
 	return ""

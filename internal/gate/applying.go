@@ -80,7 +80,8 @@ func policiesOf(c *Check, selector *rules.Selector, who rules.Subject) (enforcin
 
 // additional is a policy that a check asks in addition to the key's own policies.
 type additional struct {
-	// policy is the policy, or its part that limits the further key derived.
+	// policy is the policy, or its part that limits the further key derived. It may be the key of a bot,
+	// or of a pass.
 	policy  *rules.Policy
 	derived *keys.Key
 	// block is the block that refuses the further key under an enforcing policy, nil for none.
@@ -101,13 +102,13 @@ func (a *applying) appendAsked(all []additional, request *conditions.Request) []
 	all = a.appendOwnDerived(all, request, false)
 	var room [8]*rules.Policy
 	conditional := a.selector.AppendConditional(room[:0], a.who, request)
-	return a.appendConditional(all, a.selector.AppendReported(conditional, a.who), request, false)
+	return a.appendConditional(all, a.selector.AppendReported(conditional, a.who), nil, request, false)
 }
 
 // possible returns what some check of the key asks in addition, in order. Of the further keys it
 // has those that every request of the key has.
 func (a *applying) possible() []additional {
-	return a.appendConditional(a.appendOwnDerived(nil, nil, true), a.selector.Conditional(a.who), nil, true)
+	return a.appendConditional(a.appendOwnDerived(nil, nil, true), a.selector.Conditional(a.who), nil, nil, true)
 }
 
 func (a *applying) appendOwnDerived(all []additional, request *conditions.Request, isAny bool) []additional {
@@ -118,15 +119,16 @@ func (a *applying) appendOwnDerived(all []additional, request *conditions.Reques
 }
 
 // appendConditional appends those of the policies with conditions or an outcome that limit the
-// key, and their further keys. isAny leaves open what the request is. Policies with the outcome
-// conditions.NotFound do not apply to verified crawlers.
-func (a *applying) appendConditional(all []additional, policies []*rules.Policy, request *conditions.Request, isAny bool) []additional {
+// key, and their further keys. counted is the key that they count, nil for that of the check. isAny
+// leaves open what the request is. Policies with the outcome conditions.NotFound do not apply to verified
+// crawlers.
+func (a *applying) appendConditional(all []additional, policies []*rules.Policy, counted *keys.Key, request *conditions.Request, isAny bool) []additional {
 	for _, p := range policies {
 		if p == a.enforcing || p == a.shadow || !limits(p) || !isAny && !request.IsInScope(p.Scope) ||
 			p.Outcome == conditions.NotFound && a.crawlers.OperatorOf(a.who.Key) != "" {
 			continue
 		}
-		all = a.appendDerived(append(all, additional{policy: p}), p, request, isAny)
+		all = a.appendDerived(append(all, additional{policy: p, derived: counted}), p, request, isAny)
 	}
 	return all
 }
@@ -164,23 +166,6 @@ func (a *applying) appendPass(all []additional, pass keys.Key, request *conditio
 	return append(all, additional{policy: policy, derived: &pass})
 }
 
-// appendBot appends the policies that the bot of a check, and its category, select by a pattern of bots.
-// They count all requests of the bot, or of the category, together.
-func (a *applying) appendBot(all []additional, bot bots.Identity) []additional {
-	for _, key := range bot.Keys() {
-		who := rules.Subject{Key: key}
-		byEnforcing, byShadow := a.selector.Matched(who)
-		enforcing, shadow := a.selector.Select(who)
-		if bots.IsPattern(byEnforcing.String()) && limits(enforcing) {
-			all = append(all, additional{policy: enforcing, derived: &key})
-		}
-		if bots.IsPattern(byShadow.String()) && limits(shadow) {
-			all = append(all, additional{policy: shadow, derived: &key})
-		}
-	}
-	return all
-}
-
 // memberOf returns the plan and the limit of k, nil for none. It looks nothing up if no policy
 // selects by plan and no key has a limit of its own.
 func memberOf(view View, k keys.Key, selector *rules.Selector) *profiles.Member {
@@ -194,7 +179,7 @@ func memberOf(view View, k keys.Key, selector *rules.Selector) *profiles.Member 
 // applies and no further key counts. Traps and blocks of further keys are decided at once.
 func (d *Decision) addAdditional(by *applying) error {
 	var room [8]additional
-	asked := by.appendBot(by.appendAsked(room[:0], d.Check.Request), d.Check.bot)
+	asked := by.appendBot(by.appendAsked(room[:0], d.Check.Request), d.Check.Bot(), d.Check.Request)
 	for _, with := range by.appendPass(asked, d.Check.Pass, d.Check.Request) {
 		if d.Check.isPassed(with.policy) && (with.derived == nil || !with.derived.IsPass()) {
 			continue
@@ -203,7 +188,7 @@ func (d *Decision) addAdditional(by *applying) error {
 		switch p := with.policy; {
 		case with.block != nil:
 			outcome, answer.RetryAt, answer.Never = blockedBy(with.block), with.block.Expires, with.block.Expires.IsZero()
-		case with.derived == nil && p.IsTrap():
+		case p.IsTrap():
 			outcome, answer.Never, answer.Rule = refusedBy(p, d.Check.Key), true, refusingRule(p)
 		}
 		var a Decision

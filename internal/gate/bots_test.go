@@ -70,7 +70,8 @@ func TestSpoofedBotIsEvidenceAndAnOutcome(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := newNode(t, policy(t, 1, "default", "*", "100/m"), policy(t, 2, "weighed", "ip:*", "1/h", suspicion(t, "20 outcome bot_spoofed")), policy(t, 3, "counted", "ip:*", "1/h", counts(conditions.BotSpoofed)))
+	n := newNode(t, policy(t, 1, "default", "*", "100/m"), policy(t, 2, "weighed", "ip:*", "1/h", suspicion(t, "20 outcome bot_spoofed")), policy(t, 3, "counted", "ip:*", "1/h", counts(conditions.BotSpoofed)),
+		policy(t, 4, "paths", "ip:*", "9/h", counts(conditions.BotSpoofed), distinctRules(t, "1/h distinct path")), policy(t, 5, "network", "ip:*", "9/h", counts(conditions.BotSpoofed), also(t, "net:/24 1/h")))
 	n.bots.Verifier = bots.New(bots.Options{Operators: operators, Resolver: namesInDNS{}, Now: n.clock})
 	withLists(t, n)
 	const liar = "ip:203.0.113.7"
@@ -91,7 +92,111 @@ func TestSpoofedBotIsEvidenceAndAnOutcome(t *testing.T) {
 		t.Errorf("the liar is %s, and its check %s", d.Check.Bot().Verified, d.Outcome)
 	}
 	x, err := n.Explain(t.Context(), key(t, liar), "")
-	if err != nil || len(x.Conditional) != 2 || x.Conditional[0].Allowed || x.Conditional[1].Allowed {
-		t.Errorf("both policies should be full: %+v, %v", x, err)
+	if err != nil || len(x.Conditional) != 5 {
+		t.Fatalf("%+v, %v", x, err)
+	}
+	for i, c := range x.Conditional {
+		if c.Allowed != (i == 3) { // the network's policy itself has room, and its further key none
+			t.Errorf("the policy %s of the key %v allows: %v", c.Policy.Name, c.Derived, c.Allowed)
+		}
+	}
+}
+
+// distinctRules replaces the rules of a policy.
+func distinctRules(t *testing.T, text string) func(*rules.Policy) {
+	return func(p *rules.Policy) {
+		var err error
+		if p.Rules, err = rules.ParseStack([]string{text}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Those who only say to be a bot do not use up what it may do, and can be blocked alone.
+func TestLiarsAreCountedApart(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "100/m"), policy(t, 2, "gptbot", "bot:openai/gptbot", "2/m"), policy(t, 3, "training", "category:ai-training", "3/m"))
+	withLists(t, n)
+	const listed, stranger = "ip:20.0.0.7", "ip:203.0.113.7"
+	as := forPath("/", gptbot)
+	for i, want := range []Outcome{Allowed, Allowed, Limited, Limited} {
+		if d := n.check(t, stranger, as); d.Outcome != want {
+			t.Errorf("check %d of a liar is %s, want %s", i, d.Outcome, want)
+		}
+	}
+	if d := n.check(t, listed, as); d.Outcome != Allowed {
+		t.Errorf("the bot is %s after a liar used up its own limit", d.Outcome)
+	}
+	x, err := n.Explain(t.Context(), key(t, "bot:openai/gptbot/claimed"), "")
+	if err != nil || x.Enforcing == nil || x.Enforcing.Policy.Name != "gptbot" || x.Enforcing.Allowed || x.Enforcing.Rules[0].Used != 2 {
+		t.Errorf("the key of the liars is explained as %+v, %v", x.Enforcing, err)
+	}
+	n.block(t, "b", "bot:openai/gptbot/claimed", time.Time{})
+	if a, b := n.check(t, stranger, as), n.check(t, listed, as); a.Outcome != Blocked || b.Outcome != Allowed {
+		t.Errorf("with a block of the liars, one is %s and the bot %s", a.Outcome, b.Outcome)
+	}
+	if d := n.check(t, stranger, forPath("/", "ClaudeBot/1")); d.Outcome == Blocked {
+		t.Errorf("another bot is %s", d.Outcome)
+	}
+}
+
+// A policy that is matched by a bot may have all that one of an address may have.
+func TestPoliciesOfBotsMayHaveConditions(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "100/m"),
+		policy(t, 2, "private", "bot:openai/*", "0/1s", when(t, "/private/*", "")),
+		policy(t, 3, "counted", "bot:openai/gptbot", "1/h", counts("form_spam")),
+		policy(t, 4, "weighed", "category:ai-training", "1/h", suspicion(t, "20 path /trap", "20 outcome scraped")),
+		policy(t, 5, "networks", "bot:anthropic/*", "100/m", also(t, "net:/24 1/m")))
+	withLists(t, n)
+	want := func(key, path, agent string, outcome Outcome) {
+		t.Helper()
+		if d := n.check(t, key, forPath(path, agent)); d.Outcome != outcome {
+			t.Errorf("%s of %s as %s is %s, want %s", path, key, agent, d.Outcome, outcome)
+		}
+	}
+	const one, other = "ip:20.0.0.7", "ip:20.0.0.8"
+	want(one, "/private/a", gptbot, Limited)
+	want(one, "/private/a", "Firefox", Allowed)
+	want(one, "/", gptbot, Allowed)
+	wantReported(t, n.report(t, one, "form_spam", func(r *Report) { r.Request = conditions.NewRequest("/", "POST", gptbot, "") }), Charged)
+	want(other, "/", gptbot, Limited)
+	want(other, "/", "CCBot/2", Allowed)
+	want(one, "/trap", "CCBot/2", Limited) // the check that reaches the limit is refused itself
+	want(other, "/", "CCBot/2", Limited)
+	want(one, "/", "Claude-User/1", Allowed)
+	want(other, "/", "Claude-User/1", Limited)
+}
+
+// What exempts the checks of a bot exempts its reports.
+func TestReportsOfAnExemptBotCountNothing(t *testing.T) {
+	n := newNode(t, policy(t, 1, "failures", "ip:*", "1/h", counts("login_failed")))
+	withLists(t, n)
+	n.set.Apply(&blocks.Entry{Kind: blocks.Exemption, ID: "e1", Pattern: pattern(t, "bot:openai/*")}, n.clock())
+	as := func(r *Report) { r.Request = conditions.NewRequest("/login", "POST", gptbot, "") }
+	if a := n.report(t, "ip:20.0.0.7", "login_failed", as); a.Exemption == nil || len(a.Policies) > 0 {
+		t.Errorf("the report of the bot is counted: %+v", a)
+	}
+	wantReported(t, n.report(t, "ip:203.0.113.7", "login_failed", as), Charged)
+}
+
+// A key that is no address does not hide the address that a bot is verified by.
+func TestBotIsVerifiedByTheAddressOfAnotherKey(t *testing.T) {
+	n := newNode(t, policy(t, 1, "liars", "*", "0/1s", func(p *rules.Policy) {
+		p.When, _ = conditions.Parse(conditions.Texts{"bot": {"openai/*"}, "verified": {"claimed"}})
+	}), policy(t, 2, "gptbot", "bot:openai/gptbot", "1/m"))
+	withLists(t, n)
+	token := Check{Key: key(t, "token:a"), Cost: 1, Request: conditions.NewRequest("/", "GET", gptbot, "")}
+	address := token
+	address.Key, token.Address = key(t, "ip:20.0.0.7"), key(t, "ip:20.0.0.7")
+	if d, err := n.Check(t.Context(), token); err != nil || d.Outcome != Allowed {
+		t.Errorf("the token of a verified bot is %s, %v", d.Outcome, err)
+	}
+	n.advance(time.Minute)
+	token.Address = key(t, "ip:203.0.113.7")
+	if d, err := n.Check(t.Context(), token); err != nil || d.Outcome != Limited {
+		t.Errorf("the token of a liar is %s, %v", d.Outcome, err)
+	}
+	token.Address = address.Address
+	if c, err := n.DecideAll(t.Context(), []Check{token, address}); err != nil || c.Outcome != Allowed {
+		t.Errorf("both keys of the bot are %s, %v", c.Outcome, err)
 	}
 }

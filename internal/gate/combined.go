@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 )
 
@@ -121,7 +122,12 @@ func (g *Gate) prepareAll(checks []Check, decisions []Decision) error {
 	}
 	selector, set, now := g.view.Selector(), g.view.Blocks(), g.now()
 	first := make(map[log]int, len(checks))
-	id := ""
+	id, address := "", keys.Key{} // of the one request
+	for i := range checks {
+		if address.IsZero() {
+			address = checks[i].address()
+		}
+	}
 	for i := range checks {
 		d := &decisions[i]
 		d.begin(&checks[i], now)
@@ -130,6 +136,11 @@ func (g *Gate) prepareAll(checks []Check, decisions []Decision) error {
 			id = d.Check.ID
 		}
 		d.Check.ID = id
+		if d.Check.Address.IsZero() {
+			d.Check.Address = address
+		}
+		g.identify(&d.Check, selector)
+		d.Check.countsBot = i == 0
 		if err := g.prepare(d, selector, set); err != nil {
 			return inCheck(i, err)
 		}

@@ -37,7 +37,10 @@ type Check struct {
 	// Client is the address of the client if Key is not an address; zero for none. Its exemptions
 	// and blocks apply as well.
 	Client keys.Key
-	Policy string // the name of the policy to ask, "" for the best match
+	// Address is the address of the client if neither Key nor Client is one; zero if it is not known.
+	// Conditions on its origin and on who its bot is go by it, and nothing else.
+	Address keys.Key
+	Policy  string // the name of the policy to ask, "" for the best match
 	// Specific leaves out policies that match the key only by the pattern "*".
 	Specific bool
 	Cost     int    // 1 to timestamplog.MaxCost, to MaxUsage with ChargeAlways, to algorithms.MaxAmount for amounts; 0 for what the policy says
@@ -65,8 +68,10 @@ type Check struct {
 	Hold, HoldElse time.Duration
 	// holdID is the ID of what the check holds; costUnsaid reports that Cost is what the policy says.
 	holdID string
-	// bot is who the request says that it is, if that is a known bot.
+	// bot is who the request says that it is, if that is a known bot. countsBot reports that this check
+	// counts it: of several keys of one request one does.
 	bot        bots.Identity
+	countsBot  bool
 	costUnsaid bool
 	// ID names the request, "" for none. If it is sent again soon after it was charged, it is
 	// answered again and not charged. At most timestamplog.MaxID bytes.
@@ -81,8 +86,14 @@ func (c *Check) ensureID() {
 	}
 }
 
-// Bot returns who the request of a decided check says that it is; Agent is nil if that is no known bot.
-func (c *Check) Bot() bots.Identity { return c.bot }
+// Bot returns who the request of a decided check says that it is; Agent is nil if that is no known bot, or
+// if another check of the same request counts it.
+func (c *Check) Bot() bots.Identity {
+	if !c.countsBot {
+		return bots.Identity{}
+	}
+	return c.bot
+}
 
 // matchIn returns what the active entries say about the check's key, its client and its bot.
 func (c *Check) matchIn(set *blocks.Set, at time.Time) blocks.Match {
@@ -90,8 +101,12 @@ func (c *Check) matchIn(set *blocks.Set, at time.Time) blocks.Match {
 	if !c.Client.IsZero() {
 		match = match.With(set.MatchIn(c.Client, c.Request.Scope(), at))
 	}
-	for _, key := range c.bot.Keys() {
+	counted := c.bot.CountedKeys()
+	for i, key := range c.bot.Keys() {
 		about := set.MatchIn(key, c.Request.Scope(), at)
+		if counted[i] != key {
+			about = about.With(set.MatchIn(counted[i], c.Request.Scope(), at))
+		}
 		if !c.bot.IsVerified() { // anybody can say to be a bot
 			about.Exemption = nil
 		}

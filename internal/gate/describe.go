@@ -7,5 +7,8 @@ func (c *Check) address() keys.Key {
 	if _, isAddress := c.Key.Network(); isAddress {
 		return c.Key
 	}
-	return c.Client
+	if !c.Client.IsZero() {
+		return c.Client
+	}
+	return c.Address
 }

@@ -31,8 +31,12 @@ func (c *call) planEvidence(d *Decision, selector *rules.Selector, set *blocks.S
 	who := profiles.Subject(d.Check.Key, memberOf(c.gate.view, d.Check.Key, selector))
 	var room [8]rules.Charge
 	charges := selector.AppendEvidence(room[:0], who, d.Check.Request)
+	counted := d.Check.Bot().CountedKeys()
+	for i := range counted {
+		charges = selector.AppendEvidenceFor(charges, &counted[i], d.Check.Request, func(p *rules.Policy) bool { return isForBot(p, counted[i]) })
+	}
 	if isSpoofed {
-		charges = c.planSpoofed(charges, d, selector, who)
+		charges = c.planSpoofed(charges, d, selector, set, who)
 	}
 	selector.EachCharged(charges, d.Check.Key, d.Check.Request, nil, c.charges.signer.valueOf, func(charged rules.Charged) {
 		if charged.Derived == nil || set.Match(*charged.Derived, d.At).Exemption == nil {
@@ -46,19 +50,18 @@ func (c *call) planEvidence(d *Decision, selector *rules.Selector, set *blocks.S
 
 // planSpoofed adds the charges of policies that count the outcome conditions.BotSpoofed, and appends the
 // items of evidence for it.
-func (c *call) planSpoofed(charges []rules.Charge, d *Decision, selector *rules.Selector, who rules.Subject) []rules.Charge {
-	var room [8]*rules.Policy
-	for _, p := range selector.AppendReported(room[:0], who) {
-		switch {
-		case !limits(p):
-		case p.HasEvidence():
-			charges = p.AppendReportedEvidence(charges, conditions.BotSpoofed, d.Check.Request)
-		case p.Outcome == conditions.BotSpoofed && p.Rules.Distinct() == "" && (p.When.IsZero() || p.When.Meets(d.Check.Request)):
-			c.charges.addUncounted(d, p, nil)
-			r := c.charges.last()
-			r.Cost, r.ChargeAlways, r.Uncharged, r.MaxWait, r.ID = 1, true, false, 0, chargeID(d.Check.ID, 0)
+func (c *call) planSpoofed(charges []rules.Charge, d *Decision, selector *rules.Selector, set *blocks.Set, who rules.Subject) []rules.Charge {
+	report := Report{Key: d.Check.Key, Outcome: conditions.BotSpoofed, Request: d.Check.Request}
+	eachReported(&report, d.Check.Bot(), selector, who, func(p *rules.Policy, counted *keys.Key) {
+		if p.HasEvidence() {
+			charges = p.AppendReportedEvidence(charges, counted, report.Outcome, report.Request)
+			return
 		}
-	}
+		report.eachCharged(p, counted, selector, set, d.At, func(p *rules.Policy, derived *keys.Key) {
+			c.charges.addUncounted(d, p, derived)
+			c.charges.chargeReport(p, &report, chargeID(d.Check.ID, 0))
+		})
+	})
 	return charges
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/bots"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
@@ -120,11 +121,14 @@ func (g *Gate) Explain(ctx context.Context, k keys.Key, policy string) (*Explana
 		Exemptions: set.Selecting(blocks.Exemption, k, now), Blocks: append(set.Selecting(blocks.Block, k, now), set.SelectingScoped(k, now)...),
 	}
 	byMatch, shadowByMatch := selector.Matched(who)
-	if x.Enforcing, err = g.explainPolicy(ctx, who, own.enforcing, byMatch); err != nil {
+	if who.Key = bots.SelectedKey(k); who.Key != k && policy == "" {
+		own.enforcing, own.shadow, byMatch, shadowByMatch = selectBot(selector, k)
+	}
+	if x.Enforcing, err = g.explainPolicy(ctx, rules.Subject{Key: k, Plan: who.Plan}, own.enforcing, byMatch); err != nil {
 		x.Degraded = degradedBy(err)
 	}
 	x.Enforcing.endIn(own.limit.Left(now))
-	if x.Shadow, err = g.explainPolicy(ctx, who, own.shadow, shadowByMatch); err != nil {
+	if x.Shadow, err = g.explainPolicy(ctx, rules.Subject{Key: k, Plan: who.Plan}, own.shadow, shadowByMatch); err != nil {
 		x.Degraded = degradedBy(err)
 	}
 	if policy == "" {
@@ -140,6 +144,9 @@ func (g *Gate) Explain(ctx context.Context, k keys.Key, policy string) (*Explana
 func (x *Explanation) addAdditional(ctx context.Context, g *Gate, by *applying) {
 	asked := by.appendAsked(nil, nil)
 	for _, with := range by.possible() {
+		if with.derived == nil && by.who.Key != x.Key {
+			with.derived = &x.Key
+		}
 		px := x.addConditional(ctx, g, by.who, with.policy, with.derived)
 		px.isAsked = slices.ContainsFunc(asked, func(a additional) bool { return a.policy == with.policy })
 		if px.isAsked && with.block != nil && !slices.Contains(x.Blocks, with.block) {

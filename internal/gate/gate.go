@@ -12,7 +12,6 @@ import (
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keyhash"
-	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
@@ -125,6 +124,7 @@ func (g *Gate) DecideAt(ctx context.Context, now time.Time, checks []Check, deci
 		d := &decisions[i]
 		d.begin(&checks[i], now)
 		d.Check.ensureID()
+		g.identify(&d.Check, selector)
 		if errs[i] = g.prepare(d, selector, set); errs[i] == nil {
 			errs[i] = prepareHold(decisions[i : i+1])
 		}
@@ -171,10 +171,6 @@ func (g *Gate) Check(ctx context.Context, c Check) (Decision, error) {
 
 // prepare selects the policies of d, and decides it if that needs no log.
 func (g *Gate) prepare(d *Decision, selector *rules.Selector, set *blocks.Set) error {
-	if d.Check.Client.IsZero() && d.Check.Key.HasClient() {
-		d.Check.Client = keys.Parser{IPv6Bits: g.view.Settings().IPv6Bits}.ClientOf(d.Check.Key)
-	}
-	d.Check.Request, d.Check.bot = g.bots.Describe(d.Check.Request, d.Check.address(), selector.AsksOrigin())
 	member := memberOf(g.view, d.Check.Key, selector)
 	who := profiles.Subject(d.Check.Key, member)
 	own, err := ownOf(&d.Check, selector, who, member, d.At)

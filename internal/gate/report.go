@@ -103,8 +103,10 @@ func (g *Gate) Report(ctx context.Context, reports []Report, answers []Reported)
 		a := &answers[i]
 		*a = Reported{Report: reports[i], At: now}
 		who := profiles.Subject(a.Report.Key, memberOf(g.view, a.Report.Key, selector))
-		a.Report.Request, _ = g.bots.Describe(a.Report.Request, a.Report.Key, selector.AsksOrigin())
-		a.prepare(selector, set, g.crawlers, who, c.first.signer)
+		about := Check{Key: a.Report.Key, Request: a.Report.Request}
+		g.identify(&about, selector)
+		a.Report.Request, a.Exemption = about.Request, about.matchIn(set, now).Exemption
+		a.prepare(selector, set, g.crawlers, who, about.bot, c.first.signer)
 		g.notice(selector.Notice(who, a.Report.Request, a.Report.Values, a.Report.Outcome))
 		decisions = append(decisions, a.decisions(now))
 		for j := range decisions[i] {
@@ -122,10 +124,10 @@ func (g *Gate) Report(ctx context.Context, reports []Report, answers []Reported)
 	return nil
 }
 
-// prepare selects the policies that count a report.
-func (a *Reported) prepare(selector *rules.Selector, set *blocks.Set, verifier *bots.Verifier, who rules.Subject, signer *signer) {
+// prepare selects the policies that count a report, unless it is exempt.
+func (a *Reported) prepare(selector *rules.Selector, set *blocks.Set, verifier *bots.Verifier, who rules.Subject, bot bots.Identity, signer *signer) {
 	a.IsCounted = selector.CountsOutcome(a.Report.Outcome)
-	if a.Exemption = set.Match(a.Report.Key, a.At).Exemption; a.Exemption != nil {
+	if a.Exemption != nil {
 		return
 	}
 	if a.IsLate = !a.Report.At.IsZero() && a.At.Sub(a.Report.At) > MaxReportAge; a.IsLate {
@@ -137,28 +139,61 @@ func (a *Reported) prepare(selector *rules.Selector, set *blocks.Set, verifier *
 			return
 		}
 	}
+	eachReported(&a.Report, bot, selector, who, func(p *rules.Policy, counted *keys.Key) {
+		if p.HasEvidence() {
+			a.addEvidence(p, counted, selector, set, signer)
+		} else {
+			a.Unsaid = cmp.Or(a.Report.eachCharged(p, counted, selector, set, a.At, a.add), a.Unsaid)
+		}
+	})
+}
+
+// eachReported calls do for each policy with evidence, and each that counts the outcome, which a report of
+// who, or of a bot, may charge: with the key of the bot that it counts, nil for that of the report.
+func eachReported(r *Report, bot bots.Identity, selector *rules.Selector, who rules.Subject, do func(p *rules.Policy, counted *keys.Key)) {
+	counts := func(p *rules.Policy) bool {
+		return limits(p) && (p.HasEvidence() || p.Outcome == r.Outcome && (p.When.IsZero() || r.Request != nil && p.When.Meets(r.Request)))
+	}
 	var room [8]*rules.Policy
 	for _, p := range selector.AppendReported(room[:0], who) {
-		if p.HasEvidence() && limits(p) {
-			a.addEvidence(p, selector, set, signer)
-			continue
+		if counts(p) {
+			do(p, nil)
 		}
-		if p.Outcome == a.Report.Outcome && limits(p) && (p.When.IsZero() || a.Report.Request != nil && p.When.Meets(a.Report.Request)) {
-			a.add(p, nil)
-			for _, part := range selector.DerivedOf(p) {
-				key, found := part.Derived.KeyOf(a.Report.Key, a.Report.Request, a.Report.Values)
-				if found && set.Match(key, a.At).Exemption == nil {
-					a.add(part, &key)
-				}
+	}
+	counted := bot.CountedKeys()
+	for i := range counted {
+		for _, p := range selector.Reported() {
+			if counts(p) && isForBot(p, counted[i]) {
+				do(p, &counted[i])
 			}
 		}
 	}
 }
 
+// eachCharged calls do for each log that a report charges under p, which counts its outcome: that of the
+// key, and those of the further keys. It returns the name of a value that the rules count and that the
+// report does not contain, "" for none.
+func (r *Report) eachCharged(p *rules.Policy, counted *keys.Key, selector *rules.Selector, set *blocks.Set, at time.Time, do func(p *rules.Policy, derived *keys.Key)) (unsaid string) {
+	charge := func(p *rules.Policy, derived *keys.Key) {
+		if p.Rules.CanCount(r.Key, r.Request, r.Values) {
+			do(p, derived)
+		} else {
+			unsaid = p.Rules.Distinct()
+		}
+	}
+	charge(p, counted)
+	for _, part := range selector.DerivedOf(p) {
+		if key, found := part.Derived.KeyOf(r.Key, r.Request, r.Values); found && set.Match(key, at).Exemption == nil {
+			charge(part, &key)
+		}
+	}
+	return unsaid
+}
+
 // addEvidence adds the charges of a policy with evidence.
-func (a *Reported) addEvidence(p *rules.Policy, selector *rules.Selector, set *blocks.Set, signer *signer) {
+func (a *Reported) addEvidence(p *rules.Policy, counted *keys.Key, selector *rules.Selector, set *blocks.Set, signer *signer) {
 	r := &a.Report
-	charges := p.AppendReportedEvidence(nil, r.Outcome, r.Request)
+	charges := p.AppendReportedEvidence(nil, counted, r.Outcome, r.Request)
 	unsaid := selector.EachCharged(charges, r.Key, r.Request, r.Values, signer.valueOf, func(charged rules.Charged) {
 		if charged.Derived == nil || set.Match(*charged.Derived, a.At).Exemption == nil {
 			a.Policies = append(a.Policies, PolicyReport{Policy: charged.Policy, Item: charged.Item, tag: charged.Tag, Answer: Answer{Derived: charged.Derived}})
@@ -167,13 +202,8 @@ func (a *Reported) addEvidence(p *rules.Policy, selector *rules.Selector, set *b
 	a.Unsaid = cmp.Or(unsaid, a.Unsaid)
 }
 
-// add adds a policy, or its part for a further key, unless its rules count a value that the
-// report does not contain.
+// add adds a policy, or its part for a further key.
 func (a *Reported) add(p *rules.Policy, derived *keys.Key) {
-	if !p.Rules.CanCount(a.Report.Key, a.Report.Request, a.Report.Values) {
-		a.Unsaid = p.Rules.Distinct()
-		return
-	}
 	a.Policies = append(a.Policies, PolicyReport{Policy: p, Answer: Answer{Derived: derived}})
 }
 
@@ -210,9 +240,15 @@ func (b *batch) addReport(d *Decision, a *Reported, under *PolicyReport) {
 		chargeFor(r, under.Item, under.tag, a.Report.ID)
 		return
 	}
-	r.ID, r.ChargeAlways, r.Uncharged = a.Report.ID, true, false
+	b.chargeReport(p, &a.Report, a.Report.ID)
+}
+
+// chargeReport makes the last request charge a report under p, once for an id.
+func (b *batch) chargeReport(p *rules.Policy, of *Report, id string) {
+	r := b.last()
+	r.ID, r.ChargeAlways, r.Uncharged, r.MaxWait = id, true, false, 0
 	if p.Rules.Distinct() != "" {
-		b.nameValue(r, p.Rules.ValueOf(a.Report.Key, a.Report.Request, a.Report.Values))
+		b.nameValue(r, p.Rules.ValueOf(of.Key, of.Request, of.Values))
 	}
 }
 

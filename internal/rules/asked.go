@@ -10,10 +10,11 @@ import (
 // asked are the attributes of requests that policies look at.
 type asked struct {
 	all []conditions.Attribute // by name
-	// named are those of them that are headers, parameters or cookies.
+	// named are those of them that are headers, parameters or cookies, and the scheme.
 	named []conditions.Attribute
-	// origin reports whether any of them is found by the address alone.
-	origin bool
+	// origin reports whether any of them is found by the address alone, and found whether any is found
+	// by the node.
+	origin, found bool
 }
 
 func (x *asked) add(name string) {
@@ -22,9 +23,10 @@ func (x *asked) add(name string) {
 		return
 	}
 	x.all = append(x.all, a)
-	if source, _ := a.Source(); source != "" {
+	if source, _ := a.Source(); source != "" || a == conditions.Scheme {
 		x.named = append(x.named, a)
 	}
+	x.found = x.found || a.IsFound()
 	switch a {
 	case conditions.Country, conditions.ASN:
 		x.origin = true
@@ -35,13 +37,13 @@ func (x *asked) add(name string) {
 
 // addPolicy adds what a policy that is not off looks at.
 func (x *asked) addPolicy(p *Policy) {
-	for _, name := range p.asks() {
+	for _, name := range p.Asks() {
 		x.add(name)
 	}
 }
 
-// asks returns the names of the attributes and values that p looks at.
-func (p *Policy) asks() (all []string) {
+// Asks returns the names of the attributes and values that p looks at.
+func (p *Policy) Asks() (all []string) {
 	add := func(w conditions.When) {
 		for _, a := range w.Attributes() {
 			all = append(all, a.String())
@@ -70,8 +72,12 @@ func (p *Policy) asks() (all []string) {
 // say of their requests.
 func (s *Selector) Asked() []conditions.Attribute { return s.asked.all }
 
-// AskedNamed returns those of Asked that are headers, parameters of the query or cookies.
+// AskedNamed returns those of Asked that conditions.NewRequest has no parameter for and that gateways
+// send: headers, parameters of the query, cookies and the scheme.
 func (s *Selector) AskedNamed() []conditions.Attribute { return s.asked.named }
 
 // AsksOrigin reports whether policies look at the country or the autonomous system of addresses.
 func (s *Selector) AsksOrigin() bool { return s.asked.origin }
+
+// AsksFound reports whether policies look at what a node finds by itself.
+func (s *Selector) AsksFound() bool { return s.asked.found }

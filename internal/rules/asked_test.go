@@ -47,6 +47,39 @@ func TestEvidenceKeepsPatternsThatAreNamesOfNewAttributes(t *testing.T) {
 	}
 }
 
+// A value that is known to be missing was said; what the node finds by itself need not be.
+func TestMissingValuesAreNotUnsaid(t *testing.T) {
+	everyKey, err := keys.Parser{}.Pattern("*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := keys.Parser{}.Key("ip:203.0.113.7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := conditions.Parse(conditions.Texts{"header:x-client": {"not *"}, "country": {"NL"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stack, err := ParseStack([]string{"9/h distinct country"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := conditions.NewRequest("/", "", "", "")
+	for _, c := range []struct {
+		request *conditions.Request
+		warns   bool
+	}{{plain.Saying(conditions.Header("x-client")), false}, {plain.Saying(conditions.Header("x-client"), "a"), false}, {plain, true}} {
+		s, warned := NewSelector([]*Policy{{ID: 1, Name: "p", Mode: Enforce, Match: []keys.Pattern{everyKey}, When: w, Rules: stack}}), ""
+		for range UnsaidAfter + 1 {
+			warned += s.Notice(Subject{Key: k}, c.request, nil, "")
+		}
+		if (warned != "") != c.warns {
+			t.Errorf("%v: warned %q, want a warning: %v", c.request, warned, c.warns)
+		}
+	}
+}
+
 func TestFurtherKeysOfSeveralValues(t *testing.T) {
 	key, err := keys.Parser{}.Key("ip:203.0.113.7")
 	if err != nil {

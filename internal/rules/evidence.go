@@ -286,6 +286,8 @@ func (p *Policy) CountsOutcome(outcome string) bool {
 type Charge struct {
 	Policy *Policy
 	Item   *Evidence
+	// Counted is the key that the policy counts, nil for that of the request.
+	Counted *keys.Key
 }
 
 // Tags returns the tags of the charges in the log, for a request that has value under the name of
@@ -305,7 +307,7 @@ func (c Charge) Tags(value uint64) (tags []algorithms.Tag) {
 // Charged is one charge of a log.
 type Charged struct {
 	Policy  *Policy   // or its part that limits Derived
-	Derived *keys.Key // the further key of the request, nil for its own
+	Derived *keys.Key // the further key of the request, or that of its bot; nil for its own
 	Item    *Evidence
 	Tag     algorithms.Tag
 }
@@ -328,7 +330,7 @@ func (s *Selector) EachCharged(charges []Charge, k keys.Key, r *conditions.Reque
 			hashed = hash(value)
 		}
 		for _, tag := range charge.Tags(hashed) {
-			do(Charged{charge.Policy, nil, charge.Item, tag})
+			do(Charged{charge.Policy, charge.Counted, charge.Item, tag})
 			for _, part := range s.DerivedOf(charge.Policy) {
 				if key, found := part.Derived.KeyOf(k, r, values); found {
 					do(Charged{part, &key, charge.Item, tag})
@@ -354,9 +356,9 @@ func (x *evidenceIndex) add(p *Policy) {
 		switch e := &p.Evidence[i]; {
 		case e.Outcome != "":
 		case e.When.IsZero():
-			x.always = append(x.always, Charge{p, e})
+			x.always = append(x.always, Charge{p, e, nil})
 		default:
-			x.charges = append(x.charges, Charge{p, e})
+			x.charges = append(x.charges, Charge{p, e, nil})
 		}
 	}
 }
@@ -375,12 +377,21 @@ func (x *evidenceIndex) compile() {
 // AppendEvidence appends what a check of who is charged for, enforcing and shadow. r may be nil for an
 // unknown request, which is charged for nothing.
 func (s *Selector) AppendEvidence(all []Charge, who Subject, r *conditions.Request) []Charge {
-	if r == nil || who.CDN() != "" {
+	if who.CDN() != "" {
+		return all
+	}
+	return s.AppendEvidenceFor(all, nil, r, func(p *Policy) bool { return p.Matches(who) })
+}
+
+// AppendEvidenceFor appends what a check is charged for under a key by the policies for which applies is
+// true; counted nil is the key of the check.
+func (s *Selector) AppendEvidenceFor(all []Charge, counted *keys.Key, r *conditions.Request, applies func(*Policy) bool) []Charge {
+	if r == nil {
 		return all
 	}
 	add := func(c Charge) {
-		if c.Policy.Matches(who) {
-			all = append(all, c)
+		if applies(c.Policy) {
+			all = append(all, Charge{c.Policy, c.Item, counted})
 		}
 	}
 	s.evidence.met.Find(r, func(i int) { add(s.evidence.charges[i]) })
@@ -390,12 +401,13 @@ func (s *Selector) AppendEvidence(all []Charge, who Subject, r *conditions.Reque
 	return all
 }
 
-// AppendReportedEvidence appends what a report of an outcome is charged for under p. r may be nil.
-func (p *Policy) AppendReportedEvidence(all []Charge, outcome string, r *conditions.Request) []Charge {
+// AppendReportedEvidence appends what a report of an outcome is charged for under p and a key, nil for
+// that of the report. r may be nil.
+func (p *Policy) AppendReportedEvidence(all []Charge, counted *keys.Key, outcome string, r *conditions.Request) []Charge {
 	for i := range p.Evidence {
 		e := &p.Evidence[i]
 		if e.Outcome == outcome && (e.When.IsZero() || r != nil && e.When.Meets(r)) {
-			all = append(all, Charge{p, e})
+			all = append(all, Charge{p, e, counted})
 		}
 	}
 	return all

@@ -187,7 +187,7 @@ func (s *Selector) Origins() (n keys.OriginCount) {
 			}
 		}
 		if p.Mode != Off {
-			for _, name := range p.asks() {
+			for _, name := range p.Asks() {
 				switch name {
 				case conditions.ASN.String():
 					n.ASNs++
@@ -252,6 +252,24 @@ func (s *Selector) AppendConditional(policies []*Policy, who Subject, r *conditi
 	return policies
 }
 
+// AppendFor appends the policies with conditions, distinct rules, an outcome or evidence for which applies
+// is true. Those with conditions, or distinct rules only, are asked about if r meets these.
+func (s *Selector) AppendFor(policies []*Policy, r *conditions.Request, applies func(*Policy) bool) []*Policy {
+	add := func(p *Policy) {
+		if applies(p) {
+			policies = append(policies, p)
+		}
+	}
+	s.met.Find(r, func(i int) { add(s.conditional[i]) })
+	for _, p := range s.distinct {
+		add(p)
+	}
+	for _, p := range s.reported {
+		add(p)
+	}
+	return policies
+}
+
 // AppendReported appends the policies with an outcome, enforcing and shadow, that have a pattern
 // that selects who. They apply to every check of who, in addition to the others.
 func (s *Selector) AppendReported(policies []*Policy, who Subject) []*Policy {
@@ -265,6 +283,9 @@ func (s *Selector) AppendReported(policies []*Policy, who Subject) []*Policy {
 	}
 	return policies
 }
+
+// Reported returns the policies with an outcome or evidence that are not off. Callers must not change it.
+func (s *Selector) Reported() []*Policy { return s.reported }
 
 // HasReported reports whether there are policies with an outcome that are not off.
 func (s *Selector) HasReported() bool { return len(s.reported) > 0 }

@@ -42,9 +42,15 @@ func (s Stack) isOwn() bool { return s.Distinct() == ownKey || s.Distinct() == o
 type awaited struct {
 	policy      *Policy
 	value       string
+	attribute   known        // of that name, if there is one
 	isCondition bool         // a condition is about it
 	said        atomic.Bool  // by any request
 	unsaid      atomic.Int64 // requests that the policy applies to and that did not say it
+}
+
+type known struct {
+	of      conditions.Attribute
+	isKnown bool
 }
 
 // awaits returns the values that requests must say for p to count by them.
@@ -55,20 +61,22 @@ func (p *Policy) awaits() []*awaited {
 	var all []*awaited
 	isCondition := true
 	add := func(name string) {
+		attribute, err := conditions.ParseAttribute(name)
+		if err == nil && attribute.IsFound() {
+			return
+		}
 		if name != "" && name != ownKey && name != ownAddress && !slices.ContainsFunc(all, func(a *awaited) bool { return a.value == name }) {
-			all = append(all, &awaited{policy: p, value: name, isCondition: isCondition})
+			all = append(all, &awaited{policy: p, value: name, isCondition: isCondition, attribute: known{attribute, err == nil}})
 		}
 	}
 	for _, a := range p.When.Attributes() {
-		if !a.IsFound() {
-			add(a.String())
-		}
+		add(a.String())
 	}
 	isCondition = false
 	add(p.Rules.Distinct())
 	for _, d := range p.Also {
 		for _, name := range strings.Split(d.Name, partsJoiner) {
-			if a, err := conditions.ParseAttribute(name); name != Network && name != ownAddressPart && (err != nil || !a.IsFound()) {
+			if name != Network && name != ownAddressPart {
 				add(name)
 			}
 		}
@@ -93,7 +101,7 @@ func (s *Selector) Notice(who Subject, r *conditions.Request, values map[string]
 		if a.said.Load() || a.policy.Outcome != outcome {
 			continue
 		}
-		isSaid := r.Named(a.value, values) != ""
+		isSaid := a.attribute.isKnown && r.Says(a.attribute.of) || r.Named(a.value, values) != ""
 		if !isSaid && a.unsaid.Load() >= UnsaidAfter || !a.policy.Matches(who) {
 			continue
 		}

@@ -13,7 +13,8 @@ type Bots struct {
 	Items []Bot `json:"items"`
 	// Agents are the bots that the node knows, by operator.
 	Agents []KnownBot `json:"agents"`
-	// Robots is a robots.txt that says which bots blocks and policies refuse wholly.
+	// Robots is the part of a robots.txt that says which bots blocks and policies refuse wholly. It says
+	// nothing of other bots.
 	Robots string `json:"robots"`
 	// Lists are the lists of addresses that operators publish.
 	Lists []BotList `json:"lists"`
@@ -25,6 +26,9 @@ type Bot struct {
 	// Verified is how its requests were verified: claimed if they were not, spoofed if two ways say that
 	// they are those of somebody else.
 	Verified string `json:"verified" enum:"list,dns,claimed,spoofed"`
+	// Pattern selects these requests, for blocks and policies: bot:openai/gptbot/claimed only those who say
+	// to be the bot and are not verified, and bot:openai/gptbot all that say to be it.
+	Pattern  string `json:"pattern"`
 	Requests int64  `json:"requests"` // how many checks it made
 	Refused  int64  `json:"refused"`  // how many of them were refused
 }
@@ -36,7 +40,7 @@ type KnownBot struct {
 	// Category is what it comes for.
 	Category  string `json:"category" enum:"search,ai-training,ai-user,preview,feed,seo,monitor,archive"`
 	Docs      string `json:"docs"`       // where the operator describes it
-	IsRefused bool   `json:"is_refused"` // a block or a policy refuses every request of it
+	IsRefused bool   `json:"is_refused"` // a block or a policy refuses every request of it, if it is verified where it can be
 }
 
 // BotList is a list of addresses that an operator publishes.

@@ -23,7 +23,8 @@ type PolicyWhen struct {
 	Category []string `json:"category,omitempty" yaml:"category,omitempty,flow"` // of a known bot: search, ai-training, ai-user, preview, feed, seo, monitor or archive
 	Verified []string `json:"verified,omitempty" yaml:"verified,omitempty,flow"` // how a known bot was verified: list, dns, claimed for not at all, or spoofed
 	// Header, Query and Cookie have the patterns of a header, of a parameter of the query or of a cookie
-	// by its name: {"accept-language":["not *"]} is met if it is missing, "*" if it is there.
+	// by its name: {"accept-language":["not *"]} is met if it is missing, "*" if it is there. A header or a
+	// cookie that is empty is missing.
 	Header map[string][]string `json:"header,omitempty" yaml:"header,omitempty"`
 	Query  map[string][]string `json:"query,omitempty" yaml:"query,omitempty"`
 	Cookie map[string][]string `json:"cookie,omitempty" yaml:"cookie,omitempty"`

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +68,27 @@ func TestForwardByMakesKeysOfRequestParts(t *testing.T) {
 		if used := s.used(c.key); used != before+1 {
 			t.Errorf("%s: %s has used %d, want %d", c.query, c.key, used, before+1)
 		}
+	}
+}
+
+// A header or a cookie is missing only if the gateway would have sent it.
+func TestForwardTakesNothingUnsentForMissing(t *testing.T) {
+	s := direct(t)
+	s.put("site", `{"match":["ip:*"],"rules":["1000/1d"]}`)
+	for name, when := range map[string]string{"header": `"header":{"x-client":["not *"]}`, "cookie": `"cookie":{"cart":["not *"]}`} {
+		s.put("no-"+name, `{"match":["ip:*"],"rules":["0/1s"],"when":{`+when+`}}`)
+	}
+	for _, c := range []struct {
+		query, lines string
+		want         int
+	}{
+		{"", "X-Client: a\nCookie: cart=1", http.StatusOK}, {"", "Cookie: cart=1", http.StatusTooManyRequests}, {"", "X-Client: a", http.StatusTooManyRequests},
+		{"&path=/a", "", http.StatusOK}, {"&path=/a", "Cookie: a=1", http.StatusTooManyRequests},
+		{"&sends=header:Accept", "", http.StatusOK}, {"&sends=header:Accept,header:X-Client", "", http.StatusTooManyRequests}, {"&sends=header:X-Client&path=/a", "", http.StatusTooManyRequests},
+		{"&sends=cookie:cart", "", http.StatusTooManyRequests}, {"&sends=header:Accept", "Cookie: a=1", http.StatusOK}, {"&sends=ip", "", http.StatusUnprocessableEntity},
+		{"&sends=header:Accept&sends=header:Cookie", "", http.StatusUnprocessableEntity},
+	} {
+		s.expect(c.query+" "+c.lines, s.get("/v1/forward?policy=site"+c.query, slices.DeleteFunc(strings.Split(c.lines, "\n"), func(line string) bool { return line == "" })...), c.want)
 	}
 }
 

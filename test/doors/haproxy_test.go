@@ -157,3 +157,27 @@ func manyCookies(name string, n int) string {
 	}
 	return all.String()
 }
+
+// What HAProxy is not configured to send is not missing: a condition on it is met by nobody, and not by everybody.
+func TestHAProxySaysWhatItSends(t *testing.T) {
+	s := &site{T: t, app: new(application)}
+	s.node = direct(t).node
+	s.put("site", `{"match":["ip:*"],"rules":["1000/1d"]}`)
+	for name, when := range map[string]string{"unsent": `"header":{"accept-encoding":["not *"]}`, "cookieless": `"cookie":{"cart":["not *"]}`, "sent": `"header":{"accept-language":["not *"]}`, "named": `"header":{"x-client":["not *"]}`} {
+		s.put(name, `{"match":["*"],"rules":["0/1s"],"when":{"path":["/`+name+`"],`+when+`}}`)
+	}
+	s.program(runHAProxy, strings.Replace(configuration(t, gateways[2], 0), "/v1/forward open", "/v1/forward?policy=site&sends=header:X-Client,cookie:cart&by=ip open", 1))
+	for path, c := range map[string]struct {
+		lines string
+		want  int
+	}{
+		"/unsent": {"", http.StatusOK}, "/cookieless": {"", http.StatusTooManyRequests}, "/sent": {"", http.StatusTooManyRequests}, "/named": {"", http.StatusTooManyRequests},
+		"/cookieless?": {"Cookie: cart=1", http.StatusOK}, "/sent?": {"Accept-Language: nl", http.StatusOK}, "/named?": {"X-Client: a", http.StatusOK},
+	} {
+		var lines []string
+		if c.lines != "" {
+			lines = append(lines, c.lines)
+		}
+		s.expect(path+" "+c.lines, s.get(path, lines...), c.want)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/bots"
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -46,7 +47,7 @@ func (b *Bots) Seen(_ context.Context, _ admin.Caller, in wire.BotsSeen) (wire.B
 	since := b.Now().Add(-last)
 	out := wire.Bots{Since: wire.At(since.Truncate(time.Hour)), Items: []wire.Bot{}, Agents: []wire.KnownBot{}, Lists: []wire.BotList{}}
 	for _, s := range b.Counts.Since(since) {
-		out.Items = append(out.Items, wire.Bot{KnownBot: b.known(s.Agent), Verified: s.Verified, Requests: s.Requests, Refused: s.Refused})
+		out.Items = append(out.Items, wire.Bot{KnownBot: b.known(s.Agent), Verified: s.Verified, Pattern: patternOf(s.Agent, s.Verified), Requests: s.Requests, Refused: s.Refused})
 	}
 	for _, a := range bots.Agents() {
 		out.Agents = append(out.Agents, b.known(a))
@@ -66,21 +67,36 @@ func (b *Bots) known(a *bots.Agent) wire.KnownBot {
 	return wire.KnownBot{Bot: a.Name(), Operator: a.Operator.Title, Category: a.Category, Docs: a.Operator.Docs, IsRefused: b.isRefused(a)}
 }
 
-// isRefused reports whether every request that names the bot is refused, whether or not it is verified.
+// isRefused reports whether every request of the bot is refused, if it is verified where it can be.
 func (b *Bots) isRefused(a *bots.Agent) bool {
 	identity := bots.Identity{Agent: a, Verified: conditions.Claimed}
+	if a.CanBeVerified() {
+		identity.Verified = conditions.ByList
+	}
 	refuses := func(p *rules.Policy) bool {
-		return p != nil && p.Mode == rules.Enforce && slices.ContainsFunc(p.Rules, func(r rules.Rule) bool { return r.Limit == 0 })
+		return p != nil && p.Mode == rules.Enforce && !p.IsReported() && slices.ContainsFunc(p.Rules, func(r rules.Rule) bool { return r.Limit == 0 })
 	}
+	selector, now := b.View.Selector(), b.Now()
+	isRefused := false
 	for _, key := range identity.Keys() {
-		if match := b.View.Blocks().Match(key, b.Now()); match.Block != nil && match.Block.Action == blocks.Refuse {
-			return true
+		match := b.View.Blocks().Match(key, now)
+		if match.Exemption != nil && identity.IsVerified() {
+			return false
 		}
-		byPattern, _ := b.View.Selector().Matched(rules.Subject{Key: key})
-		if p, _ := b.View.Selector().Select(rules.Subject{Key: key}); bots.IsPattern(byPattern.String()) && refuses(p) {
-			return true
-		}
+		byPattern, _ := selector.Matched(rules.Subject{Key: key})
+		p, _ := selector.Select(rules.Subject{Key: key})
+		isRefused = isRefused || match.Block != nil && match.Block.Action == blocks.Refuse || bots.IsPattern(byPattern.String()) && refuses(p)
 	}
-	about := conditions.NewRequest("", "", a.Token, "").With(conditions.Found{Bot: a.Name(), Category: a.Category, Verified: conditions.Claimed})
-	return slices.ContainsFunc(b.View.Selector().Policies(), func(p *rules.Policy) bool { return p.IsTrap() && refuses(p) && !p.When.IsZero() && p.When.Meets(about) })
+	about := conditions.NewRequest("", "", a.Token, "").With(conditions.Found{Bot: a.Name(), Category: a.Category, Verified: identity.Verified})
+	return isRefused || slices.ContainsFunc(selector.Policies(), func(p *rules.Policy) bool {
+		return !p.When.IsZero() && refuses(p) && p.When.Meets(about) && slices.ContainsFunc(p.Match, func(m keys.Pattern) bool {
+			return m.Kind() == keys.Any || m.String() == "ip:*" || slices.ContainsFunc(identity.Keys(), m.Matches)
+		})
+	})
+}
+
+// patternOf returns the pattern that selects the requests of a bot that were verified in a way, and no
+// more than these where there is such a pattern.
+func patternOf(a *bots.Agent, verified string) string {
+	return keys.PatternOf(bots.Identity{Agent: a, Verified: verified}.CountedKeys()[0]).String()
 }

@@ -95,6 +95,9 @@ func (c *Connect) WritesToken(name string) bool {
 	return slices.ContainsFunc(g.Steps, func(s wire.GuideStep) bool { return strings.Contains(s.Config, secret) })
 }
 
+// doorsPage is where the page of a gateway is.
+const doorsPage = "docs/doors/"
+
 // maxSameName bounds the number in the names of a gateway's tokens.
 const maxSameName = 100
 
@@ -116,9 +119,16 @@ var neededScope = regexp.MustCompile(`--scope (\w+)`)
 func (c *Connect) guide(name, host string, token *wire.CreatedToken) wire.Guide {
 	page := readPage(name)
 	g := wire.Guide{Gateway: wire.Gateway{Name: name, Title: titleOf(page)}, Scope: "check", NeedsToken: c.NeedsToken, Token: token, Needs: []string{}}
+	var chosen []string // what gateways that send chosen headers must be configured to send
 	if c.Asked != nil {
 		for _, a := range c.Asked() {
+			if a.IsFound() {
+				continue
+			}
 			g.Needs = append(g.Needs, a.String())
+			if source, _ := a.Source(); source == "header" || source == "cookie" {
+				chosen = append(chosen, a.String())
+			}
 		}
 	}
 	if found := neededScope.FindStringSubmatch(page); found != nil {
@@ -136,6 +146,10 @@ func (c *Connect) guide(name, host string, token *wire.CreatedToken) wire.Guide 
 			g.Steps = append(g.Steps, wire.GuideStep{Text: "A gateway asks this node without the path of its client's request. The policy `" + policy +
 				"` has paths and never applies to such a request: let the gateway send `X-Forwarded-Uri` or `X-Original-URL`, and be among `--trusted-proxies`."})
 		}
+	}
+	if len(chosen) > 0 && strings.Contains(page, "`sends=") {
+		g.Steps = append(g.Steps, wire.GuideStep{Text: "Policies look at headers or cookies, of which this gateway sends only those of its configuration: write `sends=" + strings.Join(chosen, ",") +
+			"` into the query of `/v1/forward`, as " + doorsPage + name + ".md says. Nothing else is taken for missing."})
 	}
 	g.Steps = append(g.Steps, stepsOf(page)...)
 	for i := range g.Steps {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -39,6 +40,25 @@ func TestEveryGatewayHasAConfigurationForThisInstallation(t *testing.T) {
 		}
 		if !strings.Contains(config, "192.0.2.7:9443") || !strings.Contains(config, token.Secret) {
 			t.Errorf("the guide of %s lacks the address or the token:\n%s", gateway.Name, config)
+		}
+	}
+}
+
+// A guide asks for what the gateway has to send, and of one that sends chosen headers says how.
+func TestGuideSaysWhatTheGatewayHasToSend(t *testing.T) {
+	asked := []conditions.Attribute{conditions.Path, conditions.Agent, conditions.Country, conditions.Bot, conditions.Verified, conditions.Query("q"), conditions.Header("X-Client"), conditions.Cookie("cart")}
+	c := &Connect{CheckURL: "http://127.0.0.1:8080", TokenHeader: "X-Stint-Token", Asked: func() []conditions.Attribute { return asked }}
+	for name, isChosen := range map[string]bool{"nginx": false, "caddy": false, "traefik": false, "haproxy": true, "envoy": true} {
+		g := c.guide(name, "", nil)
+		if got := strings.Join(g.Needs, " "); got != "path agent query:q header:x-client cookie:cart" {
+			t.Errorf("%s needs %s", name, got)
+		}
+		says := false
+		for _, step := range g.Steps {
+			says = says || strings.Contains(step.Text, "`sends=header:x-client,cookie:cart`")
+		}
+		if says != isChosen {
+			t.Errorf("the guide of %s says what to send: %v", name, says)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/big"
 
+	"github.com/stint-dev/stint/internal/bots"
 	"github.com/stint-dev/stint/internal/keys"
 )
 
@@ -11,6 +12,8 @@ import (
 func PatternSize(p keys.Pattern) string {
 	network, ok := p.Network()
 	switch {
+	case bots.IsPattern(p.String()):
+		return "all requests that are identified as it"
 	case p.Kind() == keys.Any:
 		return "every key"
 	case p.String() == "ip:*":

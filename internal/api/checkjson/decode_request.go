@@ -141,7 +141,11 @@ func RequestOf(in *wire.RequestAttributes, values map[string]string) (*condition
 			if err != nil {
 				return nil, fault.Field("request", "has a %s whose name %s", source, err)
 			}
-			r = r.Saying(a, value)
+			if value == "" {
+				r = r.Saying(a) // it was not sent
+			} else {
+				r = r.Saying(a, value)
+			}
 		}
 	}
 	return r.InScope(in.Scope).WithValues(values), nil

@@ -101,6 +101,7 @@ func (s *Server) readCheck(a *authv3.AttributeContext) ([]gate.Check, error) {
 	if len(parts) > wire.MaxKeys {
 		return nil, fault.Field(extensionBy, "names more than %d parts", wire.MaxKeys)
 	}
+	check.Address, _ = s.addressKey(a) // zero for one that is no socket's, which a key by it says
 	var checks []gate.Check
 	seen := map[string]bool{}
 	for _, part := range parts {
@@ -117,7 +118,7 @@ func (s *Server) readCheck(a *authv3.AttributeContext) ([]gate.Check, error) {
 			}
 			seen[key.String()] = true
 			if check.Key, check.Client = key, (keys.Key{}); key.HasClient() {
-				check.Client, _ = s.addressKey(a)
+				check.Client = check.Address
 			}
 			checks = append(checks, check)
 		}
@@ -134,19 +135,22 @@ func requestOf(a *authv3.AttributeContext, named []conditions.Attribute) *condit
 		agent = string(lines[0])
 	}
 	about := conditions.NewRequest(request.GetPath(), request.GetMethod(), agent, request.GetHost())
-	if scheme := request.GetScheme(); scheme != "" {
-		about = about.Saying(conditions.Scheme, scheme)
-	}
 	if len(named) == 0 {
 		return about
 	}
-	about = about.SayingQuery(request.GetPath(), named)
+	if request.GetPath() != "" {
+		about = about.SayingQuery()
+	}
 	for _, n := range named {
 		switch source, name := n.Source(); source {
 		case "header":
 			about = about.Saying(n, headerValues(a, name)...)
 		case "cookie":
 			about = about.Saying(n, cookieValues(a, name)...)
+		case "":
+			if scheme := request.GetScheme(); scheme != "" {
+				about = about.Saying(n, scheme)
+			}
 		}
 	}
 	return about

@@ -24,7 +24,7 @@ const maxPlain = 256
 // does not either. Besides path, method, agent, host and scheme it describes of the request what the
 // policies of selector look at.
 func (q *Query) appendChecks(k *scratch, r request, parser keys.Parser, selector *rules.Selector) error {
-	check := gate.Check{Policy: q.Policy, Cost: max(q.Cost, 1), Detail: true, Source: q.Source, ID: q.id(r)}
+	check := gate.Check{Policy: q.Policy, Cost: max(q.Cost, 1), Detail: true, Source: q.Source, ID: q.id(r), Address: parser.AddressKey(r.CountedAddress())}
 	about, err := q.clientRequest(r, selector.AskedNamed())
 	switch {
 	case err == nil:
@@ -49,7 +49,7 @@ func (q *Query) appendChecks(k *scratch, r request, parser keys.Parser, selector
 				return occurrences.ErrTooMany
 			}
 			if check.Key, check.Client = key, (keys.Key{}); key.HasClient() {
-				check.Client = parser.AddressKey(r.CountedAddress())
+				check.Client = check.Address
 			}
 			k.checks = append(k.checks, check)
 		}
@@ -73,11 +73,8 @@ func (q *Query) clientRequest(r request, named []conditions.Attribute) (*conditi
 	}
 	target := by.targetOf(r, q.Target)
 	about := conditions.NewRequest(target, methodOf(r), r.Get("User-Agent"), hostOf(r))
-	if scheme := schemeOf(r); scheme != "" {
-		about = about.Saying(conditions.Scheme, scheme)
-	}
 	if len(named) > 0 {
-		about = sayNamed(about, r, target, q.Target != "", named)
+		about = q.sayNamed(about, r, target, named)
 	}
 	return about.InScope(q.Scope), nil
 }
@@ -96,22 +93,35 @@ func schemeOf(r request) string {
 	return ""
 }
 
-// sayNamed adds the headers, parameters and cookies that policies look at. areJoined means that the
-// gateway has joined the lines of a header.
-func sayNamed(about *conditions.Request, r request, target string, areJoined bool, named []conditions.Attribute) *conditions.Request {
+// sayNamed adds the headers, parameters and cookies that policies look at. What is not there is missing
+// only if the gateway would have sent it.
+func (q *Query) sayNamed(about *conditions.Request, r request, target string, named []conditions.Attribute) *conditions.Request {
 	if target != "" {
-		about = about.SayingQuery(target, named)
+		about = about.SayingQuery()
 	}
 	for _, a := range named {
-		switch source, name := a.Source(); source {
+		source, name := a.Source()
+		var values []string
+		isSent := q.Target == "" // a gateway that appends the target to the query sends chosen headers only
+		switch source {
 		case "header":
-			var values []string
 			for _, line := range r.AppendLines(nil, name) {
 				values = append(values, string(line))
 			}
-			about = about.Saying(a, values...)
 		case "cookie":
-			about = about.Saying(a, occurrences.AppendCookies(nil, r.AppendLines(nil, "Cookie"), name, areJoined)...)
+			lines := r.AppendLines(nil, "Cookie")
+			values, isSent = occurrences.AppendCookies(nil, lines, name, q.Target != ""), isSent || len(lines) > 0
+		default:
+			if scheme := schemeOf(r); a == conditions.Scheme && scheme != "" {
+				about = about.Saying(a, scheme)
+			}
+			continue
+		}
+		if q.Sends != nil {
+			isSent = slices.Contains(q.Sends, a)
+		}
+		if len(values) > 0 || isSent {
+			about = about.Saying(a, values...)
 		}
 	}
 	return about

@@ -35,6 +35,9 @@ type Query struct {
 	// IDHeader is the header in which the proxy sends an id of the request. A request is
 	// charged once, however often the proxy checks it. "" for none.
 	IDHeader string
+	// Sends are the headers and cookies that the proxy sends of its client's requests, nil if that is not
+	// said: then it sends all, unless Target has the target.
+	Sends []conditions.Attribute
 	// Target is the target of the client's request if the query contains it, "" otherwise.
 	Target string
 }
@@ -74,6 +77,7 @@ const (
 	paramSource = "source"
 	paramScope  = "scope"
 	paramID     = "id"
+	paramSends  = "sends"
 	// paramPath is the last parameter: everything after it is the target of the client's
 	// request. It is for gateways such as Envoy that append the client's path and query to a
 	// prefix, and what they append must not be parsed as parameters.
@@ -85,7 +89,7 @@ const (
 )
 
 // singleParams are the parameters that may occur only once. Their indexes are bits of a set.
-var singleParams = []string{paramPolicy, paramCost, paramRefuse, paramSource, paramScope, paramID}
+var singleParams = []string{paramPolicy, paramCost, paramRefuse, paramSource, paramScope, paramID, paramSends}
 
 // parse parses the encoded parameters of a query into q, which must be zero. An error is a
 // *fault.Error that names the parameter.
@@ -147,8 +151,17 @@ func (q *Query) set(name, value string) error {
 			return fault.Field(name, "must be header: and the name of the header that holds the id, for example header:X-Request-Id")
 		}
 		q.IDHeader = header
+	case paramSends:
+		q.Sends = []conditions.Attribute{}
+		for name := range strings.SplitSeq(value, ",") {
+			a, err := conditions.ParseAttribute(name)
+			if source, _ := a.Source(); err != nil || source != "header" && source != "cookie" {
+				return fault.Field(paramSends, "must be headers and cookies with commas between, for example header:Accept,cookie:session")
+			}
+			q.Sends = append(q.Sends, a)
+		}
 	default:
-		return fault.Field(escape.Log(name), "is not a parameter here; the parameters are policy, cost, by, refuse, source, scope, id and, last, path")
+		return fault.Field(escape.Log(name), "is not a parameter here; the parameters are policy, cost, by, refuse, source, scope, id, sends and, last, path")
 	}
 	return nil
 }

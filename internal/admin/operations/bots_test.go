@@ -1,0 +1,109 @@
+package operations
+
+import (
+	"context"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/bots"
+	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
+	"github.com/stint-dev/stint/test/keytest"
+)
+
+// decisions is a node's copy of what decides about bots.
+type decisions struct {
+	set      *blocks.Set
+	selector *rules.Selector
+}
+
+func (d decisions) Blocks() *blocks.Set       { return d.set }
+func (d decisions) Selector() *rules.Selector { return d.selector }
+
+// robots.txt asks the bots that are refused wholly to stay away, and says nothing of others.
+func TestRobotsNameWhatIsRefusedWholly(t *testing.T) {
+	refusing := func(match string, when conditions.Texts, rule string) *rules.Policy {
+		p := &rules.Policy{ID: 1, Name: "p", Match: []keys.Pattern{keytest.Pattern(t, match)}, Mode: rules.Enforce}
+		var err error
+		if p.Rules, err = rules.ParseStack([]string{rule}); err == nil {
+			p.When, err = conditions.Parse(when)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	now := time.Now()
+	for name, c := range map[string]struct {
+		block, exemption string
+		policy           *rules.Policy
+		isRefused        bool // of gptbot
+	}{
+		"nothing":                {},
+		"a block":                {block: "bot:openai/gptbot", isRefused: true},
+		"a block of a category":  {block: "category:ai-training", isRefused: true},
+		"a block of liars":       {block: "bot:openai/gptbot/claimed"},
+		"an exempt bot":          {block: "category:ai-training", exemption: "bot:openai/*"},
+		"a policy":               {policy: refusing("bot:openai/*", nil, "0/1s"), isRefused: true},
+		"a limit":                {policy: refusing("bot:openai/*", nil, "5/1s")},
+		"conditions":             {policy: refusing("ip:*", conditions.Texts{"category": {"ai-training"}}, "0/1s"), isRefused: true},
+		"conditions beside it":   {policy: refusing("bot:openai/gptbot", conditions.Texts{"bot": {"openai/*"}}, "0/1s"), isRefused: true},
+		"a limit by conditions":  {policy: refusing("ip:*", conditions.Texts{"category": {"ai-training"}}, "5/1s")},
+		"conditions on liars":    {policy: refusing("ip:*", conditions.Texts{"category": {"ai-training"}, "verified": {"claimed"}}, "0/1s")},
+		"conditions on paths":    {policy: refusing("bot:openai/*", conditions.Texts{"path": {"/private/*"}}, "0/1s")},
+		"conditions of networks": {policy: refusing("ip:203.0.113.0/24", conditions.Texts{"category": {"ai-training"}}, "0/1s")},
+	} {
+		set := blocks.NewSet()
+		for kind, text := range map[blocks.Kind]string{blocks.Block: c.block, blocks.Exemption: c.exemption} {
+			if text != "" {
+				set.Apply(&blocks.Entry{Kind: kind, ID: string(kind), Pattern: keytest.Pattern(t, text), Action: blocks.Refuse}, now)
+			}
+		}
+		var policies []*rules.Policy
+		if c.policy != nil {
+			policies = append(policies, c.policy)
+		}
+		b := &Bots{Counts: &bots.Counts{}, View: decisions{set, rules.NewSelector(policies)}, Now: time.Now}
+		got, err := b.Seen(t.Context(), admin.Caller{}, wire.BotsSeen{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if isRefused := strings.Contains(got.Robots, "User-agent: gptbot\n"); isRefused != c.isRefused || isRefused && !strings.Contains(got.Robots, "\nDisallow: /\n") || strings.Contains(got.Robots, "*") {
+			t.Errorf("%s: robots.txt is %s", name, got.Robots)
+		}
+	}
+}
+
+// What came of a bot has the pattern that selects it: a block beside those who lie must not refuse the bot.
+func TestSeenBotsHaveTheirPatterns(t *testing.T) {
+	lists := bots.NewLists("", func(context.Context, string, string) (io.ReadCloser, string, error) {
+		return io.NopCloser(strings.NewReader(`{"prefixes":[{"ipv4Prefix":"20.0.0.0/24"}]}`)), "", nil
+	}, time.Now)
+	if _, err := lists.Pull(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b := &Bots{Counts: &bots.Counts{}, Lists: lists, View: decisions{blocks.NewSet(), rules.NewSelector(nil)}, Now: time.Now}
+	directory := &bots.Directory{Lists: lists}
+	for agent, address := range map[string]string{"GPTBot/1": "ip:20.0.0.1", "gptbot/2": "ip:203.0.113.1", "Bytespider": "ip:203.0.113.1"} {
+		b.Counts.Add(directory.Identify(conditions.NewRequest("/", "", agent, ""), keytest.Key(t, address)), time.Now(), false)
+	}
+	got, err := b.Seen(t.Context(), admin.Caller{}, wire.BotsSeen{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	patterns := map[string]string{}
+	for _, one := range got.Items {
+		patterns[one.Bot+" "+one.Verified] = one.Pattern
+	}
+	for of, want := range map[string]string{"openai/gptbot list": "bot:openai/gptbot", "openai/gptbot claimed": "bot:openai/gptbot/claimed", "bytedance/bytespider claimed": "bot:bytedance/bytespider"} {
+		if patterns[of] != want {
+			t.Errorf("%s has the pattern %q, want %q", of, patterns[of], want)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package gate
+
+import (
+	"github.com/stint-dev/stint/internal/bots"
+	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// identify sets who a check is about, besides its key: its client, and its bot with what the node finds
+// of the request.
+func (g *Gate) identify(c *Check, selector *rules.Selector) {
+	if c.Client.IsZero() && c.Key.HasClient() {
+		c.Client = keys.Parser{IPv6Bits: g.view.Settings().IPv6Bits}.ClientOf(c.Key)
+	}
+	c.countsBot = true
+	c.Request, c.bot = g.bots.Describe(c.Request, c.address(), selector.AsksOrigin())
+}
+
+// appendBot appends the policies that the bot of a check, and its category, select by a pattern of bots,
+// with their further keys. They count all requests of the bot, or of the category, together.
+func (a *applying) appendBot(all []additional, bot bots.Identity, request *conditions.Request) []additional {
+	counted := bot.CountedKeys()
+	for i := range counted {
+		key := counted[i]
+		enforcing, shadow, byEnforcing, byShadow := selectBot(a.selector, key)
+		for _, own := range []struct {
+			p  *rules.Policy
+			by keys.Pattern
+		}{{enforcing, byEnforcing}, {shadow, byShadow}} {
+			if bots.IsPattern(own.by.String()) && limits(own.p) {
+				all = a.appendDerived(append(all, additional{policy: own.p, derived: &key}), own.p, request, false)
+			}
+		}
+		var room [8]*rules.Policy
+		all = a.appendConditional(all, a.selector.AppendFor(room[:0], request, func(p *rules.Policy) bool {
+			return isForBot(p, key) && (p.IsReported() || p.Rules.CanCount(a.who.Key, request, nil))
+		}), &key, request, false)
+	}
+	return all
+}
+
+// selectBot returns the policies of a key of a bot, and the patterns that select it. Policies of the bot
+// hold for those who say to be it, unless others are for those only.
+func selectBot(selector *rules.Selector, key keys.Key) (enforcing, shadow *rules.Policy, byEnforcing, byShadow keys.Pattern) {
+	who := rules.Subject{Key: bots.SelectedKey(key)}
+	enforcing, shadow = selector.Select(who)
+	byEnforcing, byShadow = selector.Matched(who)
+	if who.Key == key {
+		return enforcing, shadow, byEnforcing, byShadow
+	}
+	own, ownShadow := selector.Select(rules.Subject{Key: key})
+	by, shadowBy := selector.Matched(rules.Subject{Key: key})
+	if own != nil && !by.Matches(who.Key) {
+		enforcing, byEnforcing = own, by
+	}
+	if ownShadow != nil && !shadowBy.Matches(who.Key) {
+		shadow, byShadow = ownShadow, shadowBy
+	}
+	return enforcing, shadow, byEnforcing, byShadow
+}
+
+// isForBot reports whether a pattern of bots of p selects the key of a bot.
+func isForBot(p *rules.Policy, key keys.Key) bool {
+	for _, k := range [...]keys.Key{bots.SelectedKey(key), key} {
+		if by := rules.MatchedBy(p, rules.Subject{Key: k}); bots.IsPattern(by.String()) {
+			return true
+		}
+	}
+	return false
+}
