@@ -104,6 +104,8 @@ have node || missing+=(nodejs)
 have npm || missing+=(npm)
 
 have php || missing+=(php-cli)
+have ruby || missing+=(ruby)
+have curl || missing+=(curl)
 php_modules=$(php -m 2>/dev/null || true)
 for module in mysqli psr xml; do
 	grep -qx "$module" <<<"$php_modules" && continue

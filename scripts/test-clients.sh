@@ -12,7 +12,8 @@ trap '[ -z "$node" ] || { kill "$node"; wait "$node" || true; }; rm -rf "$dir"' 
 
 echo "test-clients: Node.js, Python and PHP"
 bash scripts/setup-tests.sh
-"$go" test -count 1 ./test/clients
+if ! { command -v javac && command -v rustc; } >/dev/null; then apt-get -qq install -y default-jdk-headless rustc; fi
+STINT_TEST_ALL_LANGUAGES=1 "$go" test -count 1 ./test/clients
 
 echo "test-clients: net/http, chi, echo and gin"
 "$go" test -C tools/frameworks -count 1 .
