@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/offences"
 )
@@ -20,12 +21,16 @@ type KeyRequestSource interface {
 const requestMinutes = 10
 
 // KeyRequests returns the last requests of a key, the newest first: those that this node keeps, and of
-// other nodes and times the refusals that are recorded.
-func (d *Detection) KeyRequests(ctx context.Context, key string) ([]offences.KeyRequest, error) {
+// other nodes and times the refusals that are recorded. isIncomplete says that those could not be read.
+func (d *Detection) KeyRequests(ctx context.Context, key string) (all []offences.KeyRequest, isIncomplete bool, err error) {
 	now := d.now()
 	to := now.UTC().Truncate(time.Minute).Add(time.Minute)
 	recorded, err := d.RecentRefusals(ctx, key, to.Add(-offences.KeyRequestAge), to, requestMinutes)
-	return d.MergeRequests(key, recorded), err
+	isIncomplete = fault.Is(err, fault.Unavailable)
+	if isIncomplete {
+		err = nil
+	}
+	return d.MergeRequests(key, recorded), isIncomplete, err
 }
 
 // MergeRequests is KeyRequests for records that were read.

@@ -67,21 +67,27 @@ func (h *attacksHandler) addBlocked(ctx context.Context, page *attacksPage) erro
 		if err != nil {
 			return err
 		}
-		blocked := map[string]bool{}
-		for _, e := range events {
-			if e.Kind == offences.EscalationBlocked {
-				blocked[e.Key] = true
-			}
-		}
-		if len(blocked) == 0 {
-			continue
-		}
-		page.Blocked[a.ID] = format.Plural(int64(len(blocked)), "key") + " blocked"
-		if len(events) == maxCountedBlocks {
-			page.Blocked[a.ID] = "at least " + page.Blocked[a.ID]
-		}
+		page.Blocked[a.ID] = blockedText(events)
 	}
 	return nil
+}
+
+// blockedText says how many keys escalations blocked, some perhaps several times; "" for none.
+func blockedText(events []offences.EscalationEvent) string {
+	blocked := map[string]bool{}
+	for _, e := range events {
+		if e.Kind == offences.EscalationBlocked {
+			blocked[e.Key] = true
+		}
+	}
+	text := format.Plural(int64(len(blocked)), "key") + " blocked"
+	switch {
+	case len(blocked) == 0:
+		return ""
+	case len(events) == maxCountedBlocks:
+		return "at least " + text
+	}
+	return text
 }
 
 // maxCountedBlocks bounds the events of one attack that are read.

@@ -80,3 +80,19 @@ func TestLiveFoldsEqualDecisions(t *testing.T) {
 	n.askFor(t, "ip:192.0.2.20", "/search")
 	b.waitFor(`[...document.querySelectorAll("tr[data-same]")].length === 2 && document.querySelector("tr[data-same] .times").textContent.includes("× 6")`)
 }
+
+// TestLiveCutsLongPaths shows the beginning of long paths, and a row of its own for each that differs
+// only in its end.
+func TestLiveCutsLongPaths(t *testing.T) {
+	n := newNode(t)
+	v := n.as(t, "vic")
+	v.get("/live").is(http.StatusOK)
+	long := "/" + strings.Repeat("long", 100)
+	for _, end := range []string{"/a", "/b", "/b"} {
+		n.askFor(t, "ip:192.0.2.22", long+end)
+	}
+	page := v.get("/live").is(http.StatusOK).holds(`title="` + long + `/b"`).lacks(">" + long)
+	if rows := strings.Count(page.body, "data-same="); rows != 2 {
+		t.Errorf("%d rows, want 2", rows)
+	}
+}

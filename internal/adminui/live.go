@@ -67,7 +67,7 @@ func (e liveEvent) WholeAsked() string {
 	if len(e.Asked()) <= maxAsked {
 		return ""
 	}
-	return format.ClipLine(strings.ToUpper(e.Method)+" "+e.Path, 1024)
+	return format.ClipLine(strings.TrimSpace(strings.ToUpper(e.Method)+" "+e.Path), 1024)
 }
 
 // KeyText returns the key of a decision, or the pattern of a changed block.

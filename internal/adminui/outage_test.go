@@ -48,6 +48,7 @@ var fromMemory = map[string]string{
 	"/policies/default":             "Version 1 is active",
 	"/key?key=ip:192.0.2.1":         "too many requests",
 	"/key?key=ip:192.0.2.99":        "Notes are in the database.",
+	"/key?key=ip:192.0.2.7":         "/asked-before",
 	"/live":                         "Live",
 	"/settings":                     "Settings",
 }
@@ -63,11 +64,14 @@ func TestPagesWithoutDatabase(t *testing.T) {
 			v.post("/blocks", url.Values{"pattern": {"ip:192.0.2.1"}, "reason": {"too many requests"}, "for": {"24h"}}).is(http.StatusSeeOther)
 			v.post("/exemptions", url.Values{"pattern": {"ip:198.51.100.0/24"}, "reason": {"office"}, "for": {"24h"}}).is(http.StatusSeeOther)
 			v.get("/blocks").is(http.StatusOK).holds("/blocks/new").lacks("Nothing can be changed")
+			n.askFor(t, "ip:192.0.2.7", "/asked-before")
+			v.get("/v1/keys/requests/ip:192.0.2.7").is(http.StatusOK).holds("/asked-before").lacks("incomplete")
 			if name == "stopped" {
 				answersWhileStopped(t, v, server)
 			} else {
 				test.away(server)
 				servers.Await(t, "a page from memory", func() bool { return v.get("/blocks").status == http.StatusOK })
+				v.get("/v1/keys/requests/ip:192.0.2.7").is(http.StatusOK).holds("/asked-before").holds(`"incomplete":true`)
 			}
 			v.post("/blocks", url.Values{"pattern": {"ip:192.0.2.2"}, "for": {"24h"}}).is(http.StatusServiceUnavailable).holds("nothing was changed")
 			v.get("/blocks").is(http.StatusOK).holds("ip:192.0.2.1").holds("Nothing can be changed").lacks("/blocks/new").lacks(`name="only"`)

@@ -79,6 +79,37 @@ func TestTrafficLinksKeepValues(t *testing.T) {
 	maria.get("/traffic?is=method%3Dget").is(http.StatusOK).holds(",host=b").lacks("POST")
 }
 
+// TestTrafficCountsRequestsOnce has checks that were reported too, and rates of refusal that do not depend
+// on what is ranked.
+func TestTrafficCountsRequestsOnce(t *testing.T) {
+	n := newNode(t)
+	n.requested(t, "requested", map[breakdown.Values]breakdown.Row{
+		{"/login", "curl", "", "POST"}:                           {Counts: breakdown.Counts{Allowed: 60, Limited: 20}},
+		{"/login", "curl", "", "POST", "", "", "not_found"}:      {Counts: breakdown.Counts{Reported: 70}},
+		{"/only/reported", "curl", "", "GET", "", "", "scanned"}: {Counts: breakdown.Counts{Reported: 30}},
+	})
+	vic := n.as(t, "vic")
+	row := func(query, path string) string {
+		t.Helper()
+		body := vic.get("/traffic" + query).is(http.StatusOK).body
+		_, row, _ := strings.Cut(body, `<tr data-key="`+path+`">`)
+		row, _, _ = strings.Cut(row, "</tr>")
+		return strings.Join(strings.Fields(tags.ReplaceAllString(row, " ")), " ")
+	}
+	for _, c := range []struct{ query, path, want string }{
+		{"", "/login", "/login 80 25.0% Exclude"},
+		{"", "/only/reported", "/only/reported 30 0% Exclude"},
+		{"?decision=refused", "/login", "/login 20 25.0% Exclude"},
+		{"?decision=allowed", "/login", "/login 60 25.0% Exclude"},
+	} {
+		if got := row(c.query, c.path); got != c.want {
+			t.Errorf("%s of %q: %q, want %q", c.path, c.query, got, c.want)
+		}
+	}
+	vic.get("/traffic?decision=none").holds("Must be one of allowed")
+	vic.get("/v1/traffic/by/path").is(http.StatusOK).holds(`"requests":80`)
+}
+
 // linkWith returns the first address in a page that begins so.
 func linkWith(t testing.TB, body, begin string) string {
 	t.Helper()

@@ -51,7 +51,8 @@ func (h *keyHandler) listKeyRequests(c *httpserver.Call, in wire.ByKey) (wire.Ke
 		return wire.KeyRequests{}, err
 	}
 	out := wire.KeyRequests{Key: key.String(), Requests: []wire.KeyRequest{}}
-	all, err := h.detection.KeyRequests(c.Context(), out.Key)
+	all, isIncomplete, err := h.detection.KeyRequests(c.Context(), out.Key)
+	out.Incomplete = isIncomplete
 	for _, q := range all {
 		out.Requests = append(out.Requests, wire.KeyRequest{
 			At: wire.At(q.At), Method: q.Method, Path: q.Path, Agent: q.Agent, Host: q.Host, Decision: q.Outcome, Shadow: q.Shadow, Policy: q.Policy, Rule: q.Rule,

@@ -102,6 +102,9 @@ server which answers was asked about, and refusals that others recorded.`,
 			if err != nil {
 				return err
 			}
+			if found.Incomplete {
+				con.Notef("the database did not answer: these are only the requests that the server keeps in memory")
+			}
 			if p := con.Printer(); p.Format == output.Table && len(found.Requests) == 0 {
 				p.Sayf("No request of %s within the last hour is known.", output.Escape(found.Key))
 				return nil

@@ -174,6 +174,9 @@ type KeyRequest struct {
 type KeyRequests struct {
 	Key      string       `json:"key"`
 	Requests []KeyRequest `json:"requests"` // at most 50, the newest first
+	// Incomplete means that the database did not answer: only the requests that this node keeps are
+	// there.
+	Incomplete bool `json:"incomplete,omitzero"`
 }
 
 // ListKeyRequests lists the last requests of a key.
