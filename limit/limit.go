@@ -99,8 +99,11 @@ func (l *Limiter) Allow(ctx context.Context, key string) (Result, error) {
 	return l.AllowN(ctx, key, 1)
 }
 
-// AllowN asks for a request that costs n, all or nothing. A cost that a rule never allows is an error.
+// AllowN asks for a request that costs n, all or nothing. A cost that a rule never allows is an error. Rules of what is concurrent need Hold.
 func (l *Limiter) AllowN(ctx context.Context, key string, n int) (Result, error) {
+	if l.policy.Rules.Concurrent() > 0 {
+		return Result{}, fmt.Errorf("limit: the rules %s limit what is concurrent; use Hold", l.policy.Rules)
+	}
 	a, err := l.prepare(key, n)
 	if err != nil {
 		return Result{}, err

@@ -249,6 +249,9 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 	if _, err := l.Hold(t.Context(), "user:a", 1, time.Minute); err == nil {
 		t.Error("requests are held")
 	}
+	if _, err := limiter(t, store, "places", "1 concurrent").Allow(t.Context(), "user:a"); err == nil {
+		t.Error("a place is taken for no time")
+	}
 	// One client has a whole /64.
 	one := limiter(t, store, "clients", "1/1h")
 	for i, key := range []string{"ip:2001:db8::1", "ip:2001:db8::2"} {
