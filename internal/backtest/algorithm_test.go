@@ -65,6 +65,20 @@ func TestRunSupportsEveryAlgorithm(t *testing.T) {
 	}
 }
 
+// Periods of the calendar begin at midnight, whichever algorithm counts the other policies.
+func TestPeriodsOfTheCalendarKeepTheirLog(t *testing.T) {
+	day := backtest.StackPlan(stack(t, "3/calendar-day"))
+	for _, plan := range []backtest.Plan{day, under(t, day, algorithms.TokenBucket, algorithms.Options{Burst: 2}), under(t, day, algorithms.TimestampLog, algorithms.Options{})} {
+		var records []accesslog.Record
+		for i := range 8 { // four before midnight, and four after it
+			records = append(records, at(t, 86_398+float64(i)/2, "a"))
+		}
+		if report := run(t, backtest.Options{Plan: plan}, records...); report.Allowed != 6 {
+			t.Errorf("%d of 8 are allowed, want three of each day", report.Allowed)
+		}
+	}
+}
+
 func TestCostAboveTheBurstIsNeverAllowed(t *testing.T) {
 	plan := under(t, backtest.StackPlan(stack(t, "20/m")), algorithms.TokenBucket, algorithms.Options{Burst: 5})
 	costly := at(t, 0, "a")

@@ -29,7 +29,7 @@ type Plan struct {
 func StackPlan(stack rules.Stack) Plan {
 	everyKey, _ := keys.Parser{}.Pattern("*") // "*" is a pattern
 	return newPlan(stack.String(), []*rules.Policy{{
-		Match: []keys.Pattern{everyKey}, Rules: stack, Mode: rules.Enforce, Algorithm: algorithms.TimestampLog,
+		Match: []keys.Pattern{everyKey}, Rules: stack, Mode: rules.Enforce, Algorithm: rules.AlgorithmFor(stack, nil),
 	}})
 }
 
@@ -48,7 +48,7 @@ func PoliciesPlan(policies []*rules.Policy) Plan {
 }
 
 // Under returns the plan with every policy counting by an algorithm, under those
-// options; those that count different values keep the timestamp log, as in the service.
+// options; those that cannot be counted by it keep their own, as in the service.
 // The error comes from algorithms.Algorithm.Check.
 func (p Plan) Under(a *algorithms.Algorithm, o algorithms.Options) (Plan, error) {
 	if err := a.Check(o); err != nil {
@@ -56,7 +56,7 @@ func (p Plan) Under(a *algorithms.Algorithm, o algorithms.Options) (Plan, error)
 	}
 	policies := make([]*rules.Policy, len(p.policies))
 	for i, policy := range p.policies {
-		if policies[i] = policy; policy.Rules.Distinct() != "" {
+		if policies[i] = policy; !policy.CanCountBy(a) {
 			continue
 		}
 		changed := *policy

@@ -46,6 +46,8 @@ type applying struct {
 	who      rules.Subject
 	at       time.Time
 	hasPass  bool // what challenges lets the check through
+	// passed is the policy that would challenge the key but for its pass, nil for none.
+	passed *rules.Policy
 }
 
 // policiesOf returns the policies that a check selects: the one that it names, as
@@ -154,16 +156,36 @@ func (a *applying) appendDerived(all []additional, p *rules.Policy, request *con
 	return all
 }
 
-// appendPass appends the policy that the pass of a check selects, which counts the pass.
-func (a *applying) appendPass(all []additional, pass keys.Key, request *conditions.Request) []additional {
+// appendPass appends the policy that the pass of a check selects, which counts the pass. If none limits
+// it, those count it by their own rules that would challenge the check but for it: a pass is never without
+// a limit, unless it is exempt or they refuse everything but passes.
+func (a *applying) appendPass(all []additional, c *Check) []additional {
+	pass := c.Pass
 	if pass.IsZero() {
 		return all
 	}
 	policy, _ := a.selector.Select(rules.Subject{Key: pass})
-	if !limits(policy) || a.set.MatchIn(pass, request.Scope(), a.at).Exemption != nil {
-		return all
+	isExempt := a.set.MatchIn(pass, c.Request.Scope(), a.at).Exemption != nil
+	bounds := func(p *rules.Policy) bool {
+		return !isExempt && !limits(policy) && limits(p) && !p.IsReported() && refusingRule(p) < 0
 	}
-	return append(all, additional{policy: policy, derived: &pass})
+	kept := all[:0]
+	for _, with := range all {
+		if c.isPassed(with.policy) {
+			if with.derived != nil || !bounds(with.policy) {
+				continue
+			}
+			with.derived = &pass
+		}
+		kept = append(kept, with)
+	}
+	switch {
+	case !isExempt && limits(policy):
+		kept = append(kept, additional{policy: policy, derived: &pass})
+	case bounds(a.passed):
+		kept = append(kept, additional{policy: a.passed, derived: &pass})
+	}
+	return kept
 }
 
 // memberOf returns the plan and the limit of k, nil for none. It looks nothing up if no policy
@@ -180,10 +202,7 @@ func memberOf(view View, k keys.Key, selector *rules.Selector) *profiles.Member 
 func (d *Decision) addAdditional(by *applying) error {
 	var room [8]additional
 	asked := by.appendBot(by.appendAsked(room[:0], d.Check.Request), d.Check.Bot(), d.Check.Request)
-	for _, with := range by.appendPass(asked, d.Check.Pass, d.Check.Request) {
-		if d.Check.isPassed(with.policy) && (with.derived == nil || !with.derived.IsPass()) {
-			continue
-		}
+	for _, with := range by.appendPass(asked, &d.Check) {
 		outcome, answer := Allowed, Answer{At: d.At, Rule: -1, Derived: with.derived}
 		switch p := with.policy; {
 		case with.block != nil:

@@ -132,7 +132,7 @@ func (g *Gate) Explain(ctx context.Context, k keys.Key, policy string) (*Explana
 		x.Degraded = degradedBy(err)
 	}
 	if policy == "" {
-		x.addAdditional(ctx, g, &applying{own, selector, set, g.crawlers, who, now, false})
+		x.addAdditional(ctx, g, &applying{own, selector, set, g.crawlers, who, now, false, nil})
 	}
 	x.conclude()
 	return x, nil

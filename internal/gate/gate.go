@@ -177,8 +177,9 @@ func (g *Gate) prepare(d *Decision, selector *rules.Selector, set *blocks.Set) e
 	if err != nil {
 		return err
 	}
+	var passed *rules.Policy
 	if d.Check.isPassed(own.enforcing) {
-		own.enforcing, own.limit = nil, nil
+		passed, own.enforcing, own.limit = own.enforcing, nil, nil
 	}
 	d.Policy, d.OwnLimit, d.ownLeft = own.enforcing, own.limit, own.limit.Left(d.At)
 	d.Check.setCost(d.Policy)
@@ -212,7 +213,7 @@ func (g *Gate) prepare(d *Decision, selector *rules.Selector, set *blocks.Set) e
 	if !mayAskMore(selector, d.Check.Request) && d.Check.Pass.IsZero() {
 		return nil
 	}
-	return d.addAdditional(&applying{own, selector, set, g.crawlers, who, d.At, !d.Check.Pass.IsZero()})
+	return d.addAdditional(&applying{own, selector, set, g.crawlers, who, d.At, !d.Check.Pass.IsZero(), passed})
 }
 
 // blockedBy returns the outcome of a check that a block refuses.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -42,6 +43,42 @@ func TestAPassIsLimitedByThePolicyThatChallenges(t *testing.T) {
 	}
 	if x.Outcome != Limited {
 		t.Errorf("it is explained as %s", x.Outcome)
+	}
+}
+
+// A pass that no policy is for has the limits of the policies that would challenge it.
+func TestAPassWithoutAPolicyHasTheLimitThatChallenges(t *testing.T) {
+	onShop := func(p *rules.Policy) {
+		when, err := conditions.Parse(conditions.Texts{"path": {"/shop"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.When = when
+	}
+	policies := []*rules.Policy{
+		policy(t, 1, "site", "ip:*", "2/1m", challenging), policy(t, 2, "shop", "*", "1/1m", challenging, onShop), policy(t, 3, "closed", "token:*", "0/1d", challenging),
+	}
+	n := newNode(t, policies...)
+	at := func(path string) func(*Check) {
+		return func(c *Check) { c.Request = conditions.NewRequest(path, "GET", "", "") }
+	}
+	want := func(what string, d Decision, outcome Outcome) {
+		t.Helper()
+		if d.Outcome != outcome {
+			t.Errorf("%s: %s, want %s", what, d.Outcome, outcome)
+		}
+	}
+	for i, outcome := range []Outcome{Allowed, Allowed, Limited} {
+		want(fmt.Sprint("request ", i), n.check(t, fmt.Sprintf("ip:203.0.113.%d", i), withPass(t, "a")), outcome)
+	}
+	want("another pass", n.check(t, "ip:203.0.113.1", withPass(t, "b"), at("/shop")), Allowed)
+	want("another pass, beyond the limit of the shop", n.check(t, "ip:203.0.113.1", withPass(t, "b"), at("/shop")), Limited)
+	for range 5 { // which refuses everything but passes
+		want("closed", n.check(t, "token:t", withPass(t, "c")), Allowed)
+	}
+	n = newNode(t, append(policies, policy(t, 4, "passes", "pass:*", "3/1m"))...)
+	for i, outcome := range []Outcome{Allowed, Allowed, Allowed, Limited} {
+		want(fmt.Sprint("with a policy for passes, request ", i), n.check(t, "ip:203.0.113.1", withPass(t, "a"), at("/shop")), outcome)
 	}
 }
 

@@ -38,6 +38,14 @@ func AlgorithmFor(s Stack, also Also) string {
 	return algorithms.TimestampLog
 }
 
+// CanCountBy reports whether the policy's rules may be counted by another algorithm, as those that count
+// different values, points, amounts with a unit, what is concurrent or periods of the calendar may not.
+func (p *Policy) CanCountBy(a *algorithms.Algorithm) bool {
+	changed := *p
+	changed.Algorithm, changed.Options = a.Name, algorithms.Options{}
+	return p.Rules.Distinct() == "" && !p.Rules.CountsPoints() && changed.validateAlgorithm() == nil && changed.validateHolds() == nil
+}
+
 // CountsAmounts reports whether the policy takes limits and costs up to algorithms.MaxAmount.
 func (p *Policy) CountsAmounts() bool { return p.Algorithm == algorithms.AmountLog }
 
