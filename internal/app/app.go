@@ -175,6 +175,9 @@ func (a *App) build(ctx context.Context) (err error) {
 		Operators: a.settings.VerifiedCrawlers, File: filepath.Join(a.settings.DataDir, "crawlers.json"), Log: a.log, Store: a.backends.store.Crawlers, AwaitStore: a.preparer.wait,
 	})
 	a.buildBots()
+	if err := a.metrics.LoadHolds(a.holdsFile()); err != nil {
+		a.log.Warn("the counts of open holds cannot be read and begin at zero", "error", err)
+	}
 	a.gate = newGate(a, a.settings.CheckDeadline, false)
 	challenges := a.settings.Challenge
 	challenges.Secret = func() []byte { return a.catalog.Settings().Secret }
@@ -391,6 +394,9 @@ func (a *App) closeListeners() {
 	}
 }
 
+// holdsFile is where the counts of open holds are kept from one run to the next.
+func (a *App) holdsFile() string { return filepath.Join(a.settings.DataDir, "holds.json") }
+
 // flush writes what is only in memory. Its error says what is lost.
 func (a *App) flush() error {
 	var lost []error
@@ -409,6 +415,9 @@ func (a *App) flush() error {
 		if err := a.snapshots.saveLast(); err != nil {
 			lost = append(lost, fmt.Errorf("the logs could not be saved, so that the next start forgets what was counted since the last snapshot: %s", oneLine(err)))
 		}
+	}
+	if err := a.metrics.SaveHolds(a.holdsFile()); err != nil {
+		a.log.Warn("the counts of open holds cannot be written and begin at zero", "error", err)
 	}
 	if a.lastKnown != nil {
 		if err := a.lastKnown.result.read().err; err != nil {

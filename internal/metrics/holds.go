@@ -1,12 +1,17 @@
 package metrics
 
 import (
+	"encoding/json"
+	"errors"
+	"io/fs"
 	"maps"
+	"os"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/stint-dev/stint/internal/atomicfile"
 	"github.com/stint-dev/stint/internal/gate"
 )
 
@@ -22,7 +27,8 @@ var (
 
 // holdCounts counts the holds of each policy by the second in which they expire: one more where
 // this node took a hold, and one less where it ended one. A hold is often ended by another node than the one that took it, so
-// only the sum over all nodes means something. What is counted is forgotten an hour after it expires.
+// only the sum over all nodes means something, and a node that starts again goes on with what it had
+// counted: see Metrics.SaveHolds. What is counted is forgotten an hour after it expires.
 type holdCounts struct {
 	mu       sync.Mutex
 	byPolicy map[string]*expiries
@@ -55,6 +61,44 @@ func (c *holdCounts) add(policy string, expires time.Time, count int) {
 		maps.DeleteFunc(e.byEnd, func(end int64, _ int) bool { return end+last < now })
 		e.pruned = now
 	}
+}
+
+// SaveHolds writes what is counted of open holds into a file, from which the next run of the node goes on.
+func (m *Metrics) SaveHolds(path string) error {
+	c := &m.openHolds
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make(map[string]map[int64]int, len(c.byPolicy))
+	for policy, e := range c.byPolicy {
+		all[policy] = e.byEnd
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		return err
+	}
+	return atomicfile.WriteFile(path, text, 0o600)
+}
+
+// LoadHolds reads the file of SaveHolds once, and removes it: it would be wrong after a run that did not end
+// by saving. Without one it does nothing.
+func (m *Metrics) LoadHolds(path string) error {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = os.Remove(path)
+	}
+	var all map[string]map[int64]int
+	if err == nil {
+		err = json.Unmarshal(text, &all)
+	}
+	for policy, byEnd := range all {
+		for end, count := range byEnd {
+			m.openHolds.add(policy, time.Unix(end, 0), count)
+		}
+	}
+	return err
 }
 
 func (c *holdCounts) drop(policy string) {

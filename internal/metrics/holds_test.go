@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -9,6 +10,36 @@ import (
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/rules"
 )
+
+// A node that stops and starts again goes on with what it had counted.
+func TestHoldsOutliveARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "holds.json")
+		p := &rules.Policy{Name: "tokens"}
+		until := time.Now().Add(time.Minute)
+		first := newMetrics()
+		for range 3 {
+			d := gate.Decision{Outcome: gate.Allowed, Policy: p}
+			d.HeldUntil = until
+			first.Record(&d)
+		}
+		if err := first.SaveHolds(file); err != nil {
+			t.Fatal(err)
+		}
+		second := newMetrics()
+		if err := second.LoadHolds(file); err != nil {
+			t.Fatal(err)
+		}
+		second.RecordHold(&gate.HoldEnd{Policy: p, Result: "settled", Expires: until})
+		if text := scrape(t, second); !strings.Contains(text, `stint_holds_open{policy="tokens"} 2`) {
+			t.Errorf("after a restart:\n%s", text)
+		}
+		third := newMetrics() // the second was killed
+		if err := third.LoadHolds(file); err != nil || strings.Contains(scrape(t, third), `stint_holds_open{policy="tokens"}`) {
+			t.Errorf("what an earlier run saved is counted again: %v", err)
+		}
+	})
+}
 
 // Holds are open until they expire or are ended, also at another node than the one that took them.
 func TestOpenHoldsAreGauged(t *testing.T) {
