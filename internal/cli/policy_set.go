@@ -89,6 +89,14 @@ the run would: it fails where the server would refuse the file, and where it wou
 	return c
 }
 
+func newImport(con *console.Console) *cobra.Command {
+	return local.NewImport(con, func(c *cobra.Command, policies []wire.PolicyRequest, shadow, yes bool) error {
+		return online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
+			return applyPolicies(c, con, server, policies, applyFlags{shadow: shadow, yes: yes})
+		})(c, nil)
+	})
+}
+
 func newPreset(con *console.Console) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "preset",

@@ -120,6 +120,11 @@ func runBacktest(ctx context.Context, con *console.Console, paths []string, f *b
 	if err != nil {
 		return err
 	}
+	return replay(ctx, con, paths, f, options)
+}
+
+// replay replays logs and prints or writes the report.
+func replay(ctx context.Context, con *console.Console, paths []string, f *backtestFlags, options backtest.Options) error {
 	for _, text := range options.Warnings() {
 		con.Notef("Warning: %s", text)
 	}

@@ -1,7 +1,7 @@
 package local
 
 import (
-	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -9,77 +9,159 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/backtest"
 	"github.com/stint-dev/stint/internal/cli/console"
+	"github.com/stint-dev/stint/internal/cli/output"
 	"github.com/stint-dev/stint/internal/fail2ban"
 	"github.com/stint-dev/stint/internal/policyfile"
+	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// NewImport returns the commands that convert the configuration of other programs.
-func NewImport(con *console.Console) *cobra.Command {
-	c := &cobra.Command{Use: "import", Short: "Convert the configuration of another program", Example: "admin import fail2ban /etc/fail2ban > jails.yaml"}
-	c.AddCommand(&cobra.Command{
-		Use:   "fail2ban FOLDER",
-		Short: "Convert the enabled jails of fail2ban to policies",
-		Long: `Write a policy file for the enabled jails of fail2ban, such as those below /etc/fail2ban, for
+// Apply applies policies on the server, as 'apply' does.
+type Apply func(c *cobra.Command, policies []wire.PolicyRequest, shadow, yes bool) error
+
+// importer is a command that converts the configuration of another program.
+type importer struct {
+	use, short, long, example string
+	convert                   func(con *console.Console, path string) (*conversion, error)
+	// counts is the algorithm by which the other program counts, "" if the policies count as it does.
+	counts string
+}
+
+var importers = []importer{
+	{"fail2ban FOLDER", "Convert the enabled jails of fail2ban to policies", `Write a policy file for the enabled jails of fail2ban, such as those below /etc/fail2ban, for
 'apply --file'. Comments in it say how each log is followed, which addresses are exempt, and
-what of a jail has no equivalent. Nothing is changed.
+what of a jail has no equivalent.
 
 maxretry failures within findtime block the address for bantime, as the jail does. Blocks take
-effect where Stint is asked, and for all ports by 'firewall nftables'.`,
-		Example: "admin import fail2ban /etc/fail2ban > jails.yaml",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			jails, err := fail2ban.ReadJails(args[0])
-			if err != nil {
-				return console.Usagef("%w", err)
-			}
-			if len(jails) == 0 {
-				return console.Usagef("no jail below %s is enabled", args[0])
-			}
-			text, err := convertJails(jails)
-			if err != nil {
-				return err
-			}
-			_, err = con.Out().Write(text)
-			return err
-		},
-	})
-	c.AddCommand(newFileImport(con, "envoy", "Convert the descriptors of envoyproxy/ratelimit to policies", `Write a policy file for the descriptors of a configuration of envoyproxy/ratelimit, for
-'apply --file'. Comments in it say what has no equal. Nothing is changed. Envoy then asks Stint
-instead; see docs/doors/envoy.md.`, convertRateLimits), newFileImport(con, "nginx", "Convert the limit_req zones of nginx to policies", `Write a policy file for the limit_req zones of nginx, for 'apply --file'. Comments in it say what
-has no equal. Nothing is changed. nginx then asks Stint; see docs/doors/nginx.md. Files that it
-includes are not read: print them as one file by 'nginx -T'.`, convertNginx), newFileImport(con, "crowdsec", "Say what the profiles of CrowdSec are in Stint, and how its decisions are imported", `Say what the profiles of CrowdSec, such as /etc/crowdsec/profiles.yaml, are in Stint: how long bans
+effect where Stint is asked, and for all ports by 'firewall nftables'.`, "admin import fail2ban /etc/fail2ban > jails.yaml", convertFolder, ""},
+	{"envoy FILE", "Convert the descriptors of envoyproxy/ratelimit to policies", `Write a policy file for the descriptors of a configuration of envoyproxy/ratelimit, for
+'apply --file'. Comments in it say what has no equal. Envoy then asks Stint instead; see
+docs/doors/envoy.md.`, "admin import envoy ratelimit.yaml > policies.yaml\nadmin import envoy ratelimit.yaml --log access.log", ofFile(convertRateLimits), algorithms.FixedWindow},
+	{"nginx FILE", "Convert the limit_req zones of nginx to policies", `Write a policy file for the limit_req zones of nginx, for 'apply --file'. Comments in it say what
+has no equal. nginx then asks Stint; see docs/doors/nginx.md. Files that it includes are not
+read: print them as one file by 'nginx -T'.`, "admin import nginx all.conf > policies.yaml\nadmin import nginx all.conf --log access.log\nadmin import nginx all.conf --apply --shadow", ofFile(convertNginx), ""},
+	{"crowdsec FILE", "Say what the profiles of CrowdSec are in Stint, and how its decisions are imported", `Say what the profiles of CrowdSec, such as /etc/crowdsec/profiles.yaml, are in Stint: how long bans
 last, what has no equal, and how decisions and allow-lists are imported. It makes no policies,
-since what leads to a ban is in scenarios. Nothing is changed.`, convertCrowdSec))
+since what leads to a ban is in scenarios.`, "admin import crowdsec /etc/crowdsec/profiles.yaml", ofFile(convertCrowdSec), ""},
+}
+
+// importHelp is the part of the help that all importers share.
+const importHelp = `
+
+Nothing is changed, unless --apply applies the policies after it has asked. --log tries them on
+access logs instead of printing them: it says who would have been refused and, where the other
+program counts otherwise, beside it whom that refused.`
+
+// NewImport returns the commands that convert the configuration of other programs.
+func NewImport(con *console.Console, apply Apply) *cobra.Command {
+	c := &cobra.Command{Use: "import", Short: "Convert the configuration of another program", Example: "admin import fail2ban /etc/fail2ban > jails.yaml"}
+	for _, i := range importers {
+		c.AddCommand(i.command(con, apply))
+	}
 	return c
 }
 
-// newFileImport returns the command that converts one file of a program.
-func newFileImport(con *console.Console, program, short, long string, convert func(io.Reader) (*conversion, error)) *cobra.Command {
-	return &cobra.Command{
-		Use: program + " FILE", Short: short, Long: long, Args: cobra.ExactArgs(1),
-		Example: "admin import " + program + " " + program + ".conf > policies.yaml\nadmin apply --file policies.yaml --dry-run",
-		RunE: func(_ *cobra.Command, args []string) error {
-			file, err := con.Open(args[0])
+func (i *importer) command(con *console.Console, apply Apply) *cobra.Command {
+	var logs []string
+	var applies, shadow, yes bool
+	f := backtestFlags{limit: 20}
+	c := &cobra.Command{
+		Use: i.use, Short: i.short, Long: i.long + importHelp, Example: i.example, Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			made, err := i.convert(con, args[0])
 			if err != nil {
 				return err
 			}
-			defer file.Close()
-			c, err := convert(file)
-			if err != nil {
+			switch {
+			case len(logs) == 0 && !applies:
+				return made.write(con.Out())
+			case len(made.policies) == 0:
+				return console.Usagef("no policy was made of it; see it without --log and --apply")
+			}
+			if _, err := con.Stderr.Write(made.comments.Bytes()); err != nil {
 				return err
 			}
-			return c.write(con.Out())
+			if len(logs) > 0 {
+				if err := made.try(c.Context(), con, logs, i.counts, &f); err != nil {
+					return err
+				}
+			}
+			if !applies {
+				return nil
+			}
+			if !shadow && !yes {
+				refuse := fmt.Sprintf("%s will be applied and refuse requests at once; with --shadow they only count.", output.Amount(len(made.policies), "policy", "policies"))
+				if err := con.Confirm(refuse, "--yes"); err != nil {
+					return err
+				}
+			}
+			return apply(c, made.policies, shadow, yes)
 		},
 	}
+	flags := c.Flags()
+	flags.StringArrayVar(&logs, "log", nil, "try the policies on this access log; may be repeated")
+	flags.BoolVar(&applies, "apply", false, "apply the policies on the server after asking")
+	flags.BoolVar(&shadow, "shadow", false, "with --apply: in shadow mode, in which they refuse nobody")
+	flags.BoolVar(&yes, "yes", false, "with --apply: do not ask")
+	f.logFlags.add(c)
+	return c
+}
+
+// try prints whom the policies would have refused, beside whom they would under the algorithm by which the other
+// program counts.
+func (c *conversion) try(ctx context.Context, con *console.Console, logs []string, counts string, f *backtestFlags) error {
+	policies := make([]*rules.Policy, len(c.policies))
+	for i, p := range c.policies {
+		var err error
+		if policies[i], err = policyfile.Policy(p); err != nil {
+			return err
+		}
+	}
+	options := backtest.Options{Plan: backtest.PoliciesPlan(policies)}
+	if counts != "" {
+		before, err := under("log", options.Plan, counts, nil)
+		if err != nil {
+			return err
+		}
+		options.Against = &before
+	}
+	var err error
+	if options.Outcomes, err = f.readOutcomes(nil); err != nil {
+		return err
+	}
+	return replay(ctx, con, logs, f, options)
+}
+
+// ofFile returns a conversion of one file of a program.
+func ofFile(convert func(io.Reader) (*conversion, error)) func(*console.Console, string) (*conversion, error) {
+	return func(con *console.Console, path string) (*conversion, error) {
+		file, err := con.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		return convert(file)
+	}
+}
+
+func convertFolder(_ *console.Console, folder string) (*conversion, error) {
+	jails, err := fail2ban.ReadJails(folder)
+	if err != nil {
+		return nil, console.Usagef("%w", err)
+	}
+	if len(jails) == 0 {
+		return nil, console.Usagef("no jail below %s is enabled", folder)
+	}
+	return convertJails(jails), nil
 }
 
 // forEver is how long the block of a jail lasts that never ends it.
 const forEver = 365 * 24 * time.Hour
 
-// convertJails writes the policies of jails as a policy file, with comments in front.
-func convertJails(jails []fail2ban.Jail) ([]byte, error) {
+func convertJails(jails []fail2ban.Jail) *conversion {
 	c := &conversion{}
 	note := c.note
 	exempt := map[string]bool{}
@@ -115,9 +197,7 @@ func convertJails(jails []fail2ban.Jail) ([]byte, error) {
 			}
 		}
 	}
-	var text bytes.Buffer
-	err := c.write(&text)
-	return text.Bytes(), err
+	return c
 }
 
 // policyOf returns the policy of a jail, and what of it is different. The report that finds the
