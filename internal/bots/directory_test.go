@@ -61,6 +61,19 @@ func TestEveryAgentIsWhole(t *testing.T) {
 	}
 }
 
+// The list ai-crawlers has all bots of these categories, beside others of which nothing else is known.
+func TestListOfCrawlersHasTheKnownOnes(t *testing.T) {
+	when, err := conditions.Parse(conditions.Texts{"agent": {"@ai-crawlers"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range Agents() {
+		if (a.Category == "ai-training" || a.Category == "ai-user") && !when.Meets(agentIs("Mozilla/5.0 (compatible; "+a.Token+"/1.0)")) {
+			t.Errorf("the list ai-crawlers lacks %s", a.Token)
+		}
+	}
+}
+
 // publisher has lists as operators publish them.
 type publisher struct {
 	body map[string]string // by address

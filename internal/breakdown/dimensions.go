@@ -84,6 +84,8 @@ var Dimensions = [...]Dimension{
 	{"outcome", "Reported outcome", func(s *Seen) string { return s.Outcome }, nil, "none", nil, nil},
 	{"country", "Country", func(s *Seen) string { return s.Origin().Country.String() }, nil, "", strings.ToUpper, &conditions.Country},
 	{"asn", "Network", func(s *Seen) string { return asnValue(s.Origin().ASN) }, nil, "", spellASN, &conditions.ASN},
+	{"bot", "Bot", func(s *Seen) string { return s.Request.Value(conditions.Bot) }, nil, "no known bot", strings.ToLower, &conditions.Bot},
+	{"verified", "Verification of the bot", func(s *Seen) string { return s.Request.Value(conditions.Verified) }, nil, "no known bot", strings.ToLower, &conditions.Verified},
 }
 
 // count is the number of dimensions.

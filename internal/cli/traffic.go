@@ -66,7 +66,7 @@ func newTrafficBy(con *console.Console) *cobra.Command {
 	var clients bool
 	c := &cobra.Command{
 		Use:   "by DIMENSION",
-		Short: "Show what was requested: by path, agent, host, method, policy, rule, outcome, country or asn",
+		Short: "Show what was requested: by path, agent, host, method, policy, rule, outcome, country, asn, bot or verified",
 		Long: `Show the paths, agents, hosts, methods, policies, rules, reported outcomes, countries or
 networks with most requests in the last hour or another time range. --only and --exclude
 take dimension=value, again and again; a final * matches any text. Ids in paths are

@@ -48,6 +48,9 @@ func TestRequestsAreCountedByDimensionAndDecision(t *testing.T) {
 	r := testRecorder(Options{})
 	of := func(d *gate.Decision, path, agent string) {
 		d.Check.Request = conditions.NewRequest(path, "GET", agent, "www.example.com:443")
+		if agent == "GPTBot/1.0" { // as the gate finds
+			d.Check.Request = d.Check.Request.With(conditions.Found{Bot: "openai/gptbot", Category: "ai-training", Verified: conditions.Claimed})
+		}
 		r.Record(d)
 	}
 	k := key(t, "ip:203.0.113.7")
@@ -65,12 +68,14 @@ func TestRequestsAreCountedByDimensionAndDecision(t *testing.T) {
 	}
 	table := requestedIn(t, b.Breakdowns)
 	for name, want := range map[string]map[string]breakdown.Counts{
-		"path":    {"/users/{id}": {Allowed: 2, Limited: 1}, "/login": {Blocked: 1, Reported: 1}},
-		"agent":   {"curl": {Allowed: 2, Reported: 1}, "gptbot": {Limited: 1, Blocked: 1}},
-		"host":    {"www.example.com": {Allowed: 2, Limited: 1, Blocked: 1}, "": {Reported: 1}},
-		"method":  {"GET": {Allowed: 2, Limited: 1, Blocked: 1}, "POST": {Reported: 1}},
-		"outcome": {"": {Allowed: 2, Limited: 1, Blocked: 1}, "login_failed": {Reported: 1}},
-		"rule":    {"": {Allowed: 2, Reported: 1}, policy.Rules[0].String(): {Limited: 1}, breakdown.BlockRefused: {Blocked: 1}},
+		"path":     {"/users/{id}": {Allowed: 2, Limited: 1}, "/login": {Blocked: 1, Reported: 1}},
+		"agent":    {"curl": {Allowed: 2, Reported: 1}, "gptbot": {Limited: 1, Blocked: 1}},
+		"host":     {"www.example.com": {Allowed: 2, Limited: 1, Blocked: 1}, "": {Reported: 1}},
+		"bot":      {"": {Allowed: 2, Reported: 1}, "openai/gptbot": {Limited: 1, Blocked: 1}},
+		"verified": {"": {Allowed: 2, Reported: 1}, "claimed": {Limited: 1, Blocked: 1}},
+		"method":   {"GET": {Allowed: 2, Limited: 1, Blocked: 1}, "POST": {Reported: 1}},
+		"outcome":  {"": {Allowed: 2, Limited: 1, Blocked: 1}, "login_failed": {Reported: 1}},
+		"rule":     {"": {Allowed: 2, Reported: 1}, policy.Rules[0].String(): {Limited: 1}, breakdown.BlockRefused: {Blocked: 1}},
 	} {
 		if _, got := groupsBy(t, table, name); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("by %s got %v, want %v", name, got, want)

@@ -3,7 +3,7 @@ package wire
 import "strconv"
 
 // TrafficFilter selects requests by their dimensions: path, agent, host, method, policy, rule,
-// outcome, country and asn.
+// outcome, country, asn, bot and verified.
 type TrafficFilter struct {
 	// Only requests with these values: dimension=value, several of them separated by commas, for
 	// example path=/login,method=POST. A final * matches any text, and a dimension without a
@@ -19,14 +19,14 @@ type TrafficFilter struct {
 
 // TrafficBy selects what was requested, divided by one dimension.
 type TrafficBy struct {
-	Dimension string `path:"dimension" json:"-"`           // path, agent, host, method, policy, rule, outcome, country or asn
+	Dimension string `path:"dimension" json:"-"`           // path, agent, host, method, policy, rule, outcome, country, asn, bot or verified
 	Limit     int    `query:"limit" json:"-" range:"1000"` // How many values, 1 to 1000; 50 if omitted.
 	TrafficFilter
 }
 
 // TrafficByExport selects what was requested, and the format of a file of it.
 type TrafficByExport struct {
-	Dimension string `path:"dimension" json:"-"`               // path, agent, host, method, policy, rule, outcome, country or asn
+	Dimension string `path:"dimension" json:"-"`               // path, agent, host, method, policy, rule, outcome, country, asn, bot or verified
 	Format    string `query:"format" json:"-" enum:"json,csv"` // json if omitted.
 	TrafficFilter
 }

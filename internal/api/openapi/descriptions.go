@@ -26,7 +26,7 @@ var pathNames = map[string]string{
 	"id":        "The id, as lists give it.",
 	"name":      "The name.",
 	"policy":    "The name of the policy.",
-	"dimension": "What divides the requests: path, agent, host, method, policy, rule, outcome, country or asn.",
+	"dimension": "What divides the requests: path, agent, host, method, policy, rule, outcome, country, asn, bot or verified.",
 	"key":       "The key, percent encoded, for example token:abc or ip:2001:db8::%2F64.",
 	"handle":    "The handle that the check's answer gave.",
 }
