@@ -55,7 +55,12 @@ type keyPage struct {
 	Ask         string          // the open question: "reset" or ""
 	ResetPolicy string          // what was typed as the policy to reset under
 	FieldErrors form.FieldErrors
+
+	hasPolicy func(name string) bool
 }
+
+// HasPolicy reports whether there is a policy of that name: a request may be older than its end.
+func (p *keyPage) HasPolicy(name string) bool { return p.hasPolicy(name) }
 
 // IsPass reports whether the key is that of a pass, which solving a challenge gives.
 func (p *keyPage) IsPass() bool { return strings.HasPrefix(p.Key, keys.Pass+":") }
@@ -161,6 +166,10 @@ func (h *keyHandler) fill(c *httpserver.Call, page *keyPage) error {
 		return err
 	}
 	page.Key, page.Choices = key.String(), lengthChoices
+	page.hasPolicy = func(name string) bool {
+		_, found := h.Catalog.Selector().ByName(name)
+		return found
+	}
 	page.Query["key"] = []string{page.Key}
 	page.Title = format.ClipLine(format.VisibleText(page.Key), 60)
 	ctx := c.Context()

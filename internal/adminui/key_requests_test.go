@@ -8,8 +8,10 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/test/storetest"
 )
 
 // TestKeyPageShowsWhatTheKeyDid finds the requests of a key above the rules, harmless, and the rules of
@@ -95,4 +97,16 @@ func TestLiveCutsLongPaths(t *testing.T) {
 	if rows := strings.Count(page.body, "data-same="); rows != 2 {
 		t.Errorf("%d rows, want 2", rows)
 	}
+}
+
+// The requests of a key name a policy that is deleted since, without a link to its page.
+func TestKeyPageLinksToPoliciesThatExist(t *testing.T) {
+	n := newNode(t)
+	n.put(t, rules.Policy{Name: "default", Match: []keys.Pattern{pattern(t, "*")}}, "9/h")
+	n.put(t, rules.Policy{Name: "gone", Match: []keys.Pattern{pattern(t, "ip:192.0.2.0/24")}}, "1/h")
+	v := n.as(t, "vic")
+	n.askFor(t, "ip:192.0.2.20", "/a")
+	v.get("/key?key=ip:192.0.2.20").is(http.StatusOK).holds(`href="/policies/gone">gone</a></td>`)
+	must(t, n.store.Policies.DeletePolicy(t.Context(), storetest.Operator, "gone", etag.Any))
+	v.get("/key?key=ip:192.0.2.20").is(http.StatusOK).holds(`<td class="c-policy">gone</td>`).lacks(`/policies/gone`)
 }

@@ -320,13 +320,14 @@ type Refused struct {
 type MetCondition struct {
 	Attribute string `json:"attribute" enum:"path,method,agent,host"` // the part of the request
 	Pattern   string `json:"pattern"`                                 // the pattern of the policy
-	Value     string `json:"value"`                                   // what matched it, normalized, at most 256 bytes; empty where paths are not recorded
+	Value     string `json:"value"`                                   // what matched it, normalized, at most 256 bytes; empty where that part is not recorded
 }
 
 // Traffic is the checks of a time range; the counts are exact.
 type Traffic struct {
-	// From and To are the time range that was read: it begins with a whole step, and has
-	// whole hours or days where minutes are no longer kept.
+	// From and To are the time range that was read: whole minutes, or hours or days where
+	// minutes are no longer kept. Parts begin at whole multiples of the step, so the first may
+	// begin before From.
 	From Time `json:"from"`
 	To   Time `json:"to"`
 	// StepMS is the length of each part in milliseconds: what was asked for, or the next
