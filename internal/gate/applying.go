@@ -157,8 +157,8 @@ func (a *applying) appendDerived(all []additional, p *rules.Policy, request *con
 }
 
 // appendPass appends the policy that the pass of a check selects, which counts the pass. If none limits
-// it, those count it by their own rules that would challenge the check but for it: a pass is never without
-// a limit, unless it is exempt or they refuse everything but passes.
+// it, those count it by their own rules that would challenge the check but for it, by PassLimit if they
+// refuse everything but passes: a pass is never without a limit unless it is exempt.
 func (a *applying) appendPass(all []additional, c *Check) []additional {
 	pass := c.Pass
 	if pass.IsZero() {
@@ -166,8 +166,12 @@ func (a *applying) appendPass(all []additional, c *Check) []additional {
 	}
 	policy, _ := a.selector.Select(rules.Subject{Key: pass})
 	isExempt := a.set.MatchIn(pass, c.Request.Scope(), a.at).Exemption != nil
-	bounds := func(p *rules.Policy) bool {
-		return !isExempt && !limits(policy) && limits(p) && !p.IsReported() && refusingRule(p) < 0
+	bounds := func(p *rules.Policy) bool { return !isExempt && !limits(policy) && limits(p) && !p.IsReported() }
+	bounding := func(p *rules.Policy) additional {
+		if refusingRule(p) >= 0 {
+			p = PassLimit.Apply(p)
+		}
+		return additional{policy: p, derived: &pass}
 	}
 	kept := all[:0]
 	for _, with := range all {
@@ -175,7 +179,7 @@ func (a *applying) appendPass(all []additional, c *Check) []additional {
 			if with.derived != nil || !bounds(with.policy) {
 				continue
 			}
-			with.derived = &pass
+			with = bounding(with.policy)
 		}
 		kept = append(kept, with)
 	}
@@ -183,7 +187,7 @@ func (a *applying) appendPass(all []additional, c *Check) []additional {
 	case !isExempt && limits(policy):
 		kept = append(kept, additional{policy: policy, derived: &pass})
 	case bounds(a.passed):
-		kept = append(kept, additional{policy: a.passed, derived: &pass})
+		kept = append(kept, bounding(a.passed))
 	}
 	return kept
 }

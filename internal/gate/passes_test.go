@@ -73,9 +73,11 @@ func TestAPassWithoutAPolicyHasTheLimitThatChallenges(t *testing.T) {
 	}
 	want("another pass", n.check(t, "ip:203.0.113.1", withPass(t, "b"), at("/shop")), Allowed)
 	want("another pass, beyond the limit of the shop", n.check(t, "ip:203.0.113.1", withPass(t, "b"), at("/shop")), Limited)
-	for range 5 { // which refuses everything but passes
+	for range 100 { // which refuses everything but passes
 		want("closed", n.check(t, "token:t", withPass(t, "c")), Allowed)
 	}
+	want("closed, for a flood", n.check(t, "token:u", withPass(t, "c")), Limited)
+	want("closed, without a pass", n.check(t, "token:t"), Challenged)
 	n = newNode(t, append(policies, policy(t, 4, "passes", "pass:*", "3/1m"))...)
 	for i, outcome := range []Outcome{Allowed, Allowed, Allowed, Limited} {
 		want(fmt.Sprint("with a policy for passes, request ", i), n.check(t, "ip:203.0.113.1", withPass(t, "a"), at("/shop")), outcome)

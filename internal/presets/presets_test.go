@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/presets"
 	"github.com/stint-dev/stint/internal/rules"
@@ -52,7 +53,7 @@ func TestEachPresetIsValidWithoutWarnings(t *testing.T) {
 func TestPassesAreLimitedAndNotBlocked(t *testing.T) {
 	all := policies(t, "passes")
 	if len(all) != 1 || len(all[0].Match) != 1 || all[0].Match[0].String() != keys.Pass+":*" || all[0].OnLimit != rules.LimitOnLimit ||
-		!slices.Equal(all[0].Rules.Strings(), []string{"100/1s", "1500/1m", "20000/1h"}) || all[0].Escalation != nil {
+		!slices.Equal(all[0].Rules.Strings(), gate.PassLimit.Rules.Strings()) || all[0].Escalation != nil {
 		t.Errorf("got %+v", all)
 	}
 }
