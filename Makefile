@@ -95,6 +95,10 @@ test-clients: ## Try the middleware with chi, echo and gin, generate clients for
 test-compose: setup ## Check deploy/compose by the schema of compose files, nginx and promtool, without containers
 	$(GO) test -C tools/compose -count 1 .
 
+.PHONY: docs
+docs: ## Build the site of the documents, with a search, in bin/docs/VERSION; needs npm
+	bash scripts/build-docs.sh
+
 .PHONY: docs-api
 docs-api: ## Render openapi.json as a page in bin/api; needs npm
 	GO="$(GO)" bash scripts/render-api.sh

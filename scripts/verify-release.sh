@@ -9,6 +9,7 @@ if [ "${1:-}" != --only-vulnerabilities ]; then
   bash scripts/verify.sh
   bash scripts/lint-openapi.sh
   bash scripts/verify-helm.sh
+  bash scripts/build-docs.sh
   "$go" test -C tools/compose -count 1 .
   for module in tools/dist tools/helm tools/peers tools/h2spec tools/clients/go tools/compose tools/actionlint tools/frameworks tools/libraries; do "$go" mod verify -C "$module"; done
 fi
