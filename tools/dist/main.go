@@ -1,5 +1,6 @@
 // Command dist builds a release of Stint from a checkout: archives, packages for Debian
-// and Red Hat, an OCI image, bills of materials and checksums. Two runs on one commit
+// and Red Hat, an OCI image, bills of materials, checksums and their provenance, signed
+// if STINT_RELEASE_KEY is set. Two runs on one commit
 // write the same bytes: the version and all times are those of the commit.
 package main
 
@@ -52,6 +53,10 @@ func main() {
 }
 
 func (r *release) build(ctx context.Context, names []string) error {
+	key, err := releaseKey(os.Getenv(keyVariable))
+	if err != nil {
+		return err
+	}
 	for _, path := range []*string{&r.root, &r.out} {
 		full, err := filepath.Abs(*path)
 		if err != nil {
@@ -117,7 +122,13 @@ func (r *release) build(ctx context.Context, names []string) error {
 			return err
 		}
 	}
-	return r.checksums()
+	if err := r.prove(key); err != nil {
+		return fmt.Errorf("the provenance: %w", err)
+	}
+	if err := r.checksums(); err != nil {
+		return err
+	}
+	return r.signChecksums(key)
 }
 
 // checkOut clones the checkout and goes on there: a release is that of a commit, without
