@@ -39,6 +39,18 @@ func TestAgentIsTheOneWithTheLongestToken(t *testing.T) {
 	}
 }
 
+// Every check looks for a bot, and most have none.
+func TestLookingForABotNeedsNoMemory(t *testing.T) {
+	r, d := agentIs("Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36"), &Directory{}
+	address, err := keys.Parser{}.Key("ip:203.0.113.7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(100, func() { d.Describe(r, address, false) }); n != 0 {
+		t.Errorf("looking for the bot of a browser allocates %v times", n)
+	}
+}
+
 func TestEveryAgentIsWhole(t *testing.T) {
 	seen := map[string]bool{}
 	for _, a := range Agents() {

@@ -397,3 +397,14 @@ func TestEnvoyRateLimitServiceInJSON(t *testing.T) {
 		}
 	}
 }
+
+// A key of several parts is the same at /v1/forward and over gRPC, so that policies and blocks of it hold at both.
+func TestEnvoyMakesTheKeysOfForward(t *testing.T) {
+	e := startEnvoySide(t, "--trusted-proxies", "192.0.2.1")
+	e.node.Do(t, http.MethodPost, "/v1/blocks", `{"pattern":"ip+path+method:198.51.100.9|/|GET","literal":true,"reason":"test","expires_in":"1h"}`, http.StatusCreated)
+	for address, want := range map[string]int{"198.51.100.9": http.StatusForbidden, "198.51.100.10": http.StatusOK} {
+		if got := e.authorize(address, map[string]string{"by": "ip+path+method"}, nil); got != want {
+			t.Errorf("%s is answered %d, want %d", address, got, want)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -163,57 +164,33 @@ func cookieValues(a *authv3.AttributeContext, name string) []string {
 // keysTogether returns the keys of several parts of a request, with + between, together: one for each
 // combination of their values.
 func (s *Server) keysTogether(a *authv3.AttributeContext, parts []string) ([]keys.Key, error) {
-	combinations := [][]string{nil}
+	request := a.GetRequest().GetHttp()
 	var kinds []string
+	var values [][]string
 	for _, part := range parts {
-		about := requestOf(a, nil)
-		var values []string
+		kind, _, _ := strings.Cut(part, ":")
+		kinds = append(kinds, kind)
 		switch part {
 		case "path":
-			values = []string{about.Value(conditions.Path)}
+			values = append(values, []string{occurrences.Plain(path.Clean(conditions.NormalizePath(request.GetPath())))})
 		case "method":
-			values = []string{about.Value(conditions.Method)}
+			values = append(values, []string{occurrences.Plain(request.GetMethod())})
 		case "host":
-			values = []string{about.Value(conditions.Host)}
+			values = append(values, []string{occurrences.Plain(requestOf(a, nil).Value(conditions.Host))})
 		default:
 			all, err := s.keysBy(a, part)
 			if err != nil {
 				return nil, err
 			}
-			for _, key := range all {
-				_, value, _ := strings.Cut(key.String(), ":")
-				values = append(values, value)
-			}
+			values = append(values, occurrences.ValuesOf(all))
 		}
-		if len(combinations)*len(values) > wire.MaxKeys {
-			return nil, occurrences.ErrTooMany
-		}
-		var more [][]string
-		for _, before := range combinations {
-			for _, value := range values {
-				more = append(more, append(slices.Clip(before), value))
-			}
-		}
-		kind, _, _ := strings.Cut(part, ":")
-		combinations, kinds = more, append(kinds, kind)
 	}
-	var all []keys.Key
-	for _, values := range combinations {
-		text := keys.JoinValues(values)
-		if len(text) > maxTogether {
-			text = "#" + occurrences.Hash(text)
-		}
-		key, err := s.o.View.Parser().Key(strings.Join(kinds, "+") + ":" + text)
-		if err != nil {
-			return nil, fault.Field(extensionBy, "%s", err)
-		}
-		all = append(all, key)
+	all, err := occurrences.AppendTogether(nil, s.o.View.Parser(), kinds, values)
+	if err != nil && !errors.Is(err, occurrences.ErrTooMany) {
+		return nil, fault.Field(extensionBy, "%s", err)
 	}
-	return all, nil
+	return all, err
 }
-
-// maxTogether is how long the values of a key of several parts may be, in bytes; longer ones are hashed.
-const maxTogether = 256
 
 // keysBy returns the keys of one part of the request, one for each value of a header or cookie.
 // If there is no value, it returns the key of the address, so that leaving the header out does

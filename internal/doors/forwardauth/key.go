@@ -6,17 +6,12 @@ import (
 
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/doors/occurrences"
-	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
 )
-
-// maxPlain is the maximum length of a text that a key contains unchanged, in bytes; a longer
-// one is hashed. It leaves room for the kind of the key.
-const maxPlain = 256
 
 // appendChecks appends one check for each key of the request to the checks of k. If the request
 // lacks a header or cookie, the key of the address is used instead, so that leaving it out does
@@ -151,7 +146,7 @@ func (b By) appendKeys(all []keys.Key, k *scratch, r request, parser keys.Parser
 		prefix = "header:" + strings.ToLower(b.Name) + ":"
 		b.readHeader(k, r, target)
 	case ByPlainHeader:
-		prefix, write = "header:"+strings.ToLower(b.Name)+":", plain
+		prefix, write = "header:"+strings.ToLower(b.Name)+":", occurrences.Plain
 		b.readHeader(k, r, target)
 	case ByCookie:
 		prefix = "cookie:" + b.Name + ":"
@@ -177,7 +172,8 @@ func (b By) appendKeys(all []keys.Key, k *scratch, r request, parser keys.Parser
 
 // appendTogether appends the keys of several parts together: one for each combination of their values.
 func (b By) appendTogether(all []keys.Key, k *scratch, r request, parser keys.Parser, target string) ([]keys.Key, error) {
-	combinations, kinds := [][]string{nil}, ""
+	var kinds []string
+	var parts [][]string
 	for part := range strings.SplitSeq(b.Name, partsJoiner) {
 		one, err := parseBy(part)
 		if err != nil {
@@ -187,31 +183,9 @@ func (b By) appendTogether(all []keys.Key, k *scratch, r request, parser keys.Pa
 		if err != nil {
 			return all, err
 		}
-		if len(combinations)*len(found) > wire.MaxKeys {
-			return all, occurrences.ErrTooMany
-		}
-		var more [][]string
-		for _, values := range combinations {
-			for _, key := range found {
-				_, value, _ := strings.Cut(key.String(), ":")
-				more = append(more, append(slices.Clip(values), value))
-			}
-		}
-		combinations, kinds = more, kinds+partsJoiner+strings.TrimPrefix(kindNames[one.Kind], "plain-")
+		kinds, parts = append(kinds, strings.TrimPrefix(kindNames[one.Kind], "plain-")), append(parts, occurrences.ValuesOf(found))
 	}
-	prefix := kinds[len(partsJoiner):] + ":"
-	for _, values := range combinations {
-		text := keys.JoinValues(values)
-		if len(text) > maxPlain {
-			text = hashPrefix + occurrences.Hash(text)
-		}
-		key, err := parser.Key(prefix + text)
-		if err != nil {
-			return all, err
-		}
-		all = append(all, key)
-	}
-	return all, nil
+	return occurrences.AppendTogether(all, parser, kinds, parts)
 }
 
 // readHeader sets the values of k to those of the header. A gateway that appends the target to
@@ -236,27 +210,15 @@ func (b By) key(r request, parser keys.Parser, target string) (keys.Key, error) 
 	}
 	switch b.Kind {
 	case ByHost:
-		return parser.Key("host:" + plain(hostOf(r)))
+		return parser.Key("host:" + occurrences.Plain(hostOf(r)))
 	case ByPath:
-		return parser.Key("path:" + plain(b.pathOf(r, target)))
+		return parser.Key("path:" + occurrences.Plain(b.pathOf(r, target)))
 	case ByMethod:
-		return parser.Key("method:" + plain(methodOf(r)))
+		return parser.Key("method:" + occurrences.Plain(methodOf(r)))
 	}
 	key := parser.AddressKey(r.CountedAddress())
 	if key.IsZero() {
 		return key, fault.New(fault.Invalid, "The address of the client is not known.")
 	}
 	return key, nil
-}
-
-// hashPrefix is the prefix of a hash in place of a text.
-const hashPrefix = "sha256-"
-
-// plain returns a text in the form of keys: a text that is long, needs escaping or could be taken
-// for a hash is hashed.
-func plain(text string) string {
-	if text == "" || len(text) > maxPlain || strings.HasPrefix(text, hashPrefix) || escape.Log(text) != text {
-		return hashPrefix + occurrences.Hash(text)
-	}
-	return strings.Clone(text)
 }

@@ -15,8 +15,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -29,6 +31,61 @@ var ErrTooMany = fault.New(fault.Malformed, "The request repeats a header or a c
 func Hash(value string) string {
 	sum := sha256.Sum256([]byte(value))
 	return hex.EncodeToString(sum[:16])
+}
+
+// maxPlain is the maximum length of a text that a key contains unchanged, in bytes; a longer
+// one is hashed. It leaves room for the kind of the key.
+const maxPlain = 256
+
+// hashPrefix is the prefix of a hash in place of a text.
+const hashPrefix = "sha256-"
+
+// Plain returns a text in the form of keys: a text that is long, needs escaping or could be taken
+// for a hash is hashed.
+func Plain(text string) string {
+	if text == "" || len(text) > maxPlain || strings.HasPrefix(text, hashPrefix) || escape.Log(text) != text {
+		return hashPrefix + Hash(text)
+	}
+	return strings.Clone(text)
+}
+
+// ValuesOf returns the keys of one part of a request without their kind.
+func ValuesOf(all []keys.Key) []string {
+	values := make([]string, len(all))
+	for i, key := range all {
+		_, values[i], _ = strings.Cut(key.String(), ":")
+	}
+	return values
+}
+
+// AppendTogether appends the keys of several parts of a request together, as ip+path:192.0.2.1|/login:
+// one for each combination of the values of the parts, which have these kinds.
+func AppendTogether(all []keys.Key, parser keys.Parser, kinds []string, parts [][]string) ([]keys.Key, error) {
+	combinations := [][]string{nil}
+	for _, values := range parts {
+		if len(combinations)*len(values) > wire.MaxKeys {
+			return all, ErrTooMany
+		}
+		var more [][]string
+		for _, before := range combinations {
+			for _, value := range values {
+				more = append(more, append(slices.Clip(before), value))
+			}
+		}
+		combinations = more
+	}
+	for _, values := range combinations {
+		text := keys.JoinValues(values)
+		if len(text) > maxPlain {
+			text = hashPrefix + Hash(text)
+		}
+		key, err := parser.Key(strings.Join(kinds, "+") + ":" + text)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, key)
+	}
+	return all, nil
 }
 
 // AppendCookies appends the non-empty values of a cookie in the lines of the header Cookie, decoded
