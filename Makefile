@@ -50,7 +50,7 @@ setup: ## Install what the tests need: redis-server, Postgres, Chromium, gateway
 .PHONY: test
 test: setup ## Run all tests on real servers, with the race detector but for those with a browser, a gateway or a command
 	@echo "The tests take some ten minutes on two cores, more at the first time."
-	$(GO) test -trimpath $(undebugged) -vet=off -timeout 30m -p 2 $(outside) & outside=$$!; \
+	$(GO) test -trimpath $(undebugged) -vet=off -timeout 60m -p 2 $(outside) & outside=$$!; \
 	$(GO) test $(race) $(undebugged) -vet=off -timeout 30m -p $(packages) $(longest) \
 		$$($(GO) list ./... | grep -vE '$(subst $(space),|,$(strip $(outside:.%=%$$)))') && \
 	$(GO) test $(race) $(undebugged) -vet=off -parallel 8 -run '^TestPagesAtOnce$$' ./internal/adminui; \
