@@ -97,7 +97,7 @@ func DrawArea(points []offences.Interval, s format.TimeRange, step time.Duration
 	a.Challenged = outline(xs, middle, upper)
 	a.Blocked = outline(xs, upper, high)
 	a.LimitedEdge, a.ChallengedEdge, a.BlockedEdge = edge(xs, low, middle), edge(xs, middle, upper), edge(xs, upper, high)
-	a.Ticks = ticksOf(s)
+	a.Ticks = ticksOf(s, 0.97)
 	return a
 }
 

@@ -54,8 +54,8 @@ var tickSteps = []time.Duration{
 	4 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 2 * 24 * time.Hour, 7 * 24 * time.Hour, 28 * 24 * time.Hour, 56 * 24 * time.Hour,
 }
 
-// ticksOf returns about six labels for a time range.
-func ticksOf(s format.TimeRange) []timeTick {
+// ticksOf returns about six labels for a time range, none behind the part last of it.
+func ticksOf(s format.TimeRange, last float64) []timeTick {
 	length := s.Length()
 	each := tickSteps[len(tickSteps)-1]
 	if i := slices.IndexFunc(tickSteps, func(d time.Duration) bool { return length/d <= 8 }); i >= 0 {
@@ -71,7 +71,7 @@ func ticksOf(s format.TimeRange) []timeTick {
 	var all []timeTick
 	for at := s.From.Truncate(each).Add(each); !at.After(s.To); at = at.Add(each) {
 		x := float64(at.Sub(s.From)) / float64(length)
-		if x < 0.03 || x > 0.97 {
+		if x < 0.03 || x > last {
 			continue
 		}
 		all = append(all, timeTick{X: Percent(x), Label: label(at), Minor: len(all)%2 == 1})

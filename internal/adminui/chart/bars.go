@@ -44,7 +44,11 @@ const BarCount = 96
 // active in it.
 func DrawBars(t *offences.Timeline, s format.TimeRange, stood []*blocks.Entry, now time.Time) *Bars {
 	s.From, s.To = t.From, t.To
-	b := &Bars{Range: s, Width: t.Step, Ticks: ticksOf(s)}
+	last := 0.97
+	if s.Last > 0 {
+		last = 0.86 // the label "now" is at the end
+	}
+	b := &Bars{Range: s, Width: t.Step, Ticks: ticksOf(s, last)}
 	place := func(d time.Duration) float64 { return float64(d) / float64(max(time.Millisecond, s.Length())) }
 	var most int64
 	for _, p := range t.Points {
