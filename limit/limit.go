@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,9 +27,12 @@ const Never = time.Duration(math.MaxInt64)
 
 // Limiter limits how many requests each key may make. It is safe for concurrent use.
 type Limiter struct {
-	log    timestamplog.Log
-	policy *rules.Policy
-	asks   sync.Pool // of *ask
+	log     timestamplog.Log
+	policy  *rules.Policy
+	request timestamplog.Request // of cost 1, without a key
+	texts   []string             // of the rules
+	most    int                  // the largest cost
+	asks    sync.Pool            // of *ask
 }
 
 // ask is one call of the log. Its memory is reused.
@@ -62,7 +66,7 @@ func New(store *Store, name string, allRules ...string) (*Limiter, error) {
 	if p.CountsAmounts() {
 		p.Generation = 1 // amounts are stored in another form than requests
 	}
-	l := &Limiter{log: store.log, policy: p}
+	l := &Limiter{log: store.log, policy: p, request: timestamplog.RequestOf(p, "", 1), texts: stack.Strings(), most: p.LargestCost()}
 	l.asks.New = func() any { return new(ask) }
 	return l, nil
 }
@@ -74,7 +78,7 @@ func policyID(name string) int64 {
 }
 
 // Rules returns the rules as they are counted, those of the shortest window first.
-func (l *Limiter) Rules() []string { return l.policy.Rules.Strings() }
+func (l *Limiter) Rules() []string { return slices.Clone(l.texts) }
 
 // Result is the answer to a request.
 type Result struct {
@@ -129,8 +133,7 @@ func (l *Limiter) Peek(ctx context.Context, key string) (states []State, err err
 		return nil, err
 	}
 	for i, s := range answer.States {
-		rule := l.policy.Rules[i]
-		states = append(states, State{rule.String(), rule.Limit, s.Remaining, milliseconds(s.ResetAfterMS)})
+		states = append(states, State{l.texts[i], l.policy.Rules[i].Limit, s.Remaining, milliseconds(s.ResetAfterMS)})
 	}
 	return states, nil
 }
@@ -155,7 +158,8 @@ func (l *Limiter) prepare(key string, cost int) (*ask, error) {
 		return nil, err
 	}
 	a := l.asks.Get().(*ask)
-	a.requests[0] = timestamplog.RequestOf(l.policy, k.String(), cost)
+	a.requests[0] = l.request
+	a.requests[0].Key, a.requests[0].Cost = k.String(), cost
 	return a, nil
 }
 
@@ -165,12 +169,11 @@ func (l *Limiter) decide(ctx context.Context, a *ask) (*timestamplog.Result, err
 }
 
 func (l *Limiter) checkCost(cost int) error {
-	most := l.policy.LargestCost()
 	switch {
 	case cost < 1:
 		return fmt.Errorf("limit: the cost %d is less than 1", cost)
-	case cost > most && most > 0:
-		return fmt.Errorf("limit: the cost %d is more than %d, the most that the rules %s allow at once", cost, most, l.policy.Rules)
+	case cost > l.most && l.most > 0:
+		return fmt.Errorf("limit: the cost %d is more than %d, the most that the rules %s allow at once", cost, l.most, l.policy.Rules)
 	}
 	return nil
 }
@@ -181,7 +184,7 @@ func (l *Limiter) resultOf(a *timestamplog.Result) Result {
 	}
 	r := Result{RetryAfter: Never}
 	if a.Rule >= 0 {
-		r.Rule = l.policy.Rules[a.Rule].String()
+		r.Rule = l.texts[a.Rule]
 	}
 	if a.RetryAt != timestamplog.Never {
 		r.RetryAfter = milliseconds(a.RetryAt - a.Now)
