@@ -49,7 +49,7 @@ setup: ## Install what the tests need: redis-server, Postgres, Chromium, gateway
 # golangci-lint vets, in lint and verify.
 .PHONY: test
 test: setup ## Run all tests on real servers, with the race detector but for those with a browser, a gateway or a command
-	@echo "The tests take some ten minutes on two cores, more at the first time."
+	@echo "The tests take 30 to 50 minutes on two cores. The first results come when test/e2e has ended, after some 25."
 	$(GO) test -trimpath $(undebugged) -vet=off -timeout 60m -p 2 $(outside) & outside=$$!; \
 	$(GO) test $(race) $(undebugged) -vet=off -timeout 30m -p $(packages) $(longest) \
 		$$($(GO) list ./... | grep -vE '$(subst $(space),|,$(strip $(outside:.%=%$$)))') && \

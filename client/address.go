@@ -12,6 +12,10 @@ import (
 // see AddressKeyBehind.
 func AddressKey(r *http.Request) string { return peer.Key(r.RemoteAddr) }
 
+// KeyOfAddress returns the key of an address with or without its port, as AddressKey does. All texts that are none share
+// one key.
+func KeyOfAddress(address string) string { return peer.Key(address) }
+
 // AddressKeyBehind returns what AddressKey does for requests that come through
 // the proxies in trusted: the rightmost address in X-Forwarded-For that is not
 // one of theirs. Any other request has the address of its connection. Do not trust a

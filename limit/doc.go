@@ -1,12 +1,11 @@
-// Package limit counts requests exactly, in one's own process or on one's own Redis, without a
-// server. It is the log of Stint with the words of golang.org/x/time/rate: a limiter has a stack of
+// Package limit counts requests exactly, in your process or on your Redis, without a server. It is the log of Stint with the words of golang.org/x/time/rate: a limiter has a stack of
 // rules that must all allow a request, and never lets more than N through in any window.
 //
 //	api, err := limit.New(limit.Memory(), "api", "1/s", "20/min", "200/h")
 //	...
 //	result, err := api.Allow(ctx, "user:42")
 //	switch {
-//	case err != nil: // Redis does not answer: decide yourself
+//	case err != nil: // Redis does not answer, or the key is not valid: decide yourself
 //	case !result.Allowed: // not now: result.RetryAfter says when
 //	}
 //

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"github.com/stint-dev/stint/client"
 	"github.com/stint-dev/stint/limit"
 )
 
@@ -26,7 +27,7 @@ func Example() {
 		result, err := api.Allow(context.Background(), "user:alice")
 		switch {
 		case err != nil:
-			log.Fatal(err) // Redis does not answer: decide yourself
+			log.Fatal(err) // Redis does not answer, or the key is not valid: decide yourself
 		case result.Allowed:
 			fmt.Println("allowed")
 		default:
@@ -107,12 +108,12 @@ func ExampleLimiter_Allow_grpc() {
 		if from, known := peer.FromContext(ctx); known {
 			address = from.Addr.String()
 		}
-		result, err := callers.Allow(ctx, limit.KeyOfAddress(address))
+		result, err := callers.Allow(ctx, client.KeyOfAddress(address))
 		if err != nil {
 			return nil, status.Error(codes.Unavailable, "the call cannot be counted at the moment")
 		}
 		if !result.Allowed {
-			return nil, status.Errorf(codes.ResourceExhausted, "too many calls: again in %s", result.RetryAfter)
+			return nil, status.Errorf(codes.ResourceExhausted, "too many calls for %s", result.Rule)
 		}
 		return next(ctx, request)
 	}
@@ -135,7 +136,9 @@ func ExampleLimiter_Allow_fiber() {
 			return fiber.ErrServiceUnavailable
 		}
 		if !result.Allowed {
-			c.Set(fiber.HeaderRetryAfter, limit.RetryAfterSeconds(result.RetryAfter))
+			if wait := limit.RetryAfterSeconds(result.RetryAfter); wait != "" {
+				c.Set(fiber.HeaderRetryAfter, wait)
+			}
 			return fiber.ErrTooManyRequests
 		}
 		return c.Next()

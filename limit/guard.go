@@ -1,23 +1,27 @@
 package limit
 
 import (
-	"net"
+	"context"
+	"errors"
+	"math"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"time"
+
+	"github.com/stint-dev/stint/client"
 )
 
 // Guard is a middleware for net/http, and for chi, echo, gin, connect and everything else that takes handlers. Only Limiter is required: then each address
 // is limited, and answered 503 while the store does not answer.
 type Guard struct {
 	Limiter *Limiter
-	// Key returns the key of a request, "" for one that is not limited; nil for AddressKey. Danger: a client that can
-	// make the key empty has no limit.
+	// Key returns the key of a request, "" for one that is not limited; nil for client.AddressKey. Behind a proxy use client.AddressKeyBehind.
+	// Danger: a client that can make the key empty has no limit.
 	Key func(*http.Request) string
-	// FailOpen lets requests pass that the store did not decide.
+	// FailOpen lets requests pass while Redis does not answer. Other errors, such as that of a key that is not valid, are answered 503
+	// in any case.
 	FailOpen bool
-	// OnError, if not nil, is called for each of these.
+	// OnError, if not nil, is called with each error.
 	OnError func(*http.Request, error)
 }
 
@@ -25,7 +29,7 @@ type Guard struct {
 func (g *Guard) Handler(next http.Handler) http.Handler {
 	keyOf := g.Key
 	if keyOf == nil {
-		keyOf = AddressKey
+		keyOf = client.AddressKey
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key := keyOf(r)
@@ -33,41 +37,29 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		result, err := g.Limiter.Allow(r.Context(), key)
+		// A client that goes away at once is charged too.
+		result, err := g.Limiter.Allow(context.WithoutCancel(r.Context()), key)
 		if err != nil && g.OnError != nil {
 			g.OnError(r, err)
 		}
 		switch {
-		case err == nil && result.Allowed, err != nil && g.FailOpen:
+		case err == nil && result.Allowed, g.FailOpen && errors.Is(err, ErrUnavailable):
 			next.ServeHTTP(w, r)
 		case err != nil:
 			http.Error(w, "The request cannot be counted at the moment.", http.StatusServiceUnavailable)
 		default:
-			if result.RetryAfter != Never {
-				w.Header().Set("Retry-After", RetryAfterSeconds(result.RetryAfter))
+			if wait := RetryAfterSeconds(result.RetryAfter); wait != "" {
+				w.Header().Set("Retry-After", wait)
 			}
 			http.Error(w, "Too many requests.", http.StatusTooManyRequests)
 		}
 	})
 }
 
-// RetryAfterSeconds returns a wait as the header Retry-After has it: whole seconds, rounded up.
+// RetryAfterSeconds returns a wait as the header Retry-After has it, in whole seconds, rounded up; "" for Never.
 func RetryAfterSeconds(wait time.Duration) string {
-	return strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10)
-}
-
-// AddressKey returns the key of the address that connected, such as "ip:203.0.113.7". Behind a proxy that is the proxy's: read the header
-// there that your proxy writes, and no other.
-func AddressKey(r *http.Request) string { return KeyOfAddress(r.RemoteAddr) }
-
-// KeyOfAddress returns the key of an address with or without its port; all texts that are none share "peer:unknown".
-func KeyOfAddress(address string) string {
-	if host, _, err := net.SplitHostPort(address); err == nil {
-		address = host
+	if wait == Never {
+		return ""
 	}
-	at, err := netip.ParseAddr(address)
-	if err != nil {
-		return "peer:unknown"
-	}
-	return "ip:" + at.WithZone("").Unmap().String()
+	return strconv.FormatInt(int64(math.Ceil(wait.Seconds())), 10)
 }

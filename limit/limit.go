@@ -15,11 +15,12 @@ import (
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/supervise"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// ErrUnavailable is matched by the error of a call that Redis did not answer. What was to be charged may be
-// charged, once.
+// ErrUnavailable is matched by the error of a call that Redis did not answer in time. What was to be charged may be
+// charged, once. A call whose own context has ended returns the error of that context.
 var ErrUnavailable = timestamplog.ErrUnreachable
 
 // Never is the RetryAfter of a request that the rules never allow, as under "0/s".
@@ -27,7 +28,7 @@ const Never = time.Duration(math.MaxInt64)
 
 // Limiter limits how many requests each key may make. It is safe for concurrent use.
 type Limiter struct {
-	log     timestamplog.Log
+	store   *Store
 	policy  *rules.Policy
 	request timestamplog.Request // of cost 1, without a key
 	texts   []string             // of the rules
@@ -66,7 +67,7 @@ func New(store *Store, name string, allRules ...string) (*Limiter, error) {
 	if p.CountsAmounts() {
 		p.Generation = 1 // amounts are stored in another form than requests
 	}
-	l := &Limiter{log: store.log, policy: p, request: timestamplog.RequestOf(p, "", 1), texts: stack.Strings(), most: p.LargestCost()}
+	l := &Limiter{store: store, policy: p, request: timestamplog.RequestOf(p, "", 1), texts: stack.Strings(), most: p.LargestCost()}
 	l.asks.New = func() any { return new(ask) }
 	return l, nil
 }
@@ -103,7 +104,7 @@ func (l *Limiter) Allow(ctx context.Context, key string) (Result, error) {
 	return l.AllowN(ctx, key, 1)
 }
 
-// AllowN asks for a request that costs n, all or nothing. A cost that a rule never allows is an error. Rules of what is concurrent need Hold.
+// AllowN asks for a request that costs n, all or nothing. A cost above the smallest limit is an error, unless that limit is 0. Rules of what is concurrent need Hold.
 func (l *Limiter) AllowN(ctx context.Context, key string, n int) (Result, error) {
 	if l.policy.Rules.Concurrent() > 0 {
 		return Result{}, fmt.Errorf("limit: the rules %s limit what is concurrent; use Hold", l.policy.Rules)
@@ -144,8 +145,10 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 	if err != nil {
 		return fmt.Errorf("limit: %w", err)
 	}
-	_, err = l.log.Reset(ctx, timestamplog.LogIDOf(l.policy, k.String()))
-	return err
+	limited, cancel := l.store.limited(ctx)
+	defer cancel()
+	_, err = l.store.log.Reset(limited, timestamplog.LogIDOf(l.policy, k.String()))
+	return errorOf(ctx, err)
 }
 
 // prepare returns the request of a key, which decide asks the log. It must be put back.
@@ -164,8 +167,18 @@ func (l *Limiter) prepare(key string, cost int) (*ask, error) {
 }
 
 func (l *Limiter) decide(ctx context.Context, a *ask) (*timestamplog.Result, error) {
-	l.log.Decide(ctx, a.requests[:], a.results[:])
-	return &a.results[0], a.results[0].Err
+	limited, cancel := l.store.limited(ctx)
+	defer cancel()
+	l.store.log.Decide(limited, a.requests[:], a.results[:])
+	return &a.results[0], errorOf(ctx, a.results[0].Err)
+}
+
+// errorOf returns the error of a call: that of its own context, if that has ended.
+func errorOf(ctx context.Context, err error) error {
+	if ended := ctx.Err(); err != nil && ended != nil {
+		return ended
+	}
+	return err
 }
 
 func (l *Limiter) checkCost(cost int) error {
@@ -216,7 +229,10 @@ func (r *Reservation) Cancel(ctx context.Context) (freed bool, err error) {
 	if r.limiter == nil {
 		return false, nil
 	}
-	return r.limiter.log.Cancel(ctx, r.made)
+	limited, cancel := r.limiter.store.limited(ctx)
+	defer cancel()
+	freed, err = r.limiter.store.log.Cancel(limited, r.made)
+	return freed, errorOf(ctx, err)
 }
 
 // Reserve charges a request for the first time at which all rules allow it, if that is at most maxWait
@@ -267,7 +283,7 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int) error {
 	if !result.Allowed {
 		return &Refused{result}
 	}
-	if err := sleep(ctx, r.Delay()); err != nil {
+	if err := supervise.Sleep(ctx, r.Delay()); err != nil {
 		_, _ = r.Cancel(context.WithoutCancel(ctx)) // ctx has ended, and its error is what matters
 		return err
 	}
@@ -284,7 +300,7 @@ func (l *Limiter) waitForAmount(ctx context.Context, ask func() (Result, error))
 		if result.RetryAfter > longestWait(ctx) {
 			return &Refused{result}
 		}
-		if err := sleep(ctx, max(result.RetryAfter, time.Millisecond)); err != nil {
+		if err := supervise.Sleep(ctx, max(result.RetryAfter, time.Millisecond)); err != nil {
 			return err
 		}
 	}
@@ -296,20 +312,6 @@ func longestWait(ctx context.Context) time.Duration {
 		return min(time.Until(deadline), time.Hour)
 	}
 	return time.Hour
-}
-
-func sleep(ctx context.Context, wait time.Duration) error {
-	if wait <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // Refused is the error of Wait and Hold where the rules do not allow a request in time.
@@ -332,7 +334,7 @@ type Hold struct {
 	expires time.Time
 }
 
-// errSettled is the error of a hold that ended otherwise.
+// errSettled is the error of a hold that was settled with another amount.
 var errSettled = errors.New("limit: the hold was settled with another amount")
 
 // ErrExpired is the error of a hold that expired before it was settled. What was used is charged, if the log still knew the hold.
@@ -419,8 +421,10 @@ func (h *Hold) Extend(ctx context.Context, duration time.Duration) error {
 
 func (h *Hold) end(ctx context.Context, s timestamplog.Settlement) (timestamplog.Settled, error) {
 	s.Request = h.request
-	answer, err := h.limiter.log.Settle(ctx, s)
-	if err == nil && (answer.State == algorithms.HoldExpired || answer.State == algorithms.HoldUnknown) {
+	limited, cancel := h.limiter.store.limited(ctx)
+	defer cancel()
+	answer, err := h.limiter.store.log.Settle(limited, s)
+	if err = errorOf(ctx, err); err == nil && (answer.State == algorithms.HoldExpired || answer.State == algorithms.HoldUnknown) {
 		err = ErrExpired
 	}
 	return answer, err

@@ -1,6 +1,9 @@
 package limit
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -13,9 +16,18 @@ import (
 // Store is where requests are counted. Limiters of different names share it without sharing counts. It is safe for
 // concurrent use.
 type Store struct {
-	log   timestamplog.Log
-	err   error // why it cannot be used, which New returns
-	close func()
+	log     timestamplog.Log
+	timeout time.Duration // of a call, 0 for none
+	err     error         // why it cannot be used, which New returns
+	close   func()
+}
+
+// limited returns a context for one call.
+func (s *Store) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	if s.timeout == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, s.timeout)
 }
 
 // Close ends what runs in the background: the probes of a Redis that does not answer. It does not close the Redis
@@ -59,8 +71,8 @@ type RedisOptions struct {
 }
 
 // Redis returns a Store in a Redis, which client reaches: a *redis.Client, also of a Sentinel, or a
-// *redis.ClusterClient. Calls that come together are sent together. While Redis does not answer, calls fail at once, and it
-// is asked once a second whether it does.
+// *redis.ClusterClient, whose option ContextTimeoutEnabled must be true, or calls could last longer than their time-out. Calls that come together are sent
+// together. Once calls have failed in a row, others fail at once, and Redis is asked once a second whether it answers.
 func Redis(client redis.UniversalClient, options ...RedisOptions) *Store {
 	var o RedisOptions
 	if len(options) > 0 {
@@ -71,9 +83,23 @@ func Redis(client redis.UniversalClient, options ...RedisOptions) *Store {
 		settings.Secret = func() []byte { return o.Secret }
 	}
 	log := redislog.New(client, settings)
-	s := &Store{log: log, close: log.Stop}
-	if o.Prefix != "" {
+	s := &Store{log: log, timeout: cmp.Or(o.Timeout, redislog.DefaultTimeout), close: log.Stop}
+	switch {
+	case !endsCalls(client):
+		s.err = errors.New("the options of the Redis client need ContextTimeoutEnabled: true, or calls could last longer than their time-out")
+	case o.Prefix != "":
 		s.err = redislog.CheckPrefix(o.Prefix)
 	}
 	return s
+}
+
+// endsCalls reports whether calls of a client end with their contexts.
+func endsCalls(client redis.UniversalClient) bool {
+	switch c := client.(type) {
+	case *redis.Client:
+		return c.Options().ContextTimeoutEnabled
+	case *redis.ClusterClient:
+		return c.Options().ContextTimeoutEnabled
+	}
+	return false
 }

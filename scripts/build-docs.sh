@@ -4,6 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=${1:-$(git describe --tags --always --dirty)}
+[[ $version =~ ^[A-Za-z0-9][A-Za-z0-9._+-]*$ ]] || { echo "build-docs: $version is no version" >&2; exit 2; }
 export STINT_DOCS_VERSION=$version STINT_DOCS_OUT=$PWD/bin/docs/$version
 # Below tools/docs, where the pages find the modules of VitePress.
 export STINT_DOCS_SOURCE=$PWD/tools/docs/.source STINT_DOCS_CACHE=$PWD/tools/docs/.cache

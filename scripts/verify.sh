@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The checks that need no network except the module proxy: the modules match
 # go.sum, no more retired words are used, the workflows are valid, and the linter
-# finds nothing. It
+# finds nothing, also in the format of the modules below tools. It
 # also writes a CycloneDX bill of materials for each program to bin/sbom/. The
 # tools are those that tools/go.mod pins.
 set -euo pipefail
@@ -19,6 +19,10 @@ bash scripts/words.sh
 
 echo "verify: workflows"
 GO="$go" bash scripts/verify-workflows.sh
+
+echo "verify: format"
+unformatted=$(git ls-files -z '*.go' | xargs -0 "$("$go" env GOROOT)/bin/gofmt" -l)
+[ -z "$unformatted" ] || { printf 'verify: gofmt would change these:\n%s\n' "$unformatted" >&2; exit 1; }
 
 echo "verify: lint"
 tool golangci-lint run ./...

@@ -1,7 +1,6 @@
 package clients
 
 import (
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,14 +24,14 @@ type tongue struct {
 }
 
 var tongues = map[string]tongue{
-	"bash":   {"a.bash", "", "\nfor key; do allowed \"$key\" >/dev/null && echo true || echo false; done", nil, []string{"bash", "a.bash"}, false, []string{"--max-time 0.1", "--max-time 5"}},
-	"python": {"a.py", "", "\nfor key in sys.argv[1:]: print(str(allowed(key)[0]).lower())", nil, []string{python(), "a.py"}, false, []string{"timeout=0.1", "timeout=5"}},
-	"php":    {"a.php", "<?php\n", "\nforeach (array_slice($argv, 1) as $key) echo allowed($key)[0] ? 'true' : 'false', \"\\n\";", nil, []string{"php", "-d", "display_errors=0", "a.php"}, false, []string{"'timeout' => 0.1", "'timeout' => 5"}},
-	"ruby":   {"a.rb", "", "\nARGV.each { |key| puts allowed(key)[0] }", nil, []string{"ruby", "a.rb"}, false, []string{"write_timeout = 0.1", "write_timeout = 5"}},
+	"bash":   {"a.bash", "", "\nfor key; do allowed \"$key\" >/dev/null && echo true || echo false; done", nil, []string{"bash", "a.bash"}, false, []string{"--max-time 0.1", "--max-time 60"}},
+	"python": {"a.py", "", "\nfor key in sys.argv[1:]: print(str(allowed(key)[0]).lower())", nil, []string{python(), "a.py"}, false, []string{"timeout=0.1", "timeout=60"}},
+	"php":    {"a.php", "<?php\n", "\nforeach (array_slice($argv, 1) as $key) echo allowed($key)[0] ? 'true' : 'false', \"\\n\";", nil, []string{"php", "-d", "display_errors=0", "a.php"}, false, []string{"'timeout' => 0.1", "'timeout' => 60"}},
+	"ruby":   {"a.rb", "", "\nARGV.each { |key| puts allowed(key)[0] }", nil, []string{"ruby", "a.rb"}, false, []string{"write_timeout = 0.1", "write_timeout = 60"}},
 	"java": {"Main.java", "", "\nclass Main { public static void main(String[] keys) throws Exception { for (var key : keys) System.out.println(Stint.refusedFor(key) == 0); } }",
-		[]string{"javac", "Main.java"}, []string{"java", "Main"}, true, []string{"ofMillis(100)", "ofMillis(5000)"}},
+		[]string{"javac", "Main.java"}, []string{"java", "Main"}, true, []string{"ofMillis(100)", "ofMillis(60000)"}},
 	"rust": {"main.rs", "", "\nfn main() { for key in std::env::args().skip(1) { println!(\"{}\", allowed(&key)); } }", []string{"rustc", "main.rs"}, []string{"./main"}, true,
-		[]string{"from_millis(100)", "from_millis(5000)"}},
+		[]string{"from_millis(100)", "from_millis(60000)"}},
 }
 
 var httpProgram = regexp.MustCompile("(?ms)^```(bash|python|php|ruby|java|rust|csharp)\n(.*?)^```$")
@@ -46,7 +45,11 @@ func TestProgramsForAnyLanguage(t *testing.T) {
 	}
 	node, c := testnode.Start(t), readCases(t)
 	node.Do(t, "PUT", "/v1/policies/any", `{"match":["any:*"],"rules":["2/1d"]}`, 201)
-	node.Do(t, "POST", "/v1/blocks", `{"pattern":"any:blocked","reason":"\"allowed\":true","expires_in":"1h"}`, 201)
+	node.Do(t, "PUT", "/v1/policies/any-shadow?confirm=any-shadow", `{"match":["any:*"],"rules":["100/1d"],"mode":"shadow"}`, 201) // its answer allows
+	node.Do(t, "PUT", "/v1/policies/any-never?confirm=any-never", `{"match":["any:never"],"rules":["0/1s"]}`, 201)
+	for pattern, more := range map[string]string{"any:blocked": `,"expires_in":"1h"`, "any:for-ever": ""} {
+		node.Do(t, "POST", "/v1/blocks", `{"pattern":"`+pattern+`","reason":"\"allowed\":true"`+more+`}`, 201)
+	}
 	faults := serveFaults(t, c)
 	var undecided []int
 	for i, f := range c.Faults {
@@ -73,15 +76,10 @@ func TestProgramsForAnyLanguage(t *testing.T) {
 				}
 			}
 			key := "any:" + found[1]
-			if got := language.ask(t, found[2], node.Check, key, key, key, "any:blocked"); got != "true true false false" {
-				t.Errorf("two of two allowed, one beyond, a blocked key: %s", got)
+			if got := language.ask(t, found[2], node.Check, key, key, key, "any:blocked", "any:for-ever", "any:never"); got != "true true false false false false" {
+				t.Errorf("two of two allowed, one beyond, a blocked key, one that is blocked permanently, one that is never allowed: %s", got)
 			}
-			free, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			free.Close()
-			if got := language.ask(t, found[2], "http://"+free.Addr().String(), key); got != "true" {
+			if got := language.ask(t, found[2], "http://127.0.0.1:1", key); got != "true" {
 				t.Errorf("nobody listens: %s", got)
 			}
 			some := undecided

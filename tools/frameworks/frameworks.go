@@ -43,15 +43,15 @@ func echoServer(guard guard, welcome http.HandlerFunc) http.Handler {
 func ginEngine(guard guard, welcome http.HandlerFunc) http.Handler {
 	gin.SetMode(gin.ReleaseMode)
 	engine := gin.New()
-	engine.Use(throttle(guard))
+	engine.Use(throttle(guard.Handler))
 	engine.GET("/welcome", gin.WrapF(welcome))
 	return engine
 }
 
-func throttle(guard interface{ Handler(http.Handler) http.Handler }) gin.HandlerFunc {
+func throttle(protect func(http.Handler) http.Handler) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		passed := false
-		guard.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		protect(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			passed, c.Request = true, r // which has the decision in its context
 		})).ServeHTTP(c.Writer, c.Request)
 		if !passed {

@@ -178,7 +178,7 @@ func TestClientDocumentHasTheExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	function := string(source[bytes.Index(source, []byte("func throttle(")):])
-	for _, line := range []string{"guard.Handler(mux)", "router.Use(guard.Handler)", "e.Use(echo.WrapMiddleware(guard.Handler))", "engine.Use(throttle(guard))", function} {
+	for _, line := range []string{"guard.Handler(mux)", "router.Use(guard.Handler)", "e.Use(echo.WrapMiddleware(guard.Handler))", "engine.Use(throttle(guard.Handler))", function} {
 		if !bytes.Contains(document, []byte(line)) || !bytes.Contains(source, []byte(line)) {
 			t.Errorf("docs/CLIENT.md and frameworks.go do not both have\n%s", line)
 		}

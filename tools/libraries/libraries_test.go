@@ -115,7 +115,7 @@ func BenchmarkRedis(b *testing.B) {
 	if *redisAddress == "" {
 		b.Skip("-redis is not given")
 	}
-	client := redis.NewClient(&redis.Options{Addr: *redisAddress, PoolSize: callers})
+	client := redis.NewClient(&redis.Options{Addr: *redisAddress, PoolSize: callers, ContextTimeoutEnabled: true})
 	defer client.Close()
 	store := limit.Redis(client, limit.RedisOptions{Timeout: time.Minute})
 	defer store.Close()

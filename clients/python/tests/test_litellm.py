@@ -65,13 +65,38 @@ class LiteLLMTest(Case):
             third = await call()
             await hook.async_post_call_failure_hook(third, ValueError("another hook"), caller)
             fourth = await call()
-            await hook.async_log_failure_event(logged(fourth, 0), None, None, None)
+            await hook.async_log_pre_api_call("m", [], fourth)
+            await hook.async_log_failure_event(logged(fourth, 0), None, None, None)  # the proxy tries again
+            with self.assertRaises(HTTPException):
+                await call()
+            await hook.async_log_success_event(logged(fourth, 50), None, None, None)  # 150 of 1000
             fifth = await call()
             await hook.async_log_pre_api_call("m", [], fifth)
-            await hook.async_post_call_failure_hook(fifth, ValueError("the client has gone"), caller)
-            with self.assertRaises(HTTPException):  # it has begun, and is still held
+            await hook.async_post_call_failure_hook(fifth, ValueError("the provider fails"), caller)
+            sixth = await call()
+            await hook.async_log_pre_api_call("m", [], sixth)
+            await hook.async_post_call_failure_hook(sixth, asyncio.CancelledError(), caller)  # the caller has gone: 750
+            with self.assertRaises(HTTPException):
                 await call()
-            self.assertEqual(len(hook._open), 1)
+            self.assertEqual(len(hook._open), 0)
+
+        asyncio.run(play())
+
+    def test_two_calls_of_one_id_are_both_settled(self):
+        caller = self.budget("1000 tokens/1d", "2 concurrent")
+
+        async def play():
+            hook = self.hook()
+            calls = [await hook.async_pre_call_hook(caller, None, {"max_tokens": 400, "litellm_call_id": "chosen"}, "completion") for _ in range(2)]
+            for data in calls:
+                await hook.async_log_success_event(logged(data, 100), None, None, None)
+            self.assertEqual(len(hook._open), 0)
+            with self.assertRaises(HTTPException):  # 200 of 1000
+                await hook.async_pre_call_hook(caller, None, {"max_tokens": 801}, "completion")
+            await hook.async_pre_call_hook(caller, None, {"max_tokens": 800}, "completion")
+            with self.assertRaises(HTTPException) as wrong:
+                await hook.async_pre_call_hook(caller, None, {"max_tokens": 5000}, "completion")
+            self.assertEqual(wrong.exception.status_code, 400)
 
         asyncio.run(play())
 
@@ -113,6 +138,9 @@ class LiteLLMTest(Case):
         self.assertEqual(estimate({"max_tokens": 1, "max_completion_tokens": 700}), 700)
         self.assertEqual(estimate({"messages": [{"content": "x" * 400}], "n": 2, "max_tokens": 10}), 20 + (400 + len('[{"content": ""}]')) // 4)
         self.assertEqual(estimate({}), 1024)
+        self.assertEqual(estimate({"max_tokens": -100000}), 1024)
+        image = {"messages": [{"url": "data:image/png;base64," + "A" * 100000}], "max_tokens": 10}
+        self.assertLess(estimate(image), 30)
         caller = Caller("hash")
         caller.team_id = "search"
         self.assertEqual(keys_of(caller, {"model": "m"}), ["team:search", "llm-key:hash", "model:m"])

@@ -17,6 +17,8 @@ type conversion struct {
 	comments bytes.Buffer
 	policies []wire.PolicyRequest
 	names    map[string]int
+	// exemptions is how many exemptions the comments name.
+	exemptions int
 }
 
 // note adds a line of comment.

@@ -53,7 +53,7 @@ const importHelp = `
 
 Nothing is changed, unless --apply applies the policies after it has asked. --log tries them on
 access logs instead of printing them: it says who would have been refused and, where the other
-program counts otherwise, beside it whom that refused.`
+program counts in another way, whom that program would have refused.`
 
 // NewImport returns the commands that convert the configuration of other programs.
 func NewImport(con *console.Console, apply Apply) *cobra.Command {
@@ -76,6 +76,8 @@ func (i *importer) command(con *console.Console, apply Apply) *cobra.Command {
 				return err
 			}
 			switch {
+			case (shadow || yes) && !applies:
+				return console.Usagef("--shadow and --yes need --apply")
 			case len(logs) == 0 && !applies:
 				return made.write(con.Out())
 			case len(made.policies) == 0:
@@ -94,6 +96,9 @@ func (i *importer) command(con *console.Console, apply Apply) *cobra.Command {
 			}
 			if !shadow && !yes {
 				refuse := fmt.Sprintf("%s will be applied and refuse requests at once; with --shadow they only count.", output.Amount(len(made.policies), "policy", "policies"))
+				if made.exemptions > 0 {
+					refuse += fmt.Sprintf(" Exemptions that are not made by it: %d; run the commands above first.", made.exemptions)
+				}
 				if err := con.Confirm(refuse, "--yes"); err != nil {
 					return err
 				}
@@ -193,6 +198,7 @@ func convertJails(jails []fail2ban.Jail) *conversion {
 		for _, network := range j.Ignored {
 			if !exempt[network.String()] {
 				exempt[network.String()] = true
+				c.exemptions++
 				note("  stint-admin exemption add %s --permanent --reason 'ignoreip of fail2ban'", network)
 			}
 		}

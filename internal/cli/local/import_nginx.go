@@ -299,6 +299,7 @@ func (c *nginxRun) exemptGeo(geo nginxDirective, isLimited func(value string) bo
 		}
 	}
 	for _, network := range lines {
+		c.exemptions++
 		c.note("  stint-admin exemption add %s --permanent --reason 'geo %s of nginx'", network, strings.Join(geo.args, " "))
 	}
 	return ""
