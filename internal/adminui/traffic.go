@@ -35,9 +35,10 @@ type trafficPage struct {
 	Clients   []clientRow // by allowed requests
 	Offenders []clientRow
 	// PolicyLink is the address of a new policy with the filters as its conditions, "" if there are
-	// none, or if they cannot all be conditions. NoPolicy says which cannot.
-	PolicyLink string
-	NoPolicy   []string
+	// none, or if they cannot all be conditions. NoPolicy says which cannot, WiderPolicy of which the
+	// conditions select other values too.
+	PolicyLink            string
+	NoPolicy, WiderPolicy []string
 	// FieldErrors are those of the filters. With one, nothing is read.
 	FieldErrors form.FieldErrors
 }
@@ -230,13 +231,18 @@ func (p *trafficPage) clientRows(all []breakdown.Client) (rows []clientRow) {
 
 // addPolicy finds the new policy whose conditions are the filters.
 func (p *trafficPage) addPolicy(all breakdown.Filters) {
-	when, left := all.Conditions()
+	when, left, wider := all.Conditions()
 	if len(left) > 0 {
-		for _, f := range left {
-			p.NoPolicy = append(p.NoPolicy, breakdown.Dimensions[f.Dimension].Label)
-		}
-		p.NoPolicy = slices.Compact(p.NoPolicy)
+		p.NoPolicy = labelsOf(left)
 	} else if len(when) > 0 {
-		p.PolicyLink = policies.NewPath(when)
+		p.PolicyLink, p.WiderPolicy = policies.NewPath(when), labelsOf(wider)
 	}
+}
+
+// labelsOf returns the labels of the dimensions of filters.
+func labelsOf(all breakdown.Filters) (labels []string) {
+	for _, f := range all {
+		labels = append(labels, breakdown.Dimensions[f.Dimension].Label)
+	}
+	return slices.Compact(labels)
 }

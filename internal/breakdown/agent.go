@@ -53,6 +53,13 @@ func robot(agent string) string {
 // maxProduct bounds the name of a product, in bytes.
 const maxProduct = 40
 
+// productEnds are the characters that end the name of a product, and robotEnds those that in addition
+// end that of a robot.
+const (
+	productEnds = "/ ;([,\""
+	robotEnds   = ")"
+)
+
 // The families of browsers that are not known, and of products whose name is too long.
 const (
 	mozilla      = "mozilla"
@@ -62,7 +69,7 @@ const (
 // product returns the first product that an agent names, without its version.
 func product(agent string) string {
 	agent = strings.TrimLeft(agent, " \t\"'([")
-	if end := strings.IndexAny(agent, "/ ;([,\""); end >= 0 {
+	if end := strings.IndexAny(agent, productEnds); end >= 0 {
 		agent = agent[:end]
 	}
 	if len(agent) > maxProduct {

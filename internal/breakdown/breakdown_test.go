@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -238,29 +239,36 @@ func TestFiltersAreReadAsTheyAreWritten(t *testing.T) {
 }
 
 // TestConditionsSelectNoMoreThanFilters makes conditions of filters, and compares what requests meet
-// with what the filters select of them.
+// with what the filters select of them, but for those that are said to be wider.
 func TestConditionsSelectNoMoreThanFilters(t *testing.T) {
 	chrome := "Mozilla/5.0 (X11) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36"
 	var requests []*conditions.Request
-	for _, path := range []string{"", "/", "/prices/4711", "/prices/4711/reviews", "/prices/4711/reviews/12", "/prices/", "/login", "/a*b", "/axb", "/4711", "/a/b/c/d/e/f/g/h", "/a/b/c/d/e/f/g/h/i/j"} {
-		for _, agent := range []string{"", chrome, chrome + " Edg/131.0", "curl/8.5.0", "Mozilla/5.0 (compatible; GPTBot/1.2)", "3f2504e04f8941d39a0c0305e82c3301", "scraper"} {
+	for _, path := range []string{"", "/", "/prices/4711", "/prices/4711/reviews", "/prices/4711/reviews/12", "/prices/", "/login", "/a*b", "/axb", "/4711", "/a/b/c/d/e/f/g/h", "/a/b/c/d/e/f/g/h/i/j", "/prices/today", "/…", "/a/…", "/{id}x", "/{id}/x"} {
+		for _, agent := range []string{"", chrome, chrome + " Edg/131.0", "curl/8.5.0", "Mozilla/5.0 (compatible; GPTBot/1.2)", "3f2504e04f8941d39a0c0305e82c3301", "scraper", "go", "go/1.0", "Go-http-client/1.1", "google/1", "GPTBot-Extended/1.0", "curl/8 (EvilBot)"} {
 			for _, method := range []string{"GET", "POST"} {
 				requests = append(requests, conditions.NewRequest(path, method, agent, "www.example.com"))
 			}
 		}
 	}
-	for _, c := range []struct{ is, not, left string }{
+	beyond := []string{"/prices/today", "/prices/{id}", "evilbot"} // values of which those that are wider select some too
+	for _, c := range []struct{ is, not, left, wider string }{
 		{is: "path=/login"},
-		{is: "path=/prices/{id}"},
-		{is: "path=/prices/{id},path=/login"},
-		{is: "path=/prices/{id}/reviews/{id},path=/prices/{id}/reviews"},
-		{is: "path=/prices/{id},path=/prices/{id}/reviews", left: "path=/prices/{id}"},
-		{is: "path=/prices/{id}*"},
+		{is: "path=/…"},
+		{is: "path=/a/…"},
+		{is: "path=/p*", wider: "path=/p*"},
+		{is: "path=/prices/{id}", wider: "path=/prices/{id}"},
+		{is: "path=/prices/4711", wider: "path=/prices/4711"},
+		{is: "path=/prices/{id},path=/login", wider: "path=/prices/{id}"},
+		{is: "path=/prices/{id}/reviews/{id},path=/prices/{id}/reviews", wider: "path=/prices/{id}/reviews,path=/prices/{id}/reviews/{id}"},
+		{is: "path=/prices/{id},path=/prices/{id}/reviews", left: "path=/prices/{id}", wider: "path=/prices/{id}/reviews"},
+		{is: "path=/prices/{id}*", wider: "path=/prices/{id}*"},
 		{is: "path=/prices/*,method=post", not: "path=/prices/{id}/reviews"},
 		{is: `path=/a\*b`},
 		{is: "path=/a/b/c/d/e/f/g/h/…"},
-		{is: "agent=curl", not: "method=GET"},
-		{is: "agent=gptbot", not: "path=/prices/{id}"},
+		{is: "agent=curl", not: "method=GET", wider: "agent=curl"},
+		{is: "agent=go", wider: "agent=go"},
+		{is: "agent=gptbot", not: "path=/prices/{id}", wider: "agent=gptbot"},
+		{not: "agent=go"},
 		{not: "agent=chrome"},
 		{is: "host=www.example.com", not: "agent=gptbot,agent=curl"},
 		{is: "path=/{id}", left: "path=/{id}"},
@@ -274,9 +282,12 @@ func TestConditionsSelectNoMoreThanFilters(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		texts, rest := filters.Conditions()
+		texts, rest, wide := filters.Conditions()
 		if left, _ := rest.Texts(); left != c.left {
 			t.Errorf("%s not %s: %q has no condition, want %q", c.is, c.not, left, c.left)
+		}
+		if wider, _ := wide.Texts(); wider != c.wider {
+			t.Errorf("%s not %s: %q is wider, want %q", c.is, c.not, wider, c.wider)
 		}
 		if len(rest) > 0 {
 			continue
@@ -294,13 +305,54 @@ func TestConditionsSelectNoMoreThanFilters(t *testing.T) {
 			met++
 			for i := range Dimensions {
 				seen := Seen{Request: r}
-				if value := ValueOf(i, Dimensions[i].Find(&seen)); !filters.selects(i, value) {
+				if value := ValueOf(i, Dimensions[i].Find(&seen)); !filters.selects(i, value) && !(slices.Contains(wide.dimensions(), i) && slices.Contains(beyond, value)) {
 					t.Errorf("%s not %s: %v are met by a request with the %s %q", c.is, c.not, texts, Dimensions[i].Name, value)
 				}
 			}
 		}
 		if met == 0 {
 			t.Errorf("%s not %s: %v are never met", c.is, c.not, texts)
+		}
+	}
+}
+
+// TestConditionsOfNames has patterns that go on behind a name, or far before the end of a path: they
+// select the value, and not those that only begin or end like it.
+func TestConditionsOfNames(t *testing.T) {
+	for _, c := range []struct {
+		filter, is string
+		not        []string
+	}{
+		{"path=/…", "/…", []string{"/", "/login", "/a/b/c/d/e/f/g/h/i"}},
+		{"path=/a/b/c/d/e/f/g/h/…", "/a/b/c/d/e/f/g/h/i/j", []string{"/a/b/c/d/e/f/g/h", "/a/b/c"}},
+		{"path=/a/b/c/d/e/f/g/…", "/a/b/c/d/e/f/g/…", []string{"/a/b/c/d/e/f/g/h"}},
+		{"agent=go", "go", []string{"Go-http-client/1.1", "google/1"}},
+		{"agent=go", "Go/1.0 (linux)", []string{"curl go/1"}},
+		{"agent=applebot", "Mozilla/5.0 (Macintosh) (Applebot/0.1; +http://www.apple.com/go/applebot)", []string{"Mozilla/5.0 (compatible; Applebot-Extended/0.1)"}},
+		{"agent=bytespider", "Mozilla/5.0 (compatible; Bytespider)", nil},
+	} {
+		filters, err := ParseFilters(c.filter, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts, _, _ := filters.Conditions()
+		when, err := conditions.Parse(texts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		meets := func(text string) bool {
+			if strings.HasPrefix(text, "/") {
+				return when.Meets(conditions.NewRequest(text, "", "", ""))
+			}
+			return when.Meets(conditions.NewRequest("", "", text, ""))
+		}
+		if !meets(c.is) {
+			t.Errorf("%s: %q is not met by %q", c.filter, texts, c.is)
+		}
+		for _, other := range c.not {
+			if meets(other) {
+				t.Errorf("%s: %q is met by %q", c.filter, texts, other)
+			}
 		}
 	}
 }

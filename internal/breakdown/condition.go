@@ -8,9 +8,9 @@ import (
 	"github.com/stint-dev/stint/internal/conditions"
 )
 
-// Conditions returns the conditions by which a policy applies to what the filters select, and not to
-// more: only {id} in a path becomes a star. left are the filters that cannot be among them.
-func (all Filters) Conditions() (when conditions.Texts, left Filters) {
+// Conditions returns the conditions by which a policy applies to what the filters select. left are the
+// filters that cannot be among them, and wider are those whose conditions are met by other values too.
+func (all Filters) Conditions() (when conditions.Texts, left, wider Filters) {
 	when = conditions.Texts{}
 	for _, f := range all {
 		texts, excluded := f.conditions()
@@ -23,13 +23,31 @@ func (all Filters) Conditions() (when conditions.Texts, left Filters) {
 			left = append(left, f)
 			continue
 		}
+		if f.isWidened() {
+			wider = append(wider, f)
+		}
 		name := Dimensions[f.Dimension].Name
 		for _, pattern := range excluded {
 			texts = append(texts, notBefore+pattern)
 		}
 		when[name] = append(when[name], texts...)
 	}
-	return when, left
+	return when, left, wider
+}
+
+// isWidened reports whether patterns are met by values that the filter does not select. Those of a Not
+// exclude more instead.
+func (f Filter) isWidened() bool {
+	if f.Not {
+		return false
+	}
+	switch Dimensions[f.Dimension].Condition {
+	case &conditions.Path: // a star is any text, and what follows an incomplete segment may make it an id
+		return strings.Contains(f.Value, folded) || Template(f.Value) != f.Value || f.IsPrefix && !strings.HasSuffix(f.Value, "/")
+	case &conditions.Agent: // what follows the name may name a robot
+		return true
+	}
+	return false
 }
 
 const notBefore = "not "
@@ -47,7 +65,7 @@ func (all Filters) wants(pattern string) bool {
 // of what they select beyond it.
 func (f Filter) conditions() (patterns, excluded []string) {
 	a := Dimensions[f.Dimension].Condition
-	isCut := !f.IsPrefix && len(f.Value) > maxValue-utf8.UTFMax
+	isCut := len(f.Value) > maxValue-utf8.UTFMax
 	if a == nil || f.Value == "" || isCut || strings.ContainsRune(f.Value, utf8.RuneError) {
 		return nil, nil
 	}
@@ -78,15 +96,15 @@ func (f Filter) conditions() (patterns, excluded []string) {
 // pathPatterns returns the pattern of a template, none for one that has nothing but ids, and those of
 // the paths in which a star for an id matches nothing, or several segments.
 func (f Filter) pathPatterns() (patterns, excluded []string) {
-	text, _, isDeep := strings.Cut(conditions.Escape(f.Value), "/…")
-	end := ""
-	switch {
-	case isDeep:
-		end = "/*"
-	case f.IsPrefix:
+	text, end := f.Value, ""
+	if f.IsPrefix {
 		end = "*"
 	}
-	parts := strings.Split(text, folded)
+	// Only Template writes this behind so many segments; elsewhere it is a part of the path.
+	if first, isCut := strings.CutSuffix(text, cutSegments); isCut && strings.Count(first, "/") == maxSegments {
+		text, end = first, "/*"
+	}
+	parts := strings.Split(conditions.Escape(text), folded)
 	if len(parts) > 1 && strings.Trim(strings.Join(parts, ""), "/.-") == "" {
 		return nil, nil
 	}
@@ -114,14 +132,19 @@ func (f Filter) agentPatterns() (patterns []string) {
 			patterns = append(patterns, "*"+b.token+"*")
 		}
 	}
-	value := conditions.Escape(f.Value)
-	switch {
-	case len(patterns) > 0 && f.Not:
+	if len(patterns) > 0 {
+		if !f.Not {
+			return nil
+		}
 		return patterns
-	case len(patterns) > 0:
-		return nil
-	case f.Not || robot(f.Value) != "":
-		return []string{"*" + value + "*"}
 	}
-	return []string{value + "*"}
+	name, ends := conditions.Escape(f.Value), productEnds
+	if isRobot := robot(f.Value) != ""; isRobot || f.Not {
+		name, ends = "*"+name, productEnds+robotEnds
+	}
+	patterns = []string{name}
+	for _, end := range ends {
+		patterns = append(patterns, name+string(end)+"*")
+	}
+	return patterns
 }

@@ -6,9 +6,12 @@ import "strings"
 const folded = "{id}"
 
 const (
-	maxSegments = 8  // of a template; what follows is written …
+	maxSegments = 8  // of a template; what follows is written cutSegments
 	maxSegment  = 64 // bytes of a segment that is no id
 )
+
+// cutSegments replaces the segments of a path beyond maxSegments.
+const cutSegments = "/…"
 
 // Template returns a path with its ids folded, so that paths of the same kind are counted
 // together: numbers, UUIDs, hashes, tokens and whatever has a @ become {id}, as do numbers of three
@@ -24,11 +27,11 @@ func Template(path string) string {
 	var b strings.Builder
 	n := 0
 	for segment := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
-		b.WriteByte('/')
 		if n++; n > maxSegments {
-			b.WriteString("…")
+			b.WriteString(cutSegments)
 			break
 		}
+		b.WriteByte('/')
 		foldSegment(&b, segment)
 	}
 	return b.String()
