@@ -1,6 +1,7 @@
 package offences
 
 import (
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
@@ -12,14 +13,13 @@ const (
 	maxSpellingBytes = 8 << 20
 )
 
-// newestEnds finds when the last block of each pattern in a scope ends or ended that refused: who
-// has a pass goes on offending under one that challenges. Without the plus
-// sign SQLite, which does not know the number of entries, would read all blocks created before now
-// for each pattern.
+// newestEnds finds when the last block of each pattern in a scope ends or ended, by what it does and who
+// made it; see suspends. Without the plus sign SQLite, which does not know the number of entries, would
+// read all blocks created before now for each pattern.
 var newestEnds = db.Asked([]string{db.TextColumn, db.TextColumn}, "pattern", "scope") + `
-SELECT b.pattern, b.scope, max(CASE WHEN b.ended_at > 0 THEN b.ended_at ELSE b.expires_at END) FROM asked
-CROSS JOIN entries b WHERE b.pattern = asked.pattern AND b.kind = 'block' AND b.scope = asked.scope AND b.action = '' AND +b.created_at <= $2
-AND CASE WHEN b.ended_at > 0 THEN b.ended_at ELSE b.expires_at END > $3 GROUP BY b.pattern, b.scope`
+SELECT b.pattern, b.scope, b.action, b.source, b.policy_id, max(CASE WHEN b.ended_at > 0 THEN b.ended_at ELSE b.expires_at END) FROM asked
+CROSS JOIN entries b WHERE b.pattern = asked.pattern AND b.kind = 'block' AND b.scope = asked.scope AND +b.created_at <= $2
+AND CASE WHEN b.ended_at > 0 THEN b.ended_at ELSE b.expires_at END > $3 GROUP BY b.pattern, b.scope, b.action, b.source, b.policy_id`
 
 // spelling is the stored pattern and scope of a block.
 type spelling struct{ pattern, scope string }
@@ -35,8 +35,16 @@ func (c *candidate) spellings() (all []spelling) {
 	return all
 }
 
-// otherBlockEnds returns when the newest block that refuses each key ends or ended, of every check
-// or in the escalation's scope and by any author, if that is within the window that counts.
+// suspends reports whether offences under a block with these spelling, action and author do not count for
+// c: that block refuses, or it is a challenge in the place of that of c, which is not replaced. Under any
+// other challenge clients with a pass go on offending.
+func (c *candidate) suspends(of spelling, action blocks.Action, source blocks.Source, policy int64) bool {
+	isOwn := source == blocks.Automatic && policy == c.policy
+	return action == blocks.Refuse || !isOwn && of == spelling{keys.PatternOf(c.parsed).String(), c.escalation.Scope}
+}
+
+// otherBlockEnds returns when the newest block that suspends the escalation of each key ends or ended, of
+// every check or in the escalation's scope and by any author, if that is within the window that counts.
 func (r *escalationRun) otherBlockEnds(candidates []*candidate) (map[*candidate]int64, error) {
 	ends := map[*candidate]int64{}
 	for len(candidates) > 0 {
@@ -65,12 +73,16 @@ func (r *escalationRun) otherBlockEnds(candidates []*candidate) (map[*candidate]
 		}
 		_, err = db.Each(r.Tx, func(row db.Row) (none struct{}, err error) {
 			var of spelling
-			var end int64
-			if err := row.Scan(&of.pattern, &of.scope, &end); err != nil {
+			var action blocks.Action
+			var source blocks.Source
+			var policy, end int64
+			if err := row.Scan(&of.pattern, &of.scope, &action, &source, &policy, &end); err != nil {
 				return none, err
 			}
 			for _, c := range spellings[of] {
-				ends[c] = max(ends[c], end)
+				if c.suspends(of, action, source, policy) {
+					ends[c] = max(ends[c], end)
+				}
 			}
 			return none, nil
 		}, newestEnds, text, db.ToMS(r.Now), since)

@@ -123,6 +123,47 @@ func TestEscalationGoesOnWhileItChallenges(t *testing.T) {
 	})
 }
 
+// A challenge of exactly the key that an operator or another policy made is not replaced. It suspends the
+// escalation, whose offences count from its end.
+func TestChallengeOfOthersSuspendsEscalation(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		n, other := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation()), newCounting(t, f.Offences, f.Clock, "b", storetest.Escalation())
+		other.policy.ID, other.policy.Name = 8, "other"
+		other.policy.Escalation.ChallengeLevels = 1
+		operators, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, blocks.Entry{Kind: blocks.Block, Pattern: keytest.Pattern(t, "ip:203.0.113.7"), Action: blocks.Challenge})
+		if err != nil {
+			t.Fatal(err)
+		}
+		other.limited("ip:203.0.113.8", 10)
+		other.flush()
+		revision := func() int64 { return storetest.ChangesSince(t, f.Store, 0).Revision }
+		challenged := []string{"ip:203.0.113.7", "ip:203.0.113.8"}
+		before := revision()
+		for range 3 {
+			for _, key := range challenged {
+				n.limited(key, 10)
+			}
+			n.flush()
+			f.Clock.Advance(time.Second)
+		}
+		all := automaticBlocks(t, f.Store)
+		if len(all) != 1 || all[0].PolicyID != 8 || !all[0].Ended.IsZero() || len(n.events) > 0 || revision() != before {
+			t.Fatalf("under the challenges of others there are %+v, the events %+v and the revision %d after %d", all, n.events, revision(), before)
+		}
+		if _, err := f.Entries.End(t.Context(), storetest.Operator, blocks.Block, "", operators[0].Entry.ID); err != nil {
+			t.Fatal(err)
+		}
+		f.Clock.Advance(time.Minute)
+		for _, key := range challenged {
+			n.limited(key, 10)
+		}
+		n.flush()
+		if all := automaticBlocks(t, f.Store); len(all) != 2 || all[0].Pattern.String() != "ip:203.0.113.7" || all[0].PolicyID != 7 || all[0].Level != 1 {
+			t.Errorf("after the end of the operator's challenge there are %+v", all)
+		}
+	})
+}
+
 func TestEscalationLengthensBlocksAndDecaysLevels(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())

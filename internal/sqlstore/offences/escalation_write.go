@@ -155,12 +155,15 @@ func (w *escalationWriter) save() error {
 	if len(w.events) == 0 {
 		return w.saveStates()
 	}
-	for _, phase := range []func() error{w.saveStops, w.saveBlocks, w.saveEvents, w.saveStates, w.WakeNodes} {
+	for _, phase := range []func() error{w.saveStops, w.saveBlocks, w.saveEvents, w.saveStates} {
 		if err := phase(); err != nil {
 			return err
 		}
 	}
-	return nil
+	if len(w.events) == 0 { // others were first with all blocks
+		return nil
+	}
+	return w.WakeNodes()
 }
 
 func (w *escalationWriter) saveStops() error {
