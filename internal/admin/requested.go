@@ -96,11 +96,10 @@ func (d *Detection) filtersOfPolicies(filters breakdown.Filters) (all breakdown.
 				all = append(all, breakdown.Filter{Dimension: f.Dimension, Value: breakdown.PolicyValue(p.ID), Not: f.Not})
 			}
 		}
-		if id, isDeleted := strings.CutPrefix(f.Value, deletedPolicy); isDeleted && breakdown.PolicyID(id) != 0 {
-			f.Value = id
-			all = append(all, f)
+		if id := breakdown.PolicyID(strings.TrimPrefix(f.Value, deletedPolicy)); id != 0 && strings.HasPrefix(f.Value, deletedPolicy) {
+			all = append(all, breakdown.Filter{Dimension: f.Dimension, Value: breakdown.PolicyValue(id), Not: f.Not})
 		}
-		if len(all) == found {
+		if len(all) == found && !f.Not { // without a policy, there is nothing to leave out
 			return nil, fault.NoSuch("policy", "there is no policy of that name")
 		}
 	}

@@ -187,7 +187,8 @@ func (p *trafficPage) addPart(b breakdown.Breakdown) {
 	}
 	decision := p.Query.Get("decision")
 	total := p.Requested.Total.Of(decision)
-	part := breakdownPart{Name: d.Name, Label: d.Label, None: noneOf(d.None), Unnamed: b.Unnamed.Of(decision), Overcount: b.Overcount, Export: p.export(d.Name)}
+	unnamed := b.Unnamed.Of(decision)
+	part := breakdownPart{Name: d.Name, Label: d.Label, None: noneOf(d.None), Unnamed: unnamed, Overcount: min(b.Overcount, unnamed), Export: p.export(d.Name)}
 	for _, g := range b.Groups {
 		n := g.Of(decision)
 		row := breakdownRow{Text: g.Value, Requests: n, Refused: format.Ratio(g.Refused(), g.Checks()), Share: format.Ratio(n, total), Width: "0%"}

@@ -19,6 +19,11 @@ func (n *node) requested(t testing.TB, id string, rows map[breakdown.Values]brea
 	for values, row := range rows {
 		*table.Row(values) = row
 	}
+	n.flushTable(t, id, table)
+}
+
+func (n *node) flushTable(t testing.TB, id string, table *breakdown.Table) {
+	t.Helper()
 	at := offences.MinuteOf(n.clock.Now().UnixMilli())
 	_, err := n.store.Offences.Flush(t.Context(), &offences.Batch{ID: id, Node: "other", Breakdowns: []breakdown.Chunk{{Minute: at, Data: table.Encode()}}}, offences.Evaluation{Now: n.clock.Now()})
 	must(t, err)
@@ -51,6 +56,7 @@ func TestTrafficIsFiltered(t *testing.T) {
 	maria.get(linkWith(t, page.body, "/blocks/new")).is(http.StatusOK).says("1 address")
 	vic.get("/traffic?is=weather%3Drain").is(http.StatusOK).holds("Must be a dimension")
 	vic.get("/traffic?is=policy%3Dnone").is(http.StatusOK).holds("There is no policy of that name")
+	vic.get("/traffic?not=policy%3Dnone").is(http.StatusOK).holds("uptimerobot").lacks("There is no policy of that name")
 	vic.get("/traffic?is=policy%3D%23999").is(http.StatusOK).holds("#999").lacks("There is no policy of that name")
 	vic.get("/v1/traffic/by/path/export?format=csv&not=path%3D/health").is(http.StatusOK).holds("/prices/{id},340,40,300,0,0,0,0")
 }
@@ -110,6 +116,17 @@ func TestTrafficCountsRequestsOnce(t *testing.T) {
 	}
 	vic.get("/traffic?decision=none").holds("Must be one of allowed")
 	vic.get("/v1/traffic/by/path").is(http.StatusOK).holds(`"requests":80`)
+}
+
+// TestTrafficBoundsWhatWasNotKept ranks by a decision that few of the requests without a value have.
+func TestTrafficBoundsWhatWasNotKept(t *testing.T) {
+	n := newNode(t)
+	table := &breakdown.Table{}
+	table.Row(breakdown.Values{"/rare"}).Counts = breakdown.Counts{Allowed: 500, Limited: 3}
+	table.Trim(breakdown.Limits{})
+	table.Row(breakdown.Values{"/login"}).Counts = breakdown.Counts{Limited: 9}
+	n.flushTable(t, "requested", table)
+	n.as(t, "vic").get("/traffic?decision=refused").is(http.StatusOK).says("3 more have a value that was not kept; one value may have 3 of them")
 }
 
 // linkWith returns the first address in a page that begins so.

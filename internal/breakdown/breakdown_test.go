@@ -390,6 +390,32 @@ func TestQueryKeepsItsValuesInBounds(t *testing.T) {
 	}
 }
 
+// TestQueryKeepsWhatItRanks has more values than are kept: those with most requests of the ranked decision
+// stay, however many others there are.
+func TestQueryKeepsWhatItRanks(t *testing.T) {
+	q, table := Query{By: []int{0}, Of: "refused"}, &Table{}
+	for i := range MaxValues + 1 {
+		table.Row(Values{fmt.Sprint("/", i)}).Counts.Allowed = 10
+	}
+	table.Row(Values{"/attacked"}).Counts.Limited = 5
+	q.Add(time.Time{}, table)
+	if got := q.Result(1).Breakdowns[0].Groups; len(got) != 1 || got[0].Value != "/attacked" {
+		t.Errorf("the first value is %+v, want /attacked", got)
+	}
+}
+
+// TestOvercountIsNoMoreThanUnnamed has a value that was not kept, of checks that were reported too: they
+// are not counted twice.
+func TestOvercountIsNoMoreThanUnnamed(t *testing.T) {
+	q, table := Query{By: []int{0}}, &Table{}
+	table.Row(Values{"/rare"}).Counts = Counts{Allowed: 5, Reported: 5}
+	table.Trim(Limits{})
+	q.Add(time.Time{}, table)
+	if b := q.Result(1).Breakdowns[0]; b.Unnamed.Requests() != 5 || b.Overcount != 5 {
+		t.Errorf("one value may have %d of %d requests", b.Overcount, b.Unnamed.Requests())
+	}
+}
+
 // TestClientsAreTruthful merges the heaviest clients of many rows: no count is too high, and none
 // more than Missing too low.
 func TestClientsAreTruthful(t *testing.T) {

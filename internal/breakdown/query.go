@@ -228,36 +228,45 @@ type Query struct {
 	missing   [2]int64
 	unread    int
 	dropped   []Counts // by wanted dimension: of values for which there was no room
-	least     []int64  // the most of them that one value may have
+	least     []int64  // the most requests of them that one value may have
 }
 
 // MaxValues bounds the values of a dimension, and the clients, that a query keeps.
 const MaxValues = 32_768
 
-// trim drops the lighter half of what has no room, and returns the heaviest that is dropped, zero for
-// none.
-func trim[V any](all map[string]V, count func(V) int64, drop func(V)) int64 {
+// trim drops the lighter half, by compare, of what has no room.
+func trim[V any](all map[string]V, compare func(a, b V) int, drop func(V)) {
 	if len(all) <= MaxValues {
-		return 0
+		return
 	}
 	values := slices.Collect(maps.Keys(all))
-	slices.SortFunc(values, func(a, b string) int { return cmp.Or(cmp.Compare(count(all[b]), count(all[a])), cmp.Compare(a, b)) })
-	most := count(all[values[MaxValues/2]])
+	slices.SortFunc(values, func(a, b string) int { return cmp.Or(compare(all[b], all[a]), cmp.Compare(a, b)) })
 	for _, value := range values[MaxValues/2:] {
 		drop(all[value])
 		delete(all, value)
 	}
-	return most
 }
 
 // trim drops what has no room.
 func (q *Query) trim() {
 	for at := range q.groups {
-		q.least[at] += trim(q.groups[at], Counts.Sum, q.dropped[at].Add)
+		most := int64(0)
+		trim(q.groups[at], q.compare, func(c Counts) {
+			q.dropped[at].Add(c)
+			most = max(most, c.Requests())
+		})
+		q.least[at] += most
 	}
 	for i, clients := range []map[string]int64{q.clients, q.offenders} {
-		q.missing[i] += trim(clients, func(n int64) int64 { return n }, func(int64) {})
+		most := int64(0)
+		trim(clients, cmp.Compare[int64], func(n int64) { most = max(most, n) })
+		q.missing[i] += most
 	}
+}
+
+// compare compares counts as they are ranked.
+func (q *Query) compare(a, b Counts) int {
+	return cmp.Or(cmp.Compare(a.Of(q.Of), b.Of(q.Of)), cmp.Compare(a.Sum(), b.Sum()))
 }
 
 // Add adds a table whose time begins at start, nil for one that could not be read.
@@ -369,7 +378,7 @@ func (q *Query) Result(limit int) *Result {
 			b.Overcount = unnamed.Sum() + r.Unsure
 		}
 		b.Unnamed.Add(q.dropped[at])
-		b.Overcount += q.least[at]
+		b.Overcount = min(b.Overcount+q.least[at], b.Unnamed.Requests()+r.Unsure)
 		r.Breakdowns = append(r.Breakdowns, b)
 	}
 	for at, c := range q.points {
@@ -420,7 +429,7 @@ func (q *Query) rank(all map[string]Counts, limit int) []Group {
 		}
 	}
 	slices.SortFunc(groups, func(a, b Group) int {
-		return cmp.Or(cmp.Compare(b.Of(q.Of), a.Of(q.Of)), cmp.Compare(b.Sum(), a.Sum()), cmp.Compare(a.Value, b.Value))
+		return cmp.Or(q.compare(b.Counts, a.Counts), cmp.Compare(a.Value, b.Value))
 	})
 	return groups[:min(len(groups), limit)]
 }

@@ -327,15 +327,12 @@ func (b *breakdowns) drain(g *pendingBatch, closed int64) {
 	rows, tables := 0, map[int64]*breakdown.Table{}
 	for i := range b.shards {
 		s := &b.shards[i]
+		drained := map[int64]*breakdown.Table{}
 		s.mu.Lock()
 		for start, m := range s.minutes {
 			t := &breakdown.Table{}
 			m.drain(t, start < closed)
-			if known, found := tables[start]; found {
-				known.Merge(t)
-			} else {
-				tables[start] = t
-			}
+			drained[start] = t
 			if start >= closed {
 				rows += len(t.Rows)
 				continue
@@ -348,6 +345,13 @@ func (b *breakdowns) drain(g *pendingBatch, closed int64) {
 			s.spare = m
 		}
 		s.mu.Unlock()
+		for start, t := range drained { // no check waits for it
+			if known, found := tables[start]; found {
+				known.Merge(t)
+			} else {
+				tables[start] = t
+			}
+		}
 	}
 	b.wait = rows / rowsPerWait
 	for start, t := range tables {
