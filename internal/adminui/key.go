@@ -186,9 +186,6 @@ func (h *keyHandler) fill(c *httpserver.Call, page *keyPage) error {
 	about := func(part func(context.Context, *keyPage, keys.Key) error) func(context.Context, *keyPage) error {
 		return func(ctx context.Context, page *keyPage) error { return part(ctx, page, key) }
 	}
-	if h.detection != nil {
-		page.Requests = h.detection.MergeRequests(page.Key, nil) // if the database does not answer
-	}
 	err = together(ctx, page, about(h.addRanges), about(h.addOffences), about(h.addEscalations), about(h.addEarlier), about(h.addNotes), about(h.addProfile))
 	if err == nil {
 		err = h.addRefusals(ctx, page, key)
@@ -197,6 +194,9 @@ func (h *keyHandler) fill(c *httpserver.Call, page *keyPage) error {
 		err = h.addNeverSeen(ctx, page, key)
 	}
 	page.FromMemory = err != nil
+	if page.FromMemory && page.Requests == nil && h.detection != nil {
+		page.Requests = h.detection.MergeRequests(page.Key, nil)
+	}
 	if err = h.Tolerate(&page.Frame, err); err != nil {
 		return err
 	}

@@ -178,7 +178,7 @@ var (
 	InviteUser = Op[InvitationRequest, Invitation]{
 		ID: "inviteUser", Route: "POST " + PathUsers + "/:id/invitation", Access: "admin", Tag: "identities", OptionalBody: true, Conflict: true,
 		Summary: "Make a link by which a user sets a password.", Answer: "The link, which is shown only here.",
-		Doc: "The link works until it expires, until the password is set by it or otherwise, and while the user is enabled. The present password works until then, and a second factor stays.",
+		Doc: "The link works until it expires, until the password is set by it or otherwise, and until the user is invited again, is disabled, gets another role, logs out or changes two-factor authentication. The present password works until then, and a second factor stays.",
 	}
 	ResetTOTP = Op[ByID, User]{
 		ID: "resetTOTP", Route: "DELETE " + PathUsers + "/:id/totp", Access: "admin", Tag: "identities",

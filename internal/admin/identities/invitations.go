@@ -32,8 +32,8 @@ const InvitationPath = "/invitation"
 var errNoInvitation = fault.New(fault.NotFound, "This invitation has expired, was used, or was replaced by a newer one. Ask an admin for a new one.")
 
 // Invite returns an invitation for another user with a password: a link by which the user sets a
-// password. It is signed and stored nowhere, and works until it expires or the user is changed: by its
-// password, another invitation, a change of the role, or being disabled.
+// password. It is signed and stored nowhere, and works until it expires or the user gets another revision:
+// by a password, another invitation or role, being disabled, a change of the second factor, or a logout.
 func (u *Users) Invite(ctx context.Context, c admin.Caller, r wire.InvitationRequest) (wire.Invitation, error) {
 	var none wire.Invitation
 	if c.Actor.Kind == audit.User && c.Actor.ID == r.ID {
@@ -46,18 +46,9 @@ func (u *Users) Invite(ctx context.Context, c admin.Caller, r wire.InvitationReq
 	case lifetime < time.Minute || lifetime > maxInvitationLifetime:
 		return none, fault.Field("expires_in", "must be from 1m to 30d")
 	}
-	user, err := u.Store.FindUserByID(ctx, r.ID)
-	if err != nil {
-		return none, err
-	}
-	if user.Source() != identity.Local {
-		return none, fault.New(fault.Conflict, "%q logs in with an OpenID provider and has no password here.", user.Name)
-	}
-	if !user.Disabled.IsZero() {
-		return none, fault.New(fault.Conflict, "%q is disabled; enable the user first.", user.Name)
-	}
 	expires := u.Now().Add(lifetime).UTC().Truncate(time.Second)
-	if user, err = u.Store.InviteUser(ctx, c.Actor, user.ID, wire.Duration(lifetime).String()); err != nil {
+	user, err := u.Store.InviteUser(ctx, c.Actor, r.ID, wire.Duration(lifetime).String())
+	if err != nil {
 		return none, err
 	}
 	code := user.ID + "." + strconv.FormatInt(expires.Unix(), 36) + "." + u.sign(user, expires)

@@ -34,6 +34,7 @@ type UserStore interface {
 	// the role or password may have changed.
 	UpdateUser(ctx context.Context, by audit.Actor, id string, u identity.UserUpdate) (*identity.User, error)
 	// InviteUser gives a user a new revision and records the invitation, which ends within the time.
+	// The error is a Conflict if the user is disabled or has no password here.
 	InviteUser(ctx context.Context, by audit.Actor, id, within string) (*identity.User, error)
 	// ResetTOTP removes the second factor of a user and ends the user's sessions. The error is
 	// a Conflict if the user has none.

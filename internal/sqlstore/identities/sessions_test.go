@@ -56,6 +56,41 @@ func TestChangingUserEndsOnlyThatUsersSessions(t *testing.T) {
 
 // If a node can no longer refresh after a reset, the reset returns an error, but must still
 // have ended the sessions.
+// The store decides in its transaction whether a user can be invited.
+func TestInvitationNeedsEnabledUserWithPassword(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		var users []*identity.User
+		for _, u := range []identity.User{{Name: "local", PasswordHash: "hash"}, {Name: "disabled", PasswordHash: "hash"}, {Name: "openid", Issuer: "https://idp.example.com", Subject: "1"}} {
+			u.Role = identity.Viewer
+			made, err := f.Identities.AddUser(t.Context(), storetest.Operator, u)
+			if err != nil {
+				t.Fatal(err)
+			}
+			users = append(users, made)
+		}
+		disabled := true
+		if _, err := f.Identities.UpdateUser(t.Context(), storetest.Operator, users[1].ID, identity.UserUpdate{Disabled: &disabled}); err != nil {
+			t.Fatal(err)
+		}
+		for i, u := range users {
+			before, err := f.Identities.FindUserByID(t.Context(), u.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			after, err := f.Identities.InviteUser(t.Context(), storetest.Operator, u.ID, "3d")
+			if i == 0 && (err != nil || after.Revision <= before.Revision) {
+				t.Errorf("inviting %s: %+v, %v", u.Name, after, err)
+			}
+			if i > 0 {
+				storetest.WantFault(t, err, fault.Conflict)
+				if now, err := f.Identities.FindUserByID(t.Context(), u.ID); err != nil || now.Revision != before.Revision {
+					t.Errorf("%s was changed by a refused invitation: %+v, %v", u.Name, now, err)
+				}
+			}
+		}
+	})
+}
+
 func TestPasswordResetEndsSessionsWhenAfterChangeFails(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()

@@ -176,6 +176,12 @@ func (s *Store) InviteUser(ctx context.Context, by audit.Actor, id, within strin
 		if u, err = In(t).user(readUserByID, "id", id); err != nil {
 			return err
 		}
+		switch {
+		case u.Source() != identity.Local:
+			return fault.New(fault.Conflict, "%q logs in with the OpenID provider and has no password here.", u.Name)
+		case !u.Disabled.IsZero():
+			return fault.New(fault.Conflict, "%q is disabled; enable the user first.", u.Name)
+		}
 		u.Revision = t.Revision
 		if _, err := t.Exec(updateUser, id, u.Role, u.PasswordHash, db.ToMS(u.Disabled), u.Revision); err != nil {
 			return err
