@@ -147,8 +147,8 @@ func newUserInvite(con *console.Console) *cobra.Command {
 		Short: "Make a link by which a user sets a password",
 		Long: `Make a link by which a user sets a password: append it to the address of the admin pages. It
 works once, until it expires, the password is set otherwise, the user is invited again, is
-disabled, gets another role, logs out or changes two-factor authentication. The present password works until then, and two-factor
-authentication stays.`,
+disabled, gets another role, logs out or changes two-factor authentication. The present
+password works until then, and two-factor authentication stays.`,
 		Example: "admin user invite maria\nadmin user invite maria --for 1h",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
