@@ -157,7 +157,7 @@ func (a *applying) appendDerived(all []additional, p *rules.Policy, request *con
 }
 
 // appendPass appends the policy that the pass of a check selects, which counts the pass. If none limits
-// it, those count it by their own rules that would challenge the check but for it, by PassLimit if they
+// it, those count it by their own rules that would challenge the check but for it, by PassRules if they
 // refuse everything but passes: a pass is never without a limit unless it is exempt.
 func (a *applying) appendPass(all []additional, c *Check) []additional {
 	pass := c.Pass
@@ -169,25 +169,26 @@ func (a *applying) appendPass(all []additional, c *Check) []additional {
 	bounds := func(p *rules.Policy) bool { return !isExempt && !limits(policy) && limits(p) && !p.IsReported() }
 	bounding := func(p *rules.Policy) additional {
 		if refusingRule(p) >= 0 {
-			p = PassLimit.Apply(p)
+			p = (&profiles.Limit{Rules: PassRules}).Apply(p)
 		}
 		return additional{policy: p, derived: &pass}
 	}
 	kept := all[:0]
-	for _, with := range all {
-		if c.isPassed(with.policy) {
-			if with.derived != nil || !bounds(with.policy) {
-				continue
-			}
-			with = bounding(with.policy)
+	bind := func(p *rules.Policy) { // once: several keys of a bot may select one policy
+		if bounds(p) && !slices.ContainsFunc(kept, func(k additional) bool { return k.derived == &pass && k.policy.ID == p.ID }) {
+			kept = append(kept, bounding(p))
 		}
-		kept = append(kept, with)
 	}
-	switch {
-	case !isExempt && limits(policy):
+	for _, with := range all {
+		switch isPassed := c.isPassed(with.policy); {
+		case !isPassed:
+			kept = append(kept, with)
+		case with.derived == nil || bots.IsPattern(with.derived.String()):
+			bind(with.policy)
+		}
+	}
+	if bind(a.passed); !isExempt && limits(policy) {
 		kept = append(kept, additional{policy: policy, derived: &pass})
-	case bounds(a.passed):
-		kept = append(kept, bounding(a.passed))
 	}
 	return kept
 }
@@ -205,7 +206,7 @@ func memberOf(view View, k keys.Key, selector *rules.Selector) *profiles.Member 
 // applies and no further key counts. Traps and blocks of further keys are decided at once.
 func (d *Decision) addAdditional(by *applying) error {
 	var room [8]additional
-	asked := by.appendBot(by.appendAsked(room[:0], d.Check.Request), d.Check.Bot(), d.Check.Request)
+	asked := by.appendBot(by.appendAsked(room[:0], d.Check.Request), d.Check.bot, d.Check.Request)
 	for _, with := range by.appendPass(asked, &d.Check) {
 		outcome, answer := Allowed, Answer{At: d.At, Rule: -1, Derived: with.derived}
 		switch p := with.policy; {

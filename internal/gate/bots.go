@@ -7,12 +7,17 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// identify sets who a check is about, besides its key: its client, and its bot with what the node finds
-// of the request.
-func (g *Gate) identify(c *Check, selector *rules.Selector) {
+// findClient sets the client of a check whose key says it.
+func (g *Gate) findClient(c *Check) {
 	if c.Client.IsZero() && c.Key.HasClient() {
 		c.Client = keys.Parser{IPv6Bits: g.view.Settings().IPv6Bits}.ClientOf(c.Key)
 	}
+}
+
+// identify sets who a check is about, besides its key: its client, and its bot with what the node finds
+// of the request.
+func (g *Gate) identify(c *Check, selector *rules.Selector) {
+	g.findClient(c)
 	c.countsBot = true
 	c.Request, c.bot = g.bots.Describe(c.Request, c.address(), selector.AsksOrigin())
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -199,4 +200,68 @@ func TestBotIsVerifiedByTheAddressOfAnotherKey(t *testing.T) {
 	if c, err := n.DecideAll(t.Context(), []Check{token, address}); err != nil || c.Outcome != Allowed {
 		t.Errorf("both keys of the bot are %s, %v", c.Outcome, err)
 	}
+}
+
+// An exempt key beside others does not lift the limits and the evidence of the bot.
+func TestAnExemptKeyDoesNotExemptTheBot(t *testing.T) {
+	n := newNode(t, policy(t, 1, "gptbot", "bot:openai/gptbot", "2/m"), policy(t, 2, "weighed", "bot:commoncrawl/*", "1/h", suspicion(t, "20 path /trap")))
+	withLists(t, n)
+	n.set.Apply(&blocks.Entry{Kind: blocks.Exemption, ID: "e", Pattern: pattern(t, "token:a")}, n.clock())
+	want := func(what, path, agent string, outcome Outcome) {
+		t.Helper()
+		if c := n.checkAll(t, []string{"token:a", "ip:20.0.0.7", "host:a"}, forPath(path, agent)); c.Outcome != outcome {
+			t.Errorf("%s is %s, want %s", what, c.Outcome, outcome)
+		}
+	}
+	for i, outcome := range []Outcome{Allowed, Allowed, Limited} {
+		want(fmt.Sprint("request ", i), "/", gptbot, outcome)
+	}
+	want("a trap", "/trap", "CCBot/2", Limited)
+	if x, err := n.Explain(t.Context(), key(t, "bot:commoncrawl/ccbot"), ""); err != nil || len(x.Conditional) != 1 || x.Conditional[0].Rules[0].Used != 20 {
+		t.Errorf("the evidence is not charged once: %+v, %v", x.Conditional, err)
+	}
+}
+
+// A request of a bot is recorded once, whichever of its keys refuses it.
+func TestABotIsRecordedByTheKeyThatRefuses(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "100/m"), policy(t, 2, "tokens", "token:*", "1/m"))
+	for range 3 {
+		n.checkAll(t, []string{"host:a", "ip:20.0.0.7", "token:a"}, forPath("/", gptbot))
+	}
+	if got := n.recorded.bots; !slices.Equal(got, []Outcome{Allowed, Limited, Limited}) {
+		t.Errorf("the requests of the bot are recorded as %v", got)
+	}
+}
+
+// The address in a key of several values verifies the bot for all keys of the request.
+func TestAKeyOfSeveralValuesGivesItsAddressToTheOthers(t *testing.T) {
+	n := newNode(t, policy(t, 1, "liars", "token:*", "0/1s", func(p *rules.Policy) {
+		p.When, _ = conditions.Parse(conditions.Texts{"bot": {"openai/*"}, "verified": {"claimed"}})
+	}))
+	withLists(t, n)
+	for address, outcome := range map[string]Outcome{"20.0.0.7": Allowed, "203.0.113.7": Limited} {
+		if c := n.checkAll(t, []string{"token:a", "ip+account:" + address + "|ada"}, forPath("/", gptbot)); c.Outcome != outcome {
+			t.Errorf("from %s: %s, want %s", address, c.Outcome, outcome)
+		}
+	}
+}
+
+// A pass of a bot is counted by the policies of the bot that it lifts.
+func TestAPassOfABotIsLimited(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "100/m", mode(rules.Off)), policy(t, 2, "bots", "bot:*", "2/m", challenging, func(p *rules.Policy) { p.Match = append(p.Match, pattern(t, "category:*")) }),
+		policy(t, 3, "api", "bot:openai/*", "1/m", challenging, when(t, "/api", "")))
+	withLists(t, n)
+	want := func(id, path string, outcome Outcome) {
+		t.Helper()
+		if d := n.check(t, "ip:20.0.0.7", forPath(path, gptbot), withPass(t, id)); d.Outcome != outcome {
+			t.Errorf("the pass %s at %s: %s, want %s", id, path, d.Outcome, outcome)
+		}
+	}
+	for _, id := range []string{"a", "b"} {
+		want(id, "/", Allowed)
+		want(id, "/", Allowed)
+		want(id, "/", Limited)
+	}
+	want("c", "/api", Allowed)
+	want("c", "/api", Limited)
 }

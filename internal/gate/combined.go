@@ -83,8 +83,11 @@ func (g *Gate) decideAll(ctx context.Context, checks []Check, mayAskApart bool) 
 		return Combined{}, err
 	}
 	selector, set := g.view.Selector(), g.view.Blocks()
+	isBotCharged := false // once for the one request
 	for i := range c.Decisions {
-		asking.planEvidence(&c.Decisions[i], selector, set)
+		d := &c.Decisions[i]
+		d.Check.countsBot = !isBotCharged
+		isBotCharged = asking.planEvidence(d, selector, set) || isBotCharged
 	}
 	asking.ask(ctx, &asking.charges)
 	var err error
@@ -94,16 +97,18 @@ func (g *Gate) decideAll(ctx context.Context, checks []Check, mayAskApart bool) 
 	c.conclude(g.now())
 	signer := asking.first.signer
 	var reservations []reserved
+	refused := c.Refused()
 	for i := range c.Decisions {
 		d := &c.Decisions[i]
+		d.Check.countsBot = d == refused || refused == nil && i == 0
 		if c.Outcome == Allowed || d.Outcome != Allowed {
 			asking.sayEvidence(ctx, d)
 			g.finish(d, signer)
 		}
 		reservations = append(reservations, reservationsOf(d)...)
 	}
-	if first := c.Refused(); first != nil {
-		c.ID = first.ID
+	if refused != nil {
+		c.ID = refused.ID
 	}
 	if len(reservations) > 0 {
 		c.Handle = signer.handle(reservations[0].ID, reservations)
@@ -124,13 +129,14 @@ func (g *Gate) prepareAll(checks []Check, decisions []Decision) error {
 	first := make(map[log]int, len(checks))
 	id, address := "", keys.Key{} // of the one request
 	for i := range checks {
-		if address.IsZero() {
-			address = checks[i].address()
-		}
-	}
-	for i := range checks {
 		d := &decisions[i]
 		d.begin(&checks[i], now)
+		if g.findClient(&d.Check); address.IsZero() {
+			address = d.Check.address()
+		}
+	}
+	for i := range decisions {
+		d := &decisions[i]
 		if i == 0 {
 			d.Check.ensureID()
 			id = d.Check.ID
@@ -140,7 +146,6 @@ func (g *Gate) prepareAll(checks []Check, decisions []Decision) error {
 			d.Check.Address = address
 		}
 		g.identify(&d.Check, selector)
-		d.Check.countsBot = i == 0
 		if err := g.prepare(d, selector, set); err != nil {
 			return inCheck(i, err)
 		}

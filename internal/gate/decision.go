@@ -69,7 +69,7 @@ type Check struct {
 	// holdID is the ID of what the check holds; costUnsaid reports that Cost is what the policy says.
 	holdID string
 	// bot is who the request says that it is, if that is a known bot. countsBot reports that this check
-	// counts it: of several keys of one request one does.
+	// is the one of several keys of one request that its evidence, or what is recorded of it, counts for.
 	bot        bots.Identity
 	countsBot  bool
 	costUnsaid bool
@@ -87,7 +87,7 @@ func (c *Check) ensureID() {
 }
 
 // Bot returns who the request of a decided check says that it is; Agent is nil if that is no known bot, or
-// if another check of the same request counts it.
+// if another check of the same request is recorded for it.
 func (c *Check) Bot() bots.Identity {
 	if !c.countsBot {
 		return bots.Identity{}

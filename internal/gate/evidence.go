@@ -22,11 +22,14 @@ import (
 
 // planEvidence adds the charges for what the request of a prepared check shows. They are asked before
 // everything else, so that the check that reaches a limit of points is refused itself. Peeks, and keys
-// that are blocked or exempt, are charged nothing.
-func (c *call) planEvidence(d *Decision, selector *rules.Selector, set *blocks.Set) {
+// that are blocked or exempt, are charged nothing: then it returns false.
+func (c *call) planEvidence(d *Decision, selector *rules.Selector, set *blocks.Set) bool {
+	if d.Check.Request == nil || d.Check.Peek || d.Exemption != nil || d.Outcome == Blocked || d.Outcome == Challenged {
+		return false
+	}
 	isSpoofed := d.Check.bot.Verified == conditions.Spoofed
-	if !selector.HasEvidence() && !isSpoofed || d.Check.Request == nil || d.Check.Peek || d.Exemption != nil || d.Outcome == Blocked || d.Outcome == Challenged {
-		return
+	if !selector.HasEvidence() && !isSpoofed {
+		return true
 	}
 	who := profiles.Subject(d.Check.Key, memberOf(c.gate.view, d.Check.Key, selector))
 	var room [8]rules.Charge
@@ -46,6 +49,7 @@ func (c *call) planEvidence(d *Decision, selector *rules.Selector, set *blocks.S
 			}
 		}
 	})
+	return true
 }
 
 // planSpoofed adds the charges of policies that count the outcome conditions.BotSpoofed, and appends the

@@ -36,16 +36,19 @@ func (n *node) Settings() catalog.Settings { return catalog.Settings{Secret: []b
 func (n *node) clock() time.Time           { return time.UnixMilli(n.now.Load()) }
 func (n *node) advance(d time.Duration)    { n.now.Add(d.Milliseconds()) }
 
-// recorded is a Recorder that stores the outcomes.
+// recorded is a Recorder that stores the outcomes, and those of the requests of bots.
 type recorded struct {
 	sync.Mutex
-	outcomes []Outcome
+	outcomes, bots []Outcome
 }
 
 func (h *recorded) Record(d *Decision) {
 	h.Lock()
 	defer h.Unlock()
 	h.outcomes = append(h.outcomes, d.Outcome)
+	if d.Check.Bot().Agent != nil && !d.IsAdditional {
+		h.bots = append(h.bots, d.Outcome)
+	}
 }
 
 func newNode(t testing.TB, policies ...*rules.Policy) *node {

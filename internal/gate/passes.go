@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/keys"
-	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
@@ -16,9 +15,9 @@ const (
 	logSolvedPlace                     // one for each address
 )
 
-// PassLimit limits a pass that no other policy is for than one that refuses everything but passes; its
-// rules are those of the preset passes.
-var PassLimit = &profiles.Limit{Rules: rules.Stack{{Limit: 100, Window: time.Second}, {Limit: 1500, Window: time.Minute}, {Limit: 20_000, Window: time.Hour}}}
+// PassRules limit a pass that no other policy is for than one that refuses everything but passes. They are
+// those of the preset passes.
+var PassRules = rules.Stack{{Limit: 100, Window: time.Second}, {Limit: 1500, Window: time.Minute}, {Limit: 20_000, Window: time.Hour}}
 
 // solvedFor is how long a challenge that was solved is known: longer than it can be solved.
 const solvedFor = time.Hour

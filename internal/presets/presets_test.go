@@ -53,7 +53,7 @@ func TestEachPresetIsValidWithoutWarnings(t *testing.T) {
 func TestPassesAreLimitedAndNotBlocked(t *testing.T) {
 	all := policies(t, "passes")
 	if len(all) != 1 || len(all[0].Match) != 1 || all[0].Match[0].String() != keys.Pass+":*" || all[0].OnLimit != rules.LimitOnLimit ||
-		!slices.Equal(all[0].Rules.Strings(), gate.PassLimit.Rules.Strings()) || all[0].Escalation != nil {
+		!slices.Equal(all[0].Rules.Strings(), gate.PassRules.Strings()) || all[0].Escalation != nil {
 		t.Errorf("got %+v", all)
 	}
 }
