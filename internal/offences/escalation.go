@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/proxies"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -24,6 +25,9 @@ type EscalationPolicy struct {
 	// CountsNetworks reports that the policy counts networks as further keys. An escalation never
 	// blocks these; they are proposed instead.
 	CountsNetworks bool
+	// MatchesPasses reports that a pattern of the policy is for passes. The escalations of others, which
+	// passes are counted by too, never block one: many may share it.
+	MatchesPasses bool
 	Scope          string // the scope of its blocks, "" for none
 	rules.Escalation
 }
@@ -33,7 +37,11 @@ func EscalationsOf(policies []*rules.Policy) map[int64]EscalationPolicy {
 	escalations := map[int64]EscalationPolicy{}
 	for _, p := range policies {
 		if p.Escalation != nil && p.Mode != rules.Off {
-			escalations[p.ID] = EscalationPolicy{Policy: p.ID, Name: p.Name, Shadow: p.Mode == rules.Shadow, IsTrap: p.IsTrap(), Scope: p.Scope, CountsNetworks: slices.ContainsFunc(p.Also, func(d rules.Derived) bool { return d.Name == rules.Network }), Escalation: *p.Escalation}
+			escalations[p.ID] = EscalationPolicy{
+				Policy: p.ID, Name: p.Name, Shadow: p.Mode == rules.Shadow, IsTrap: p.IsTrap(), Scope: p.Scope, Escalation: *p.Escalation,
+				CountsNetworks: slices.ContainsFunc(p.Also, func(d rules.Derived) bool { return d.Name == rules.Network }),
+				MatchesPasses:  slices.ContainsFunc(p.Match, func(m keys.Pattern) bool { return strings.HasPrefix(m.String(), keys.Pass+":") }),
+			}
 		}
 	}
 	return escalations
@@ -60,8 +68,8 @@ func (l *EscalationPolicy) Counts(k Kind) bool {
 }
 
 // NeverBlocks reports whether no escalation may block a key. That is so for a network that is
-// counted as a further key of its addresses, because some of its users did nothing, and for the edges
-// of content delivery networks.
+// counted as a further key of its addresses, because some of its users did nothing, for a pass unless
+// the policy is for passes, and for the edges of content delivery networks.
 func (l *EscalationPolicy) NeverBlocks(key string) bool {
 	if l.CountsNetworks && strings.HasPrefix(key, rules.Network+":") {
 		return true
@@ -71,7 +79,7 @@ func (l *EscalationPolicy) NeverBlocks(key string) bool {
 		return false
 	}
 	network, isAddress := k.Network()
-	return isAddress && proxies.CDN(network.Addr()) != ""
+	return k.IsPass() && !l.MatchesPasses || isAddress && proxies.CDN(network.Addr()) != ""
 }
 
 // BlockAfter returns the duration of the block after step earlier blocks.
