@@ -186,7 +186,7 @@ func newNodeOn(t testing.TB, database string, change ...func(*adminui.Deps)) *no
 			},
 		},
 		Bouncers:      &admin.Bouncers{Store: n.store.Bouncers, Now: n.clock.Now},
-		Bots:          someBots(n),
+		Bots:          someBots(t, n),
 		Notifications: someNotifications(n),
 		Jobs:          &operations.Jobs{Runner: runner, Recorder: n.store.Audit}, Reports: &operations.Reports{Builder: &reports.Builder{
 			Store: n.store.Reports, Counts: n.store.Offences, Detection: n.detection, Proposals: n.detection.Proposals, View: n.catalog, Now: n.clock.Now,
@@ -382,12 +382,17 @@ func (v *visitor) send(r *http.Request) *answer {
 }
 
 // someBots returns the bots page's use case with requests of a few bots.
-func someBots(n *node) *operations.Bots {
+func someBots(t testing.TB, n *node) *operations.Bots {
 	counts := &bots.Counts{}
 	for name, verified := range map[string]string{"openai/gptbot": conditions.Claimed, "google/googlebot": conditions.ByDNS, "bing/bingbot": conditions.Spoofed} {
 		for i := range 40 {
 			counts.Add(bots.Identity{Agent: bots.FindAgent(name), Verified: verified}, n.clock.Now(), i%4 == 0)
 		}
 	}
-	return &operations.Bots{Counts: counts, Lists: bots.NewLists("", nil, n.clock.Now), View: n.catalog, Now: n.clock.Now}
+	lists := bots.NewLists("", func(context.Context, string, string) (io.ReadCloser, string, error) {
+		return io.NopCloser(strings.NewReader(`{"prefixes":[{"ipv4Prefix":"20.0.0.0/24"}]}`)), "", nil
+	}, n.clock.Now)
+	_, err := lists.Pull(t.Context())
+	must(t, err)
+	return &operations.Bots{Counts: counts, Directory: &bots.Directory{Lists: lists}, View: n.catalog, Now: n.clock.Now}
 }

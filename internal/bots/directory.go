@@ -16,6 +16,8 @@ type Identity struct {
 	// Verified is how: conditions.Claimed if it was not, conditions.Spoofed if two ways say that the bot
 	// is another one.
 	Verified string
+	// canBeVerified reports that the node could have verified the bot.
+	canBeVerified bool
 }
 
 // The kinds of the keys of bots and of their categories.
@@ -64,6 +66,17 @@ func FindByAgent(r *conditions.Request) (found *Agent) {
 	return found
 }
 
+// CanVerify reports whether the node can verify requests of a bot: it has the lists of its
+// operator, or asks DNS about that.
+func (d *Directory) CanVerify(a *Agent) bool {
+	return d.Lists.has(a) || a.hasDNS() && d.Verifier.recognises(a.Operator.Name)
+}
+
+// As returns the identity of a request of a bot that was verified in a way.
+func (d *Directory) As(a *Agent, verified string) Identity {
+	return Identity{Agent: a, Verified: verified, canBeVerified: d.CanVerify(a)}
+}
+
 // Identify returns who a request from an address says that it is; Agent is nil for no known bot. An
 // address that DNS must still be asked about is looked up afterwards. address may be zero.
 func (d *Directory) Identify(r *conditions.Request, address keys.Key) Identity {
@@ -71,7 +84,7 @@ func (d *Directory) Identify(r *conditions.Request, address keys.Key) Identity {
 	if a == nil {
 		return Identity{}
 	}
-	i := Identity{a, conditions.Claimed}
+	i := d.As(a, conditions.Claimed)
 	from, isAddress := addressOf(address)
 	if !isAddress {
 		return i
@@ -105,14 +118,7 @@ const (
 
 // ask returns what is known of an address by DNS, and has it looked up if that is nothing.
 func (v *Verifier) ask(operator string, key keys.Key, address netip.Addr) answered {
-	if v == nil {
-		return unknown
-	}
-	recognised := false
-	for _, o := range v.o.Operators {
-		recognised = recognised || o.Name == operator
-	}
-	if !recognised {
+	if !v.recognises(operator) {
 		return unknown
 	}
 	found := v.find(address)
@@ -131,6 +137,10 @@ func (v *Verifier) ask(operator string, key keys.Key, address netip.Addr) answer
 	return no
 }
 
+func (v *Verifier) recognises(operator string) bool {
+	return v != nil && slices.ContainsFunc(v.o.Operators, func(o Operator) bool { return o.Name == operator })
+}
+
 func (v *Verifier) find(address netip.Addr) answer {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -147,7 +157,7 @@ func (i Identity) Keys() []keys.Key {
 }
 
 // CountedKeys returns the keys under which policies count the identity, in the order of Keys. Those who
-// say to be a bot that can be verified, and are not, have keys of their own, as
+// say to be a bot that the node can verify, and are not, have keys of their own, as
 // bot:openai/gptbot/claimed: they must not use up what the bot may do.
 func (i Identity) CountedKeys() []keys.Key {
 	switch {
@@ -155,7 +165,7 @@ func (i Identity) CountedKeys() []keys.Key {
 		return nil
 	case i.Verified == conditions.Spoofed:
 		return i.Agent.keys[2][:]
-	case i.Verified == conditions.Claimed && i.Agent.CanBeVerified():
+	case i.Verified == conditions.Claimed && i.canBeVerified:
 		return i.Agent.keys[1][:]
 	}
 	return i.Agent.keys[0][:]

@@ -66,7 +66,7 @@ func TestEveryAgentIsWhole(t *testing.T) {
 		if FindAgent(a.Name()) != a || FindByAgent(agentIs("x "+strings.ToUpper(a.Token)+"/1")) != a {
 			t.Errorf("%s is not found", a.Name())
 		}
-		i := Identity{a, conditions.Claimed}
+		i := Identity{Agent: a, Verified: conditions.Claimed}
 		if k := i.Keys(); k[0].String() != "bot:"+a.Name() || k[1].String() != "category:"+a.Category {
 			t.Errorf("%s has the keys %s and %s", a.Name(), k[0], k[1])
 		}
@@ -257,5 +257,37 @@ func TestIdentityNeedsOneWayAndALieTwo(t *testing.T) {
 	}
 	if got := (&Directory{}).Identify(google, keys.Key{}); got.Verified != conditions.Claimed || got.IsVerified() {
 		t.Errorf("without an address it is %s", got.Verified)
+	}
+}
+
+// A list whose file is deleted is none until it is fetched again, with as many prefixes as it then has.
+func TestDeletingAFileBeginsItsListAnew(t *testing.T) {
+	folder := t.TempDir()
+	p := &publisher{body: map[string]string{gptbotList: prefixes(40)}}
+	lists := NewLists(folder, p.download, time.Now)
+	agent, inside := FindAgent("openai/gptbot"), netip.MustParseAddr("20.0.1.9")
+	if _, err := lists.Pull(t.Context()); err != nil || lists.ask(agent, inside) != yes {
+		t.Fatal("the list is not read", err)
+	}
+	forget := func() {
+		t.Helper()
+		if err := os.Remove(filepath.Join(folder, fileOf(gptbotList))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	forget()
+	if lists.Reread(); lists.ask(agent, inside) != unknown {
+		t.Error("a list outlives its file")
+	}
+	if _, err := lists.Pull(t.Context()); err != nil || lists.ask(agent, inside) != yes {
+		t.Errorf("it is not fetched again: %v", err)
+	}
+	p.body[gptbotList] = prefixes(3)
+	if _, err := lists.Pull(t.Context()); err == nil {
+		t.Error("a list that lost most of its prefixes is believed")
+	}
+	forget()
+	if _, err := lists.Pull(t.Context()); err != nil || lists.ask(agent, netip.MustParseAddr("20.0.9.9")) != no {
+		t.Errorf("the list does not begin again: %v", err)
 	}
 }

@@ -108,14 +108,20 @@ func (l *Lists) load(url string) *list {
 }
 
 // Reread reads the files that are others than those that were read or written last: an operator may put
-// one into the folder at any time. A file that cannot be read changes nothing.
+// one into the folder, or delete it, at any time. A file that cannot be read changes nothing.
 func (l *Lists) Reread() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.reread()
+}
+
+// reread is Reread. l.mu is held.
+func (l *Lists) reread() {
 	next := maps.Clone(*l.current.Load())
 	for url, before := range next {
 		info, err := os.Stat(filepath.Join(l.folder, before.File))
-		if err != nil || info.ModTime().Equal(before.modified) {
+		isDeleted := errors.Is(err, fs.ErrNotExist) && !before.modified.IsZero()
+		if err != nil && !isDeleted || err == nil && info.ModTime().Equal(before.modified) {
 			continue
 		}
 		after := l.load(url)
@@ -203,6 +209,15 @@ func (l *list) contains(address netip.Addr) bool {
 	return at > 0 && l.prefixes[at-1].Contains(address)
 }
 
+// has reports whether all lists of an agent are known, and that it has some.
+func (l *Lists) has(a *Agent) bool {
+	if l == nil {
+		return false
+	}
+	all := *l.current.Load()
+	return len(a.Lists) > 0 && !slices.ContainsFunc(a.Lists, func(url string) bool { return len(all[url].prefixes) == 0 })
+}
+
 // ask returns what the lists of an agent say of an address: nothing while one of them is not known.
 func (l *Lists) ask(a *Agent, address netip.Addr) answered {
 	if l == nil || len(a.Lists) == 0 {
@@ -238,6 +253,7 @@ func (l *Lists) States() []ListState {
 func (l *Lists) Pull(ctx context.Context) (result string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.reread() // a list whose file was deleted begins again
 	next, changed, failed := map[string]*list{}, 0, []string{}
 	for _, state := range l.States() {
 		before := (*l.current.Load())[state.URL]

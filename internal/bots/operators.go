@@ -73,9 +73,6 @@ func loadOperators() []*Operator {
 	return all
 }
 
-// CanBeVerified reports whether the operator says how the bot is verified.
-func (a *Agent) CanBeVerified() bool { return a.hasDNS() || len(a.Lists) > 0 }
-
 // complete sets what follows from the operator and the token.
 func (a *Agent) complete() {
 	a.name = a.Operator.Name + "/" + a.Token

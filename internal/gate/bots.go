@@ -25,7 +25,12 @@ func (g *Gate) identify(c *Check, selector *rules.Selector) {
 // appendBot appends the policies that the bot of a check, and its category, select by a pattern of bots,
 // with their further keys. They count all requests of the bot, or of the category, together.
 func (a *applying) appendBot(all []additional, bot bots.Identity, request *conditions.Request) []additional {
-	counted := bot.CountedKeys()
+	counted := botKeys(bot, a.selector)
+	if len(counted) == 0 {
+		return all
+	}
+	var room, forKey [8]*rules.Policy
+	met := a.selector.AppendFor(room[:0], request, func(p *rules.Policy) bool { return p.IsReported() || p.Rules.CanCount(a.who.Key, request, nil) })
 	for i := range counted {
 		key := counted[i]
 		enforcing, shadow, byEnforcing, byShadow := selectBot(a.selector, key)
@@ -37,12 +42,23 @@ func (a *applying) appendBot(all []additional, bot bots.Identity, request *condi
 				all = a.appendDerived(append(all, additional{policy: own.p, derived: &key}), own.p, request, false)
 			}
 		}
-		var room [8]*rules.Policy
-		all = a.appendConditional(all, a.selector.AppendFor(room[:0], request, func(p *rules.Policy) bool {
-			return isForBot(p, key) && (p.IsReported() || p.Rules.CanCount(a.who.Key, request, nil))
-		}), &key, request, false)
+		policies := forKey[:0]
+		for _, p := range met {
+			if isForBot(p, key) {
+				policies = append(policies, p)
+			}
+		}
+		all = a.appendConditional(all, policies, &key, request, false)
 	}
 	return all
+}
+
+// botKeys returns the keys under which policies count a bot, none if no policy has a pattern of bots.
+func botKeys(bot bots.Identity, selector *rules.Selector) []keys.Key {
+	if !selector.HasKind(bots.Kind) && !selector.HasKind(bots.CategoryKind) {
+		return nil
+	}
+	return bot.CountedKeys()
 }
 
 // selectBot returns the policies of a key of a bot, and the patterns that select it. Policies of the bot

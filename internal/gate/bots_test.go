@@ -140,6 +140,21 @@ func TestLiarsAreCountedApart(t *testing.T) {
 	}
 }
 
+// A node that cannot verify a bot takes nobody for a liar: the bot itself is counted as who it says to be.
+func TestNobodyIsALiarWhereNothingIsVerified(t *testing.T) {
+	n := newNode(t, policy(t, 1, "gptbot", "bot:openai/gptbot", "2/m"))
+	n.bots.Lists = bots.NewLists("", nil, n.clock)
+	n.block(t, "b", "bot:openai/gptbot/claimed", time.Time{})
+	for i, want := range []Outcome{Allowed, Allowed, Limited} {
+		if d := n.check(t, "ip:203.0.113.7", forPath("/", gptbot)); d.Outcome != want {
+			t.Errorf("check %d is %s, want %s", i, d.Outcome, want)
+		}
+	}
+	if x, err := n.Explain(t.Context(), key(t, "bot:openai/gptbot"), ""); err != nil || x.Enforcing == nil || x.Enforcing.Rules[0].Used != 2 {
+		t.Errorf("the key of the bot is explained as %+v, %v", x.Enforcing, err)
+	}
+}
+
 // A policy that is matched by a bot may have all that one of an address may have.
 func TestPoliciesOfBotsMayHaveConditions(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "100/m"),

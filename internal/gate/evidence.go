@@ -34,7 +34,7 @@ func (c *call) planEvidence(d *Decision, selector *rules.Selector, set *blocks.S
 	who := profiles.Subject(d.Check.Key, memberOf(c.gate.view, d.Check.Key, selector))
 	var room [8]rules.Charge
 	charges := selector.AppendEvidence(room[:0], who, d.Check.Request)
-	counted := d.Check.Bot().CountedKeys()
+	counted := botKeys(d.Check.Bot(), selector)
 	for i := range counted {
 		charges = selector.AppendEvidenceFor(charges, &counted[i], d.Check.Request, func(p *rules.Policy) bool { return isForBot(p, counted[i]) })
 	}

@@ -160,7 +160,7 @@ func eachReported(r *Report, bot bots.Identity, selector *rules.Selector, who ru
 			do(p, nil)
 		}
 	}
-	counted := bot.CountedKeys()
+	counted := botKeys(bot, selector)
 	for i := range counted {
 		for _, p := range selector.Reported() {
 			if counts(p) && isForBot(p, counted[i]) {

@@ -28,7 +28,7 @@ type EscalationPolicy struct {
 	// MatchesPasses reports that a pattern of the policy is for passes. The escalations of others, which
 	// passes are counted by too, never block one: many may share it.
 	MatchesPasses bool
-	Scope          string // the scope of its blocks, "" for none
+	Scope         string // the scope of its blocks, "" for none
 	rules.Escalation
 }
 

@@ -3,6 +3,7 @@ package rules
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/stint-dev/stint/internal/conditions"
@@ -42,6 +43,8 @@ type Selector struct {
 	awaited     []*awaited
 	nextAwaited atomic.Uint64 // where Notice goes on
 	asked       asked
+	// kinds are the kinds of keys that patterns name, of policies that are not off.
+	kinds map[string]bool
 	// countsOwn reports whether any of distinct counts a value that a check need not say.
 	countsOwn bool
 }
@@ -57,6 +60,7 @@ func NewSelector(policies []*Policy) *Selector {
 		byID:      make(map[int64]*Policy, len(policies)),
 		enforcing: newRole(),
 		shadow:    newRole(),
+		kinds:     map[string]bool{},
 	}
 	for _, p := range policies {
 		s.byName[p.Name] = p
@@ -74,6 +78,10 @@ func NewSelector(policies []*Policy) *Selector {
 		s.awaited = append(s.awaited, p.awaits()...)
 		if p.Mode != Off {
 			s.asked.addPolicy(p)
+			for _, m := range p.Match {
+				kind, _, _ := strings.Cut(m.String(), ":")
+				s.kinds[kind] = true
+			}
 		}
 		switch {
 		case len(p.Rules) == 0 || p.Mode == Off:
@@ -124,6 +132,9 @@ func NewSelector(policies []*Policy) *Selector {
 	}
 	return s
 }
+
+// HasKind reports whether a pattern of any policy that is not off begins with a kind of keys, such as bot.
+func (s *Selector) HasKind(kind string) bool { return s.kinds[kind] }
 
 // HasPlans reports whether any policy selects keys by their plan. If not, nobody needs to look up
 // the plan of a key.

@@ -27,7 +27,8 @@ type Bot struct {
 	// they are those of somebody else.
 	Verified string `json:"verified" enum:"list,dns,claimed,spoofed"`
 	// Pattern selects these requests, for blocks and policies: bot:openai/gptbot/claimed only those who say
-	// to be the bot and are not verified, and bot:openai/gptbot all that say to be it.
+	// to be the bot and are not verified, although the node can verify it, and bot:openai/gptbot all that say
+	// to be it.
 	Pattern  string `json:"pattern"`
 	Requests int64  `json:"requests"` // how many checks it made
 	Refused  int64  `json:"refused"`  // how many of them were refused
@@ -40,7 +41,7 @@ type KnownBot struct {
 	// Category is what it comes for.
 	Category  string `json:"category" enum:"search,ai-training,ai-user,preview,feed,seo,monitor,archive"`
 	Docs      string `json:"docs"`       // where the operator describes it
-	IsRefused bool   `json:"is_refused"` // a block or a policy refuses every request of it, if it is verified where it can be
+	IsRefused bool   `json:"is_refused"` // a block or a policy refuses every request of it, if it is verified where the node can do so
 }
 
 // BotList is a list of addresses that an operator publishes.

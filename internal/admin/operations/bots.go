@@ -17,10 +17,10 @@ import (
 
 // Bots is the use case of showing the bots that came to this node.
 type Bots struct {
-	Counts *bots.Counts
-	Lists  *bots.Lists // nil for none
-	View   BotsView
-	Now    func() time.Time
+	Counts    *bots.Counts
+	Directory *bots.Directory
+	View      BotsView
+	Now       func() time.Time
 }
 
 // BotsView is what decides about bots.
@@ -47,13 +47,13 @@ func (b *Bots) Seen(_ context.Context, _ admin.Caller, in wire.BotsSeen) (wire.B
 	since := b.Now().Add(-last)
 	out := wire.Bots{Since: wire.At(since.Truncate(time.Hour)), Items: []wire.Bot{}, Agents: []wire.KnownBot{}, Lists: []wire.BotList{}}
 	for _, s := range b.Counts.Since(since) {
-		out.Items = append(out.Items, wire.Bot{KnownBot: b.known(s.Agent), Verified: s.Verified, Pattern: patternOf(s.Agent, s.Verified), Requests: s.Requests, Refused: s.Refused})
+		out.Items = append(out.Items, wire.Bot{KnownBot: b.known(s.Agent), Verified: s.Verified, Pattern: b.patternOf(s.Agent, s.Verified), Requests: s.Requests, Refused: s.Refused})
 	}
 	for _, a := range bots.Agents() {
 		out.Agents = append(out.Agents, b.known(a))
 	}
 	out.Robots = bots.Robots(b.isRefused)
-	for _, s := range b.Lists.States() {
+	for _, s := range b.Directory.Lists.States() {
 		list := wire.BotList{URL: s.URL, File: s.File, Prefixes: s.Prefixes, Problem: s.Problem}
 		if !s.Fetched.IsZero() {
 			list.Fetched = wire.At(s.Fetched)
@@ -67,10 +67,10 @@ func (b *Bots) known(a *bots.Agent) wire.KnownBot {
 	return wire.KnownBot{Bot: a.Name(), Operator: a.Operator.Title, Category: a.Category, Docs: a.Operator.Docs, IsRefused: b.isRefused(a)}
 }
 
-// isRefused reports whether every request of the bot is refused, if it is verified where it can be.
+// isRefused reports whether every request of the bot is refused, if it is verified where this node can do so.
 func (b *Bots) isRefused(a *bots.Agent) bool {
-	identity := bots.Identity{Agent: a, Verified: conditions.Claimed}
-	if a.CanBeVerified() {
+	identity := b.Directory.As(a, conditions.Claimed)
+	if b.Directory.CanVerify(a) {
 		identity.Verified = conditions.ByList
 	}
 	refuses := func(p *rules.Policy) bool {
@@ -97,6 +97,6 @@ func (b *Bots) isRefused(a *bots.Agent) bool {
 
 // patternOf returns the pattern that selects the requests of a bot that were verified in a way, and no
 // more than these where there is such a pattern.
-func patternOf(a *bots.Agent, verified string) string {
-	return keys.PatternOf(bots.Identity{Agent: a, Verified: verified}.CountedKeys()[0]).String()
+func (b *Bots) patternOf(a *bots.Agent, verified string) string {
+	return keys.PatternOf(b.Directory.As(a, verified).CountedKeys()[0]).String()
 }

@@ -39,7 +39,7 @@ func TestRobotsNameWhatIsRefusedWholly(t *testing.T) {
 		}
 		return p
 	}
-	now := time.Now()
+	now, directory := time.Now(), withLists(t)
 	for name, c := range map[string]struct {
 		block, exemption string
 		policy           *rules.Policy
@@ -69,7 +69,7 @@ func TestRobotsNameWhatIsRefusedWholly(t *testing.T) {
 		if c.policy != nil {
 			policies = append(policies, c.policy)
 		}
-		b := &Bots{Counts: &bots.Counts{}, View: decisions{set, rules.NewSelector(policies)}, Now: time.Now}
+		b := &Bots{Counts: &bots.Counts{}, Directory: directory, View: decisions{set, rules.NewSelector(policies)}, Now: time.Now}
 		got, err := b.Seen(t.Context(), admin.Caller{}, wire.BotsSeen{})
 		if err != nil {
 			t.Fatal(err)
@@ -80,18 +80,23 @@ func TestRobotsNameWhatIsRefusedWholly(t *testing.T) {
 	}
 }
 
-// What came of a bot has the pattern that selects it: a block beside those who lie must not refuse the bot.
-func TestSeenBotsHaveTheirPatterns(t *testing.T) {
+// withLists returns a directory with the list of addresses 20.0.0.0/24 for all bots whose operators publish one.
+func withLists(t *testing.T) *bots.Directory {
+	t.Helper()
 	lists := bots.NewLists("", func(context.Context, string, string) (io.ReadCloser, string, error) {
 		return io.NopCloser(strings.NewReader(`{"prefixes":[{"ipv4Prefix":"20.0.0.0/24"}]}`)), "", nil
 	}, time.Now)
 	if _, err := lists.Pull(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	b := &Bots{Counts: &bots.Counts{}, Lists: lists, View: decisions{blocks.NewSet(), rules.NewSelector(nil)}, Now: time.Now}
-	directory := &bots.Directory{Lists: lists}
-	for agent, address := range map[string]string{"GPTBot/1": "ip:20.0.0.1", "gptbot/2": "ip:203.0.113.1", "Bytespider": "ip:203.0.113.1"} {
-		b.Counts.Add(directory.Identify(conditions.NewRequest("/", "", agent, ""), keytest.Key(t, address)), time.Now(), false)
+	return &bots.Directory{Lists: lists}
+}
+
+// What came of a bot has the pattern that selects it: a block beside those who lie must not refuse the bot.
+func TestSeenBotsHaveTheirPatterns(t *testing.T) {
+	b := &Bots{Counts: &bots.Counts{}, Directory: withLists(t), View: decisions{blocks.NewSet(), rules.NewSelector(nil)}, Now: time.Now}
+	for agent, address := range map[string]string{"GPTBot/1": "ip:20.0.0.1", "gptbot/2": "ip:203.0.113.1", "Bytespider": "ip:203.0.113.1", "Baiduspider": "ip:203.0.113.1"} {
+		b.Counts.Add(b.Directory.Identify(conditions.NewRequest("/", "", agent, ""), keytest.Key(t, address)), time.Now(), false)
 	}
 	got, err := b.Seen(t.Context(), admin.Caller{}, wire.BotsSeen{})
 	if err != nil {
@@ -101,7 +106,8 @@ func TestSeenBotsHaveTheirPatterns(t *testing.T) {
 	for _, one := range got.Items {
 		patterns[one.Bot+" "+one.Verified] = one.Pattern
 	}
-	for of, want := range map[string]string{"openai/gptbot list": "bot:openai/gptbot", "openai/gptbot claimed": "bot:openai/gptbot/claimed", "bytedance/bytespider claimed": "bot:bytedance/bytespider"} {
+	for of, want := range map[string]string{"openai/gptbot list": "bot:openai/gptbot", "openai/gptbot claimed": "bot:openai/gptbot/claimed", "bytedance/bytespider claimed": "bot:bytedance/bytespider",
+		"baidu/baiduspider claimed": "bot:baidu/baiduspider"} {
 		if patterns[of] != want {
 			t.Errorf("%s has the pattern %q, want %q", of, patterns[of], want)
 		}
