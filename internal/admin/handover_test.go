@@ -238,7 +238,10 @@ func TestPolicyThatRefusesManyAsks(t *testing.T) {
 		"missing":   {"*", conditions.Texts{"header:accept": {"not *"}}, "if the header accept is missing"},
 		"country":   {"ip:*", conditions.Texts{"country": {"NL"}, "path": {"/*"}}, "if the path begins with / and the country is NL"},
 		"trap":      {"ip:*", conditions.Texts{"path": {"/.env"}}, ""},
-		"tool":      {"ip:*", conditions.Texts{"agent": {"*sqlmap*"}, "country": {"NL"}}, ""},
+		"tool":      {"ip:*", conditions.Texts{"agent": {"*sqlmap*"}, "country": {"NL"}}, "if the agent contains sqlmap and the country is NL"},
+		"agents":    {"ip:*", conditions.Texts{"header:user-agent": {"*chrome*"}}, "if the header user-agent contains chrome"},
+		"everybody": {"ip:*", conditions.Texts{"header:accept": {"*"}}, "if the header accept is present"},
+		"tool-path": {"ip:*", conditions.Texts{"agent": {"*sqlmap*"}, "path": {"/login"}}, ""},
 		"narrow":    {"ip:203.0.113.0/24", conditions.Texts{"method": {"POST"}}, ""},
 	} {
 		wanted := policyWith(t, name, c.match, "0/1s")

@@ -306,7 +306,7 @@ func (s *Saved) take(row *savedRow, shared map[string]string) error {
 }
 
 func (p *savedPolicy) policy() (*rules.Policy, error) {
-	policy, err := rules.FromDocument(&p.Document, keys.Parser{}.Pattern)
+	policy, err := rules.ReadDocument(&p.Document, keys.Parser{}.Pattern)
 	if err != nil {
 		return nil, err
 	}

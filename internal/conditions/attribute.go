@@ -76,6 +76,9 @@ const (
 	ByDNS   = "dns"
 	ByList  = "list"
 	Spoofed = "spoofed"
+
+	// bySigned could be written once, and never occurred.
+	bySigned = "signature"
 )
 
 // Verifications returns how a bot may have been verified.
@@ -188,7 +191,7 @@ func (a Attribute) fold(text string) string {
 // check returns an error if a pattern without stars can match no value of the attribute.
 func (a Attribute) check(text string) error {
 	oneOf := func(all []string, example string) error {
-		if slices.Contains(all, text) || strings.Contains(text, "*") {
+		if slices.Contains(all, text) || a == Verified && text == bySigned || strings.Contains(text, "*") {
 			return nil
 		}
 		return errors.New("is none of " + strings.Join(all, ", ") + "; write for example " + example)

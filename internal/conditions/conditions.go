@@ -40,17 +40,22 @@ type group struct {
 // IsZero reports whether there are no conditions.
 func (w When) IsZero() bool { return len(w) == 0 }
 
-// IsNarrow reports whether w selects requests by what they ask for or carry: by a path, an agent, a
-// header, a parameter or a cookie that most do not have. Conditions on who asks and on what is missing
-// do not: they may select all requests of many clients.
+// IsNarrow reports whether w selects requests by what they ask for: by a path or a parameter of the query.
+// Conditions on who asks, on what clients send with each request (agents, headers and cookies) and on what
+// is missing do not: they may select all requests of many clients.
 func (w When) IsNarrow() bool {
 	return slices.ContainsFunc(w, func(g group) bool {
 		selects := slices.DeleteFunc(slices.Clone(g.patterns), func(p Pattern) bool { return p.isNot })
-		if len(selects) == 0 || g.attribute != Path && g.attribute != Agent && !g.attribute.isNamed() {
+		if len(selects) == 0 || g.attribute != Path && g.attribute.index != queryIndex {
 			return false
 		}
-		return g.attribute.isNamed() || !slices.ContainsFunc(selects, func(p Pattern) bool { return p.text == "*" || p.text == "/*" })
+		return g.attribute != Path || !slices.ContainsFunc(selects, Pattern.isAnyPath)
 	})
+}
+
+// isAnyPath reports whether p matches every path.
+func (p Pattern) isAnyPath() bool {
+	return slices.ContainsFunc(p.globs, func(g glob) bool { return g.matches("/") && g.matches("/any") })
 }
 
 // of returns the patterns of an attribute.
@@ -223,7 +228,13 @@ func (e *Error) Error() string { return e.Field + " " + e.Problem }
 
 // Parse parses the patterns of each attribute, sorts them, those with "not" last, and removes
 // duplicates. An error is an *Error.
-func Parse(texts Texts) (When, error) {
+func Parse(texts Texts) (When, error) { return parseTexts(texts, false) }
+
+// ParseStored is Parse for conditions that were stored by an earlier build: it takes the words that new ones
+// must not have, which nothing meets.
+func ParseStored(texts Texts) (When, error) { return parseTexts(texts, true) }
+
+func parseTexts(texts Texts, isStored bool) (When, error) {
 	if len(texts) > MaxAttributes {
 		return nil, &Error{"when", fmt.Sprintf("has conditions on %d attributes; the most is %d", len(texts), MaxAttributes)}
 	}
@@ -243,7 +254,7 @@ func Parse(texts Texts) (When, error) {
 		if len(w.of(a)) > 0 {
 			return nil, &Error{field, "is there in another spelling too"}
 		}
-		patterns, err := parsePatterns(a, field, texts[name])
+		patterns, err := parsePatterns(a, field, texts[name], isStored)
 		if err != nil {
 			return nil, err
 		}
@@ -253,9 +264,12 @@ func Parse(texts Texts) (When, error) {
 	return w, nil
 }
 
-func parsePatterns(a Attribute, field string, texts []string) (all []Pattern, err error) {
+func parsePatterns(a Attribute, field string, texts []string, isStored bool) (all []Pattern, err error) {
 	for i, text := range texts {
 		p, err := ParsePattern(a, text)
+		if err == nil && !isStored && a == Verified && strings.TrimPrefix(p.text, notPrefix) == bySigned {
+			err = errors.New("is " + bySigned + ", which no request is verified by; leave it out")
+		}
 		if err != nil {
 			return nil, &Error{fmt.Sprintf("%s[%d]", field, i), err.Error()}
 		}

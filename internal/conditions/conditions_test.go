@@ -357,3 +357,44 @@ func TestRepeatedAndStrangeValuesEvadeNothing(t *testing.T) {
 		}
 	}
 }
+
+// What every client may send with each of its requests, and what every request asks for, narrows nothing.
+func TestConditionsOnWhatEverybodySendsAreNotNarrow(t *testing.T) {
+	for _, c := range []struct {
+		texts Texts
+		want  bool
+	}{
+		{Texts{"path": {"/login"}}, true}, {Texts{"path": {"@secrets"}}, true}, {Texts{"path": {"/"}}, true}, {Texts{"path": {"*.php"}}, true},
+		{Texts{"path": {"/*"}}, false}, {Texts{"path": {"*"}}, false}, {Texts{"path": {"*/*"}}, false}, {Texts{"path": {"/.env", "/*"}}, false}, {Texts{"path": {"not /a"}}, false},
+		{Texts{"query:cmd": {"*"}}, true}, {Texts{"query:cmd": {"not *"}}, false},
+		{Texts{"agent": {"Mozilla/*"}}, false}, {Texts{"agent": {"*sqlmap*"}}, false}, {Texts{"agent": {"*sqlmap*"}, "path": {"/a"}}, true},
+		{Texts{"header:accept": {"*"}}, false}, {Texts{"header:accept": {"*/*"}}, false}, {Texts{"header:user-agent": {"*"}}, false}, {Texts{"cookie:sid": {"*"}}, false},
+		{Texts{"method": {"GET"}}, false}, {Texts{"bot": {"*"}}, false}, {nil, false},
+	} {
+		w, err := Parse(c.texts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := w.IsNarrow(); got != c.want {
+			t.Errorf("%v is narrow: %v, want %v", c.texts, got, c.want)
+		}
+	}
+}
+
+// An earlier build took the verification signature: what was stored is read, and nothing meets it.
+func TestAStoredWordThatIsNoLongerTakenIsNeverMet(t *testing.T) {
+	for _, texts := range [][]string{{"signature"}, {"dns", "signature"}, {"not signature"}} {
+		if _, err := Parse(Texts{"verified": texts}); err == nil || !strings.Contains(err.Error(), "signature, which no request is verified by") {
+			t.Errorf("a new condition with %q: %v", texts, err)
+		}
+	}
+	w, err := ParseStored(Texts{"verified": {"signature"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, verified := range Verifications() {
+		if w.Meets(NewRequest("/", "GET", "", "").With(Found{Bot: "openai/gptbot", Category: "search", Verified: verified})) {
+			t.Errorf("a request of a bot that is %s meets it", verified)
+		}
+	}
+}
