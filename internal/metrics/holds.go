@@ -94,6 +94,7 @@ func (m *Metrics) LoadHolds(path string) error {
 		err = json.Unmarshal(text, &all)
 	}
 	for policy, byEnd := range all {
+		policy = m.of(policy).name
 		for end, count := range byEnd {
 			m.openHolds.add(policy, time.Unix(end, 0), count)
 		}

@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -37,6 +39,27 @@ func TestHoldsOutliveARestart(t *testing.T) {
 		third := newMetrics() // the second was killed
 		if err := third.LoadHolds(file); err != nil || strings.Contains(scrape(t, third), `stint_holds_open{policy="tokens"}`) {
 			t.Errorf("what an earlier run saved is counted again: %v", err)
+		}
+	})
+}
+
+// What was saved of more policies than have metrics of their own is counted together.
+func TestHoldsOfManyPoliciesAreReadTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "holds.json")
+		first, second := newMetrics(), newMetrics()
+		for i := range maxPolicies + 3 {
+			first.openHolds.add(fmt.Sprint("p", i), time.Now().Add(time.Minute), 1)
+		}
+		if err := errors.Join(first.SaveHolds(file), second.LoadHolds(file)); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(second.openHolds.byPolicy); n != maxPolicies+1 {
+			t.Errorf("the open holds of %d policies are gauged, want %d and one for all others", n, maxPolicies)
+		}
+		second.KeepPolicies(func(string) bool { return false })
+		if n := len(second.openHolds.byPolicy); n != 1 {
+			t.Errorf("the open holds of %d policies outlive these", n)
 		}
 	})
 }
