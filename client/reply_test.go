@@ -17,6 +17,15 @@ func TestHoldsLastByTheClockOfStint(t *testing.T) {
 	}
 }
 
+// A version of Stint that does not say what is left says when the hold expires.
+func TestHoldsOfAnEarlierVersionLastUntilTheyExpire(t *testing.T) {
+	given := wireAnswer{Hold: &wireHeldCost{Handle: "h", ExpiresAt: time.Now().Add(time.Hour)}}
+	held := given.answer().Held
+	if held.setLength(0); held.length < 50*time.Minute {
+		t.Errorf("it is renewed for %s", held.length)
+	}
+}
+
 func TestRateLimitHeaderMatchesTheServer(t *testing.T) {
 	for _, c := range []struct {
 		state   RuleState

@@ -188,6 +188,9 @@ func (w *wireAnswer) answer() Answer {
 	}
 	if w.Hold != nil {
 		a.Held = &HeldCost{Handle: w.Hold.Handle, ExpiresAt: w.Hold.ExpiresAt, length: milliseconds(w.Hold.ExpiresInMS)}
+		if w.Hold.ExpiresInMS == 0 { // a version of Stint that does not say it
+			a.Held.length = time.Until(w.Hold.ExpiresAt)
+		}
 	}
 	return a
 }

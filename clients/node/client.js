@@ -49,7 +49,7 @@ export class Stint {
     const answer = await this.#ask('POST', '/v1/check', body)
     if (answer instanceof Error) return this.#outage(answer)
     const decision = parse(answer.body)
-    if (isDecision(decision, answer.status)) return { ...decision, headers: headersOf(answer.headers) }
+    if (isDecision(decision, answer.status)) return { ...withLeft(decision), headers: headersOf(answer.headers) }
     return this.#outage(mistakeOrOutage(answer, decision))
   }
 
@@ -65,7 +65,7 @@ export class Stint {
       const outage = mistakeOrOutage(answer, given)
       return checks.map(() => this.#outage(outage))
     }
-    return items.map((item) => (item.decision ? { ...item, headers: {} } : new StintError(item.status, item)))
+    return items.map((item) => (item.decision ? { ...withLeft(item), headers: {} } : new StintError(item.status, item)))
   }
 
   /** Reports the outcome of a request. See index.d.ts. */
@@ -235,6 +235,13 @@ function mistakeOrOutage(answer, given) {
 // Whatever else answers for Stint lets no request pass, nor does an answer that contradicts itself.
 const isDecision = (answer, status) => statuses.get(answer?.decision) === status && answer.allowed === (answer.decision === 'allowed')
   && isMissingOr('string', answer.id) && isMissingOr('number', answer.retry_after_ms) && (Array.isArray(answer.rules) || isMissingOr('undefined', answer.rules))
+
+// A version of Stint that does not say what is left of a hold says when it expires.
+function withLeft(decision) {
+  const { hold } = decision
+  if (!hold || Number.isFinite(hold.expires_in_ms)) return decision
+  return { ...decision, hold: { ...hold, expires_in_ms: Math.max(0, Date.parse(hold.expires_at) - Date.now()) } }
+}
 
 const isMissingOr = (type, value) => value === undefined || value === null || typeof value === type
 

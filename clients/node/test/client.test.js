@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import http from 'node:http'
 import { createRequire } from 'node:module'
 import test from 'node:test'
 import express from 'express'
@@ -92,6 +93,19 @@ test('a hold is renewed for what is left of it, whatever the clocks say', async 
   })
   await (await guarded(new Request('http://shop.example/'))).text()
   assert.equal(asked[0], '1200ms')
+})
+
+test('a version of Stint that does not say what is left of a hold says when it expires', async () => {
+  const hold = { handle: 'h', expires_at: new Date(Date.now() + 3_600_000).toISOString() }
+  const decision = { decision: 'allowed', allowed: true, id: null, hold }
+  const old = http.createServer((request, response) => response.end(JSON.stringify(request.url.endsWith('/batch') ? { decisions: [decision] } : decision)))
+  old.listen(0, '127.0.0.1')
+  await once(old, 'listening')
+  const stint = new Stint(`http://127.0.0.1:${old.address().port}`, { timeout: 60_000 })
+  const [one] = await stint.checkMany([{ key: 'k' }])
+  for (const given of [one, await stint.check({ key: 'k' })]) assert.ok(given.hold.expires_in_ms > 3_000_000)
+  old.closeAllConnections()
+  old.close()
 })
 
 test('guards of node:http settle when the response has ended', async () => {
