@@ -124,10 +124,11 @@ func (h batchHandler) add(b *batch, c *grpcserver.Call) (bool, error) {
 	if unmarshal(c.Message, q) != nil {
 		return false, nil //nolint:nilerr // see above
 	}
-	if p := h.pageOf(q.GetAttributes()); p.isOwn() || p.isNavigation || !p.pass.IsZero() {
+	address := h.addressKey(q.GetAttributes())
+	if p := h.pageOf(q.GetAttributes(), address); p.isOwn() || p.isNavigation || !p.pass.IsZero() {
 		return false, nil
 	}
-	checks, err := h.readCheck(q.GetAttributes())
+	checks, err := h.readCheck(q.GetAttributes(), address)
 	return err == nil && b.checks.add(c, checks), nil
 }
 

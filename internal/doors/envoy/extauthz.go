@@ -40,11 +40,12 @@ const (
 // Check implements external authorization. From the client's request it reads the address, the
 // headers named in the extension by, and the attributes that conditions of policies need.
 func (s *Server) Check(ctx context.Context, q *authv3.CheckRequest) (*authv3.CheckResponse, error) {
-	page := s.pageOf(q.GetAttributes())
+	address := s.addressKey(q.GetAttributes())
+	page := s.pageOf(q.GetAttributes(), address)
 	if page.isOwn() {
 		return page.visit(ctx), nil
 	}
-	checks, err := s.readCheck(q.GetAttributes())
+	checks, err := s.readCheck(q.GetAttributes(), address)
 	if errors.Is(err, occurrences.ErrTooMany) {
 		// With failure_mode_allow, Envoy allows a request if the response is an error.
 		return deny(typev3.StatusCode_BadRequest, codes.InvalidArgument, &wire.Problem{
@@ -74,9 +75,10 @@ func (s *Server) Check(ctx context.Context, q *authv3.CheckRequest) (*authv3.Che
 	return answer, err
 }
 
-func (s *Server) readCheck(a *authv3.AttributeContext) ([]gate.Check, error) {
+// readCheck returns the checks of a request of a client with an address, the zero key if that is not known.
+func (s *Server) readCheck(a *authv3.AttributeContext, address keys.Key) ([]gate.Check, error) {
 	extensions := a.GetContextExtensions()
-	check := gate.Check{Policy: extensions[extensionPolicy], Cost: 1, Detail: true, Source: extensions[extensionSource]}
+	check := gate.Check{Policy: extensions[extensionPolicy], Cost: 1, Detail: true, Source: extensions[extensionSource], Address: address}
 	if err := fault.CheckLine(extensionSource, check.Source, wire.MaxSource); err != nil {
 		return nil, err
 	}
@@ -102,11 +104,10 @@ func (s *Server) readCheck(a *authv3.AttributeContext) ([]gate.Check, error) {
 	if len(parts) > wire.MaxKeys {
 		return nil, fault.Field(extensionBy, "names more than %d parts", wire.MaxKeys)
 	}
-	check.Address, _ = s.addressKey(a) // zero for one that is no socket's, which a key by it says
 	var checks []gate.Check
 	seen := map[string]bool{}
 	for _, part := range parts {
-		all, err := s.keysBy(a, strings.TrimSpace(part))
+		all, err := s.keysBy(a, &check, strings.TrimSpace(part))
 		if err != nil {
 			return nil, err
 		}
@@ -163,7 +164,7 @@ func cookieValues(a *authv3.AttributeContext, name string) []string {
 
 // keysTogether returns the keys of several parts of a request, with + between, together: one for each
 // combination of their values.
-func (s *Server) keysTogether(a *authv3.AttributeContext, parts []string) ([]keys.Key, error) {
+func (s *Server) keysTogether(a *authv3.AttributeContext, of *gate.Check, parts []string) ([]keys.Key, error) {
 	request := a.GetRequest().GetHttp()
 	var kinds []string
 	var values [][]string
@@ -176,9 +177,9 @@ func (s *Server) keysTogether(a *authv3.AttributeContext, parts []string) ([]key
 		case "method":
 			values = append(values, []string{occurrences.Plain(request.GetMethod())})
 		case "host":
-			values = append(values, []string{occurrences.Plain(requestOf(a, nil).Value(conditions.Host))})
+			values = append(values, []string{occurrences.Plain(of.Request.Value(conditions.Host))})
 		default:
-			all, err := s.keysBy(a, part)
+			all, err := s.keysBy(a, of, part)
 			if err != nil {
 				return nil, err
 			}
@@ -195,10 +196,11 @@ func (s *Server) keysTogether(a *authv3.AttributeContext, parts []string) ([]key
 // keysBy returns the keys of one part of the request, one for each value of a header or cookie.
 // If there is no value, it returns the key of the address, so that leaving the header out does
 // not avoid a limit. For IPv6 the text of that key is only the network by which clients are
-// counted; blocks and exemptions apply to the full address in the key.
-func (s *Server) keysBy(a *authv3.AttributeContext, part string) ([]keys.Key, error) {
+// counted; blocks and exemptions apply to the full address in the key. of has the address and the
+// attributes of the request.
+func (s *Server) keysBy(a *authv3.AttributeContext, of *gate.Check, part string) ([]keys.Key, error) {
 	if parts := strings.Split(part, "+"); len(parts) > 1 && len(parts) <= 4 {
-		return s.keysTogether(a, parts)
+		return s.keysTogether(a, of, parts)
 	}
 	kind, name, _ := strings.Cut(part, ":")
 	var values []string
@@ -213,8 +215,10 @@ func (s *Server) keysBy(a *authv3.AttributeContext, part string) ([]keys.Key, er
 		values = cookieValues(a, name)
 	}
 	if len(values) == 0 {
-		key, err := s.addressKey(a)
-		return []keys.Key{key}, err
+		if of.Address.IsZero() {
+			return nil, fault.Field("attributes.source.address", "is not the address of a socket, so the client is not known")
+		}
+		return []keys.Key{of.Address}, nil
 	}
 	all := make([]keys.Key, len(values))
 	for i, value := range values {
@@ -226,15 +230,15 @@ func (s *Server) keysBy(a *authv3.AttributeContext, part string) ([]keys.Key, er
 	return all, nil
 }
 
-// addressKey returns the key of the client's address.
-func (s *Server) addressKey(a *authv3.AttributeContext) (keys.Key, error) {
+// addressKey returns the key of the client's address, the zero key if it is not known.
+func (s *Server) addressKey(a *authv3.AttributeContext) keys.Key {
 	source, err := netip.ParseAddr(a.GetSource().GetAddress().GetSocketAddress().GetAddress())
 	if err != nil {
-		return keys.Key{}, fault.Field("attributes.source.address", "is not the address of a socket, so the client is not known")
+		return keys.Key{}
 	}
 	clients := s.o.Clients()
 	client := clients.Counted(source.Unmap().WithZone(""), linesOf(a, strings.ToLower(clients.HeaderName())))
-	return s.o.View.Parser().AddressKey(client), nil
+	return s.o.View.Parser().AddressKey(client)
 }
 
 // headerValues returns all non-empty values of a header, whose name may be written with "-" or

@@ -27,12 +27,9 @@ type page struct {
 	isNavigation bool
 }
 
-func (s *Server) pageOf(a *authv3.AttributeContext) (p page) {
-	if s.o.Challenges == nil {
-		return p
-	}
-	key, err := s.addressKey(a)
-	if err != nil {
+// pageOf returns what a request of the client with the key of an address says of pages.
+func (s *Server) pageOf(a *authv3.AttributeContext, key keys.Key) (p page) {
+	if s.o.Challenges == nil || key.IsZero() {
 		return p
 	}
 	first := func(name string) string {

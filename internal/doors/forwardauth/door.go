@@ -68,7 +68,8 @@ type Door struct {
 
 // scratch is the working memory of one request.
 type scratch struct {
-	checks []gate.Check
+	checks  []gate.Check
+	address keys.Key // of the client, zero if it is not known
 	// For one part of the request: the lines of its header, its values and their keys.
 	lines  [][]byte
 	values []string

@@ -20,6 +20,7 @@ import (
 // policies of selector look at.
 func (q *Query) appendChecks(k *scratch, r request, parser keys.Parser, selector *rules.Selector) error {
 	check := gate.Check{Policy: q.Policy, Cost: max(q.Cost, 1), Detail: true, Source: q.Source, ID: q.id(r), Address: parser.AddressKey(r.CountedAddress())}
+	k.address = check.Address
 	about, err := q.clientRequest(r, selector.AskedNamed())
 	switch {
 	case err == nil:
@@ -153,11 +154,11 @@ func (b By) appendKeys(all []keys.Key, k *scratch, r request, parser keys.Parser
 		k.lines = r.AppendLines(k.lines[:0], "Cookie")
 		k.values = occurrences.AppendCookies(k.values[:0], k.lines, b.Name, target != "")
 	default:
-		key, err := b.key(r, parser, target)
+		key, err := b.key(k, r, parser, target)
 		return append(all, key), err
 	}
 	if len(k.values) == 0 {
-		key, err := By{Kind: ByIP}.key(r, parser, target)
+		key, err := By{Kind: ByIP}.key(k, r, parser, target)
 		return append(all, key), err
 	}
 	for _, value := range k.values {
@@ -202,7 +203,7 @@ func (b By) readHeader(k *scratch, r request, target string) {
 }
 
 // key returns the key of a part that a request has only once.
-func (b By) key(r request, parser keys.Parser, target string) (keys.Key, error) {
+func (b By) key(k *scratch, r request, parser keys.Parser, target string) (keys.Key, error) {
 	if b.Kind == ByHost || b.Kind == ByPath || b.Kind == ByMethod {
 		if err := b.checkDescription(r, target); err != nil {
 			return keys.Key{}, err
@@ -216,9 +217,8 @@ func (b By) key(r request, parser keys.Parser, target string) (keys.Key, error) 
 	case ByMethod:
 		return parser.Key("method:" + occurrences.Plain(methodOf(r)))
 	}
-	key := parser.AddressKey(r.CountedAddress())
-	if key.IsZero() {
-		return key, fault.New(fault.Invalid, "The address of the client is not known.")
+	if k.address.IsZero() {
+		return k.address, fault.New(fault.Invalid, "The address of the client is not known.")
 	}
-	return key, nil
+	return k.address, nil
 }
