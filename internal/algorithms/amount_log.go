@@ -300,3 +300,27 @@ func (a *amounts) ttl(s *State, now int64) (ttl int64) {
 	}
 	return ttl
 }
+
+// CancelCharge removes an amount that was charged at a time up to now from a state of the log of amounts,
+// and reports whether there was any. If the clock stepped back, which the next request corrects, it removes
+// nothing. Of the runs that may contain the charge it takes the oldest first.
+func (s *State) CancelCharge(now, at, amount int64) (freed bool) {
+	holds, runs := split(s.Numbers)
+	runs = runs[:len(runs)-len(runs)%runNumbers]
+	if len(runs) == 0 || runs[len(runs)-2] > now {
+		return false
+	}
+	kept := runs[:0]
+	for ; len(runs) > 0; runs = runs[runNumbers:] {
+		run := [runNumbers]int64(runs)
+		if run[0] <= at && at <= run[1] && amount > 0 {
+			taken := min(amount, run[2])
+			run[2], amount, freed = run[2]-taken, amount-taken, true
+		}
+		if run[2] > 0 {
+			kept = append(kept, run[:]...)
+		}
+	}
+	s.Numbers = join(holds, kept)
+	return freed
+}

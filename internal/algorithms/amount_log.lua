@@ -424,4 +424,25 @@ function amounts.settle(stack, s, now, tag, cost, extend)
   return is_open and 2 or 3, held, cost, over, expires, 0
 end
 
+-- cancel removes an amount that was charged at a time up to now, and returns whether there was any; see
+-- CancelCharge of amount_log.go.
+function amounts.cancel(s, now, at, amount)
+  local first, size = holds_end(s), #s
+  size = size - (size - first) % 3
+  if size == first or s[size - 1] > now then return false end
+  local kept, freed = first, false
+  for i = first + 1, size, 3 do
+    if s[i] <= at and at <= s[i + 1] and amount > 0 then
+      local taken = smaller(amount, s[i + 2])
+      s[i + 2], amount, freed = s[i + 2] - taken, amount - taken, true
+    end
+    if s[i + 2] > 0 then
+      s[kept + 1], s[kept + 2], s[kept + 3] = s[i], s[i + 1], s[i + 2]
+      kept = kept + 3
+    end
+  end
+  for i = #s, kept + 1, -1 do s[i] = nil end
+  return freed
+end
+
 return amounts

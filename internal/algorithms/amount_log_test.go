@@ -53,6 +53,10 @@ func TestAmountsNeverExceedTheLimitAndWaitsAreNearlyExact(t *testing.T) {
 		var state algorithms.State
 		var allowed []allowedAt
 		first, merged := 0, false // of those that any window can still contain
+		asked, every, longest := 0, rapid.IntRange(2, many).Draw(t, "cancels one of"), int64(0)
+		for _, r := range rules {
+			longest = max(longest, r.Window)
+		}
 		busy(t, rules, func(now, cost int64) {
 			for ; first < len(allowed) && allowed[first].at+86_400_000 <= now; first++ { //nolint:revive // it only counts
 			}
@@ -76,6 +80,13 @@ func TestAmountsNeverExceedTheLimitAndWaitsAreNearlyExact(t *testing.T) {
 			if got.Allowed {
 				merged = merged || len(state.Numbers) < before && before+3 > most
 				allowed = append(allowed, allowedAt{now, cost})
+			}
+			if asked++; asked%every == 0 && first < len(allowed) {
+				i := first + asked%(len(allowed)-first)
+				if freed := state.CancelCharge(now, allowed[i].at, allowed[i].cost); !freed && allowed[i].at+longest > now {
+					t.Fatalf("%+v is not cancelled at %d", allowed[i], now)
+				}
+				allowed = slices.Delete(allowed, i, i+1)
 			}
 		})
 	})
@@ -106,10 +117,11 @@ for i = 1, tonumber(ARGV[1]) do
 end
 local stack = engine.stack('amount_log', rules)
 while at < #ARGV do
-  local now, cost = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
+  local now, cost, cancelled = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
   local _, retry = engine.ask(stack, state, now, cost, 0)
   if retry == 0 then engine.add(stack, state, now, now, cost, '') end
-  at = at + 2
+  if cancelled > 0 then engine.cancel_charge(state, now, cancelled, cost) end
+  at = at + 3
 end
 local out = {}
 for i = 1, #state do out[i] = string.format('%.0f', state[i]) end
@@ -122,9 +134,15 @@ return table.concat(out, ' ')`)
 		}
 		stack := algorithms.NewStack(algorithms.ByName(algorithms.AmountLog), rules)
 		var s sequence
+		asked, every, ago := 0, rapid.IntRange(2, many).Draw(t, "cancels one of"), rapid.Int64Range(0, 100_000).Draw(t, "ago")
 		busy(t, rules, func(now, cost int64) {
-			args = append(args, now, cost)
 			stack.Decide(&s.state, algorithms.Query{Now: now, Cost: cost}, nil)
+			cancelled := int64(0)
+			if asked++; asked%every == 0 {
+				cancelled = now - ago%rules[0].Window
+				s.state.CancelCharge(now, cancelled, cost)
+			}
+			args = append(args, now, cost, cancelled)
 		})
 		s.say(s.state.Numbers...)
 		got, err := script.Run(context.Background(), client, nil, args...).Text()

@@ -19,7 +19,7 @@
 -- add(rule, s, at, now, cost), remaining(rule, s, at, now), ttl(rule, s, at, now) and, if
 -- needed, max_delay(rule) and prepare(rule). An algorithm whose rules share one state, of any
 -- size and without reservations, has the functions of the engine instead: ask, add, room,
--- remaining and ttl, and prepare(stack); the log of amounts also has settle.
+-- remaining and ttl, and prepare(stack); the log of amounts also has settle and cancel.
 --
 -- While Redis loads the text, it has no libraries such as math. So only functions of this text
 -- are called then.
@@ -235,6 +235,10 @@ function engine.settle(stack, s, now, tag, cost, extend)
   if not stack.shared or not stack.shared.settle then return 0, 0, 0, 0, 0, 0 end
   return stack.shared.settle(stack, s, now, tag, cost, extend)
 end
+
+-- cancel_charge removes an amount that was charged at a time up to now from a state of the log of amounts.
+-- It returns whether there was any.
+function engine.cancel_charge(s, now, at, amount) return counters.amount_log.cancel(s, now, at, amount) end
 
 -- cancel cancels the newest reservation of s, a state with size numbers, if it is the one of id
 -- at a time that is in the future, and no other was made after it. It returns whether it did.

@@ -152,6 +152,8 @@ const (
 	// IDLifetime is how long the ID of a charged request is known after the time it was charged
 	// for, in milliseconds. The ID stays known for that long even if its log expires earlier.
 	IDLifetime = int64(time.Minute / time.Millisecond)
+	// MaxCounts is the largest Reservation.Counts.
+	MaxCounts = int64(24 * time.Hour / time.Millisecond)
 	// MaxCombined is the largest number of requests in one DecideAll.
 	MaxCombined = 32
 )
@@ -220,9 +222,17 @@ type Log interface {
 	// drops as many entries of that time as the reservation cost. A counter
 	// returns to its earlier state if nothing was reserved after it; otherwise the
 	// reservation lapses unused. The ID of a cancelled reservation is forgotten.
-	// Cancel returns false without an error for a reservation whose time has
-	// passed, that was cancelled before, or whose ID, time and cost the log does not
+	// Cancel returns false without an error for a reservation that was cancelled before,
+	// whose time has passed, or whose ID, time and cost the log does not
 	// know, as after a clock correction or a reset.
+	//
+	// Charges. If Reservation.Counts is set, Cancel cancels the charge also after its time,
+	// until that much later, and remembers for as long that it did. The log must then be
+	// one that keeps entries or amounts, under Options without CountRefused. It finds
+	// the charge by its time alone, which Cancel therefore trusts: the log of amounts takes it
+	// from the oldest runs that may contain it, so that what remains counts no shorter. A clock
+	// correction moves the charge away from its time, and a reset forgets it. Cancel then frees
+	// nothing, or another charge of that very time in its place.
 	Cancel(ctx context.Context, r Reservation) (freed bool, err error)
 
 	// Timestamps returns the times that a log holds, newest first and at most
@@ -290,4 +300,7 @@ type Reservation struct {
 	At   int64  // the time it is for, Unix milliseconds on the log's clock
 	Cost int    // the cost of the request
 	ID   string // of the request that made the reservation
+	// Counts is for how many milliseconds from At on the charge may be cancelled, up to
+	// MaxCounts; 0 for a reservation that may be cancelled only before At.
+	Counts int64
 }

@@ -68,7 +68,7 @@ func RunCounters(t *testing.T, newHarness func(*testing.T) Harness) {
 				contracts = append(contracts, pointContracts()...)
 			}
 			if c.algorithm.Name == algorithms.AmountLog {
-				contracts = append(contracts, holdContracts()...)
+				contracts = append(contracts, append(holdContracts(), amountCharges()...)...)
 			}
 			run(t, contracts, func(t *testing.T) Harness {
 				h := newHarness(t)

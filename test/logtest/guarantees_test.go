@@ -59,7 +59,7 @@ func checkQuoted(t *testing.T, names map[string]bool, quoted *regexp.Regexp, tex
 // suiteNames returns the names of all tests of the suite.
 func suiteNames() map[string]bool {
 	names := map[string]bool{}
-	for _, group := range append(exactContracts(), counterContracts(), refusedCount(), distinctContracts(), pointContracts(), holdContracts()) {
+	for _, group := range append(exactContracts(), counterContracts(), refusedCount(), distinctContracts(), pointContracts(), holdContracts(), amountCharges()) {
 		for _, c := range group {
 			names[c.name] = true
 		}

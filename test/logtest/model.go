@@ -15,6 +15,8 @@ type model struct {
 	// allowed has every logged time of a log, also those that its log dropped,
 	// but no reservation was cancelled, moved along with the log.
 	allowed map[timestamplog.LogID][]allowedTime
+	// cancelled has the charges that were cancelled.
+	cancelled map[timestamplog.Reservation]bool
 }
 
 type modelLog struct {
@@ -50,6 +52,8 @@ func newModel() *model {
 		logs:     map[timestamplog.LogID]*modelLog{},
 		modelIDs: modelIDs{},
 		allowed:  map[timestamplog.LogID][]allowedTime{},
+
+		cancelled: map[timestamplog.Reservation]bool{},
 	}
 }
 
@@ -301,7 +305,10 @@ func (m *model) push(now, reservation int64, q timestamplog.Request) {
 // cancelReservation cancels a reservation at now and reports whether that freed room.
 func (m *model) cancelReservation(now int64, reservation timestamplog.Reservation) bool {
 	log := m.logs[reservation.LogID]
-	if !m.knows(reservation) || reservation.At <= now || log == nil || log.clockSkew(now) > 0 {
+	if log == nil || m.expired(reservation.LogID, now) || log.clockSkew(now) > 0 {
+		return false
+	}
+	if reservation.At > now && !m.knows(reservation) || reservation.At <= now && (now >= reservation.At+reservation.Counts || m.cancelled[reservation]) {
 		return false
 	}
 	dropped := 0
@@ -315,7 +322,10 @@ func (m *model) cancelReservation(now int64, reservation timestamplog.Reservatio
 	if dropped == 0 {
 		return false
 	}
-	delete(m.modelIDs[reservation.LogID], reservation.ID)
+	m.cancelled[reservation] = true
+	if m.knows(reservation) {
+		delete(m.modelIDs[reservation.LogID], reservation.ID)
+	}
 	if len(log.entries) == 0 {
 		delete(m.logs, reservation.LogID)
 	}

@@ -215,6 +215,7 @@ func (s *simulation) stepBack() {
 	// not promised.
 	s.dropExpired()
 	s.leaveExpiredIDs()
+	s.resetCancelled()
 	for _, key := range s.keys {
 		s.model.forgetUnnoticed(s.id(key))
 	}
@@ -223,11 +224,24 @@ func (s *simulation) stepBack() {
 	s.Log.Decide(s.t.Context(), nil, nil) // so that Steady sees the step
 }
 
+// resetCancelled resets the logs of which a charge was cancelled after its time: a log may then no longer
+// know which of its entries were made for reservations, which a correction of the clock depends on.
+func (s *simulation) resetCancelled() {
+	if m, keepsEntries := s.model.(*model); keepsEntries {
+		for charge := range m.cancelled {
+			if charge.Counts > 0 && charge.LogID == s.id(charge.Key) {
+				s.resetLog(charge.LogID)
+			}
+		}
+	}
+}
+
 // leaveExpiredIDs stops IDs whose lifetime is over from being repeated.
 func (s *simulation) leaveExpiredIDs() {
 	over := func(reservation int64) bool { return s.Clock.NowMS() >= reservation+timestamplog.IDLifetime }
 	s.reservations = slices.DeleteFunc(s.reservations, func(reservation timestamplog.Reservation) bool {
-		return over(reservation.At) || reservation.Generation != s.policy.Generation
+		// A correction of the clock moves a charge away from its time.
+		return over(reservation.At) || reservation.Counts > 0 || reservation.Generation != s.policy.Generation
 	})
 	if slices.ContainsFunc(s.model.reservationsOfIDs(), over) {
 		s.firstID = s.lastID
@@ -252,6 +266,7 @@ func (s *simulation) reset() {
 }
 
 func (s *simulation) resetLog(id timestamplog.LogID) {
+	s.reservations = slices.DeleteFunc(s.reservations, func(r timestamplog.Reservation) bool { return r.Counts > 0 && r.LogID == id })
 	expired := s.model.expired(id, s.Clock.NowMS())
 	want := s.model.reset(id, s.Clock.NowMS())
 	existed, err := s.Log.Reset(s.t.Context(), id)
@@ -358,8 +373,12 @@ func (s *simulation) check(q timestamplog.Request, want answer, got timestamplog
 		}
 	case !q.Peek && !want.Replayed: // a peek does not move what a step back left ahead
 		s.checkNeverMore(q, want.ReservedAt)
-		if want.ReservedAt > want.Now {
-			s.reservations = append(s.reservations, timestamplog.Reservation{LogID: q.LogID, At: want.ReservedAt, Cost: q.Cost, ID: q.ID})
+		r := timestamplog.Reservation{LogID: q.LogID, At: want.ReservedAt, Cost: q.Cost, ID: q.ID}
+		if _, keepsEntries := s.model.(*model); keepsEntries && q.ID != "" && !q.Options.CountRefused && !q.ChargeAlways && rapid.Bool().Draw(s.rt, "may be cancelled") {
+			r.Counts = min(q.Rules.LongestWindow().Milliseconds(), timestamplog.MaxCounts)
+		}
+		if want.ReservedAt > want.Now || r.Counts > 0 {
+			s.reservations = append(s.reservations, r)
 		}
 	}
 }
@@ -369,11 +388,13 @@ func (s *simulation) cancelReservation() {
 		return
 	}
 	reservation := rapid.SampledFrom(s.reservations).Draw(s.rt, "reservation")
-	switch rapid.IntRange(0, 9).Draw(s.rt, "as") {
-	case 0:
-		reservation.ID += "0"
-	case 1:
-		reservation.At++
+	if reservation.Counts == 0 { // the time of a charge is trusted
+		switch rapid.IntRange(0, 9).Draw(s.rt, "as") {
+		case 0:
+			reservation.ID += "0"
+		case 1:
+			reservation.At++
+		}
 	}
 	got, err := s.Log.Cancel(s.t.Context(), reservation)
 	if err != nil {

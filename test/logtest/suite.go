@@ -20,7 +20,7 @@ func Run(t *testing.T, newHarness func(*testing.T) Harness) {
 
 func exactContracts() [][]contract {
 	return [][]contract{
-		scripted(), details(), policies(), clocks(), logs(), batches(), reservations(), ids(), severalKeys(), usage(), concurrency(), properties(),
+		scripted(), details(), policies(), clocks(), logs(), batches(), reservations(), charges(), ids(), severalKeys(), usage(), concurrency(), properties(),
 	}
 }
 

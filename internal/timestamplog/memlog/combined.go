@@ -156,24 +156,32 @@ func (l *Log) Cancel(_ context.Context, reservation timestamplog.Reservation) (b
 }
 
 func (s *shard) cancelReservation(hash uint64, now int64, reservation timestamplog.Reservation) bool {
-	if reservation.At <= now || !s.ids.knows(reservation) {
+	isAhead := reservation.At > now
+	if isAhead && !s.ids.knows(reservation) || !isAhead && !s.cancelled.allows(reservation, now) {
 		return false
 	}
 	freed := s.cancelEntries(hash, now, reservation)
-	if k := s.logs.find(counterHash(hash), reservation.LogID); k != nil && !freed {
+	if k := s.logs.find(counterHash(hash), reservation.LogID); k != nil && !freed && !k.expired(now) {
 		before := s.size(k)
-		freed = s.counters[k].Cancel(now, reservation.At, reservation.ID)
-		s.bytes += s.size(k) - before
+		if state := s.counters[k]; isAhead {
+			freed = state.Cancel(now, reservation.At, reservation.ID)
+		} else {
+			freed = state.CancelCharge(now, reservation.At, int64(reservation.Cost))
+		}
+		if s.bytes += s.size(k) - before; len(s.counters[k].Numbers) == 0 {
+			s.delete(counterHash(hash), k)
+		}
 	}
 	if freed {
 		s.ids.drop(reservation)
+		s.bytes += s.cancelled.add(reservation, now)
 	}
 	return freed
 }
 
 func (s *shard) cancelEntries(hash uint64, now int64, reservation timestamplog.Reservation) bool {
 	k := s.logs.find(hash, reservation.LogID)
-	if k == nil || k.clockSkew(now) > 0 || !k.cancelReservation(reservation.At, reservation.Cost) {
+	if k == nil || k.expired(now) || k.clockSkew(now) > 0 || !k.cancelReservation(reservation.At, reservation.Cost) {
 		return false
 	}
 	if k.count == 0 {

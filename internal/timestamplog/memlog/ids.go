@@ -118,12 +118,14 @@ func (l *logIDs) size() int {
 // knows reports whether the reservation's ID is known with the same time and cost.
 func (s *ids) knows(reservation timestamplog.Reservation) bool {
 	l := s.logs[reservation.LogID]
-	return l != nil && l.reservations[reservation.ID] == charged{reservation.At + l.shifted, int32(reservation.Cost)}
+	return l != nil && l.reservations[reservation.ID] == charged{reservation.At + l.shifted, int32(min(reservation.Cost, timestamplog.MaxCost))}
 }
 
-// drop forgets the ID of a known reservation.
+// drop forgets the ID of a reservation, if it is known.
 func (s *ids) drop(reservation timestamplog.Reservation) {
-	delete(s.logs[reservation.LogID].reservations, reservation.ID)
+	if s.knows(reservation) {
+		delete(s.logs[reservation.LogID].reservations, reservation.ID)
+	}
 }
 
 // shiftTimes moves the reservations of a log back.

@@ -39,8 +39,8 @@ func (k *keyLog) clockSkew(now int64) int64 {
 	return max(0, by)
 }
 
-// cancelReservation drops up to cost entries that were made for a reservation ahead, and
-// reports whether there were any.
+// cancelReservation drops up to cost entries that were made for a reservation, and reports
+// whether there were any.
 func (k *keyLog) cancelReservation(reservation int64, cost int) bool {
 	count := int(k.count)
 	from := sort.Search(count, func(i int) bool { return k.newest-k.behind(i) <= reservation })
@@ -59,7 +59,7 @@ func (k *keyLog) cancelReservation(reservation int64, cost int) bool {
 		k.set(i+to-from, k.stamp(i))
 	}
 	k.count -= uint32(to - from)
-	k.newest, k.reserved = newest, k.reserved-min(k.reserved, uint32(to-from))
+	k.newest, k.reserved = newest, k.reserved-(min(k.reserved, uint32(to))-min(k.reserved, uint32(from)))
 	return true
 }
 

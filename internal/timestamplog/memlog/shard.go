@@ -17,6 +17,8 @@ type shard struct {
 	ids   ids
 	// settled has the holds that were settled within IDLifetime.
 	settled settledHolds
+	// cancelled has the charges that were cancelled while they count.
+	cancelled cancelledCharges
 	// counters has the states of the logs that are counters.
 	counters map[*keyLog]*algorithms.State
 	// values has the values of the logs that are distinct logs.
@@ -35,6 +37,7 @@ func (s *shard) clear() {
 	s.wheel = wheel{}
 	s.ids = ids{}
 	s.settled = settledHolds{}
+	s.cancelled = cancelledCharges{}
 	s.bytes = 0
 	s.counters = make(map[*keyLog]*algorithms.State)
 	s.values = make(map[*keyLog][]valueTime)

@@ -222,6 +222,12 @@ func (l *Log) Load(r io.Reader) error {
 	if err := s.read(); err != nil {
 		return err
 	}
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.mu.Lock()
+		s.cancelled.since = l.now().UnixMilli()
+		s.mu.Unlock()
+	}
 	// A log that was reset and written to again during the save may be in the snapshot
 	// twice; the later record is valid.
 	for _, record := range slices.Backward(s.loaded) {

@@ -68,10 +68,15 @@ function counting.states(v)
 end
 
 -- The state of a counter has the costs of its reservations.
-function counting.cancel(v, at, _, id)
+function counting.cancel(v, at, cost, id)
   local state = v.state
-  if #state == 0 or not engine.cancel((#state - 3) / 2, state, now, at, id) then return false end
-  call('SET', v.name, cmsgpack.pack(state), 'KEEPTTL')
+  if #state == 0 then return false end
+  if at > now then
+    if not engine.cancel((#state - 3) / 2, state, now, at, id) then return false end
+  elseif not engine.cancel_charge(state, now, at, cost) then
+    return false
+  end
+  if #state > 0 then call('SET', v.name, cmsgpack.pack(state), 'KEEPTTL') else call('UNLINK', v.name) end
   return true
 end
 

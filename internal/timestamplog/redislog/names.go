@@ -54,6 +54,13 @@ func settledName(log string, tag uint64) string {
 	return fmt.Sprintf("%s:%016x", strings.Replace(log, "}:", "}:h", 1), tag)
 }
 
+// cancelledName returns the name of the key that exists while it is known that a charge was cancelled:
+// prefix:{shard}:ctime.length.id:policy.generation:key, with the length of the ID, which may contain
+// anything.
+func cancelledName(log string, r timestamplog.Reservation) string {
+	return strings.Replace(log, "}:", fmt.Sprintf("}:c%d.%d.%s:", r.At, len(r.ID), r.ID), 1)
+}
+
 // The names of the function library and its functions end in the hash of its text, so that two
 // versions that run at the same time each call their own.
 const (

@@ -158,7 +158,9 @@ func (l *Log) Cancel(ctx context.Context, reservation timestamplog.Reservation) 
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	name := l.nameOf(reservation.LogID)
-	reply, err := l.callAtomic(ctx, functions.cancelReservation, 2, []any{name, idsName(name), l.override(), reservation.At, reservation.Cost, reservation.ID})
+	reply, err := l.callAtomic(ctx, functions.cancelReservation, 3, []any{
+		name, idsName(name), cancelledName(name, reservation), l.override(), reservation.At, reservation.Cost, reservation.ID, reservation.Counts,
+	})
 	if err != nil {
 		return false, unreachable(err)
 	}

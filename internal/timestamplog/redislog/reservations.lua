@@ -27,8 +27,9 @@
 --                       reservations in the future
 --   ttl(v)              returns how long from now until the log expires
 --   states(v, holds)    returns the states in the form of states in library.lua
---   cancel(v, at, cost, id)  removes a reservation in the future from a log after look;
---                       returns whether it was there
+--   cancel(v, at, cost, id)  removes a reservation from a log after look; returns whether it
+--                       was there. One that is not in the future was made in a log that keeps
+--                       entries or amounts
 
 -- FOREVER is a wait without end in this file, since a counter may demand waits longer than
 -- NEVER.
@@ -141,21 +142,21 @@ function timestamps.states(v, holds)
 end
 
 function timestamps.cancel(v, at, cost)
-  if reserved == 0 or newest < at then return false end
-  local most, behind, from = min(reserved, count), newest - at, 0  -- from entries are newer
-  local oldest_age = age(most)
-  if oldest_age < behind then return false end
-  if behind > 0 then from = younger(behind, 1, 0, most, oldest_age) end
+  if count == 0 or newest < at then return false end
+  local its_age, from = newest_age + newest - at, 0  -- from entries are newer
+  local oldest_age = age(count)
+  if oldest_age < its_age then return false end
+  if at < newest then from = younger(its_age, 1, newest_age, count, oldest_age) end
   local to = from
-  while to < most and to - from < cost and age(to + 1) == behind do to = to + 1 end
+  while to < count and to - from < cost and age(to + 1) == its_age do to = to + 1 end
   if to == from then return false end
   if to == count and from == 0 then
     call('UNLINK', v.name)
     return true
   end
   local stamps = entries(count)
-  if from == 0 then newest, newest_stamp = newest - age(to + 1), stamp(to + 1) end
-  reserved = max(0, reserved - (to - from))
+  if from == 0 then newest, newest_stamp = newest + newest_age - age(to + 1), stamp(to + 1) end
+  reserved = reserved - (min(reserved, to) - min(reserved, from))
   rewrite({ keep = count }, sub(stamps, 1, 4 * from) .. sub(stamps, 4 * to + 1))
   return true
 end
@@ -341,23 +342,30 @@ local engines = { timestamps }  -- all engines with reservations
 -- stint_cancel cancels a reservation.
 -- KEYS 1  the log
 -- KEYS 2  its ids
+-- KEYS 3  exists while it is known that the reservation was cancelled
 -- ARGV 1  as in stint_decide
 -- ARGV 2  the time of the reservation
 -- ARGV 3  its cost
 -- ARGV 4  the id of its request
+-- ARGV 5  for how long after its time it may be cancelled, 0 if only before
 -- return  1 if that freed room, otherwise 0
 local function cancel(keys, args)
   set_now(args[1])
-  local at, cost, id = tonumber(args[2]), tonumber(args[3]), args[4]
+  local at, cost, id, counts = tonumber(args[2]), tonumber(args[3]), args[4], tonumber(args[5])
   local known, its_cost = known_reservation(keys[2], id)
-  if at <= now or known ~= at or its_cost ~= cost then return 0 end
+  if at > now then
+    if known ~= at or its_cost ~= cost then return 0 end
+  elseif now >= at + counts or call('GET', keys[3]) then
+    return 0
+  end
   for i = 1, #engines do
     local v = { name = keys[1] }
     engines[i].look(v)
     if not v.foreign then
       -- If the log must be shifted, the times of its reservations change.
       if v.shift > 0 or not engines[i].cancel(v, at, cost, id) then return 0 end
-      call('ZREM', keys[2], id)
+      if known == at then call('ZREM', keys[2], id) end
+      if counts > 0 then call('SET', keys[3], '', 'PXAT', number(at + counts)) end
       return 1
     end
   end

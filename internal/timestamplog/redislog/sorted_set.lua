@@ -115,7 +115,7 @@ end
 function sorted_set.cancel(v, at, cost)
   local name, reserved_then, entries_then = v.name, {}, call('ZRANGEBYSCORE', v.name, number(at), number(at))
   for i = 1, #entries_then do
-    if #reserved_then < cost and entries_then[i]:find('+', 1, true) then reserved_then[#reserved_then + 1] = entries_then[i] end
+    if #reserved_then < cost then reserved_then[#reserved_then + 1] = entries_then[i] end
   end
   if #reserved_then == 0 then return false end
   local its_window = call('PEXPIRETIME', name) - v.newest_time

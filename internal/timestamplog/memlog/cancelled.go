@@ -1,0 +1,58 @@
+package memlog
+
+import (
+	"strings"
+
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// cancelledCharges has the charges of a shard that were cancelled and could be cancelled again, since they
+// would still count. The zero value is empty.
+type cancelledCharges struct {
+	until map[chargeID]int64 // Unix milliseconds
+	order []chargeID         // of cancellation
+	// since is when a snapshot was loaded, which does not have them: the charges up to then can no
+	// longer be cancelled.
+	since int64
+}
+
+// chargeID names a charge. Its ID may be charged again, but at another time.
+type chargeID struct {
+	timestamplog.LogID
+	id string
+	at int64
+}
+
+// cancelledBytes is about what one charge takes, without its key and its ID.
+const cancelledBytes = 160
+
+func idOfCharge(r timestamplog.Reservation) chargeID { return chargeID{r.LogID, r.ID, r.At} }
+
+// allows reports whether a charge up to now may be cancelled.
+func (c *cancelledCharges) allows(r timestamplog.Reservation, now int64) bool {
+	until, isCancelled := c.until[idOfCharge(r)]
+	return now < r.At+r.Counts && r.At > c.since && (!isCancelled || until <= now)
+}
+
+// add remembers that a charge was cancelled, and drops those that no longer count. It returns by how many
+// bytes the memory grows.
+func (c *cancelledCharges) add(r timestamplog.Reservation, now int64) (bytes int) {
+	for len(c.order) > 0 && c.until[c.order[0]] <= now {
+		bytes -= c.order[0].bytes()
+		delete(c.until, c.order[0])
+		c.order = c.order[1:]
+	}
+	if r.Counts == 0 {
+		return bytes
+	}
+	id := idOfCharge(r)
+	id.Key, id.id = strings.Clone(id.Key), strings.Clone(id.id)
+	if c.until == nil {
+		c.until = map[chargeID]int64{}
+	}
+	c.until[id] = r.At + r.Counts
+	c.order = append(c.order, id)
+	return bytes + id.bytes()
+}
+
+func (c *chargeID) bytes() int { return cancelledBytes + len(c.Key) + len(c.id) }
