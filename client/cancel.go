@@ -6,9 +6,9 @@ import (
 	"net/url"
 )
 
-// Cancel cancels a reservation by its handle and reports whether that freed room for
-// other requests. It does not if the reserved time has passed or the reservation was
-// cancelled before, also by an attempt of the same call whose answer was lost. The error is a *Problem with status 404 if the handle is unknown, an
+// Cancel cancels a reservation, or what a Cancellable check was charged, by its handle and reports whether
+// that freed room for other requests. It does not if the reserved time has passed, the charge no longer
+// counts, or it was cancelled before, also by an attempt of the same call whose answer was lost. The error is a *Problem with status 404 if the handle is unknown, an
 // *OutageError regardless of WithOutage, or the error of ctx.
 func (c *Client) Cancel(ctx context.Context, handle string) (bool, error) {
 	var given wireCancelled

@@ -6,6 +6,23 @@ import (
 	"github.com/stint-dev/stint/client"
 )
 
+func TestWhatACancellableCheckWasChargedIsCancelledOnce(t *testing.T) {
+	w, key := lossy(t, func(int64) fault { return none }), fresh("far")
+	c := connectTo(t, w.URL)
+	charged := ask(t, c, client.Check{Key: key, Cancellable: true})
+	if charged.Reservation == nil || charged.Delay != 0 {
+		t.Fatalf("a cancellable check: %+v", charged)
+	}
+	for _, want := range []bool{true, false} {
+		if freed, err := c.Cancel(t.Context(), charged.Reservation.Handle); err != nil || freed != want {
+			t.Fatalf("Cancel: %v, %v, want %v", freed, err, want)
+		}
+	}
+	if all, err := c.CheckAll(t.Context(), client.CombinedCheck{Keys: []client.CombinedKey{{Key: key}}, Cancellable: true}); err != nil || all.Reservation == nil {
+		t.Errorf("CheckAll: %+v, %v", all, err)
+	}
+}
+
 // A refusal caused by a reservation must not outlive the reservation, also if the answer to the
 // cancellation is lost: the next attempt is answered that nothing was freed.
 func TestCancelForgetsCachedRefusals(t *testing.T) {

@@ -58,6 +58,10 @@ type Check struct {
 	// once; the Decision then has Delay and Reservation. The largest is the constant
 	// MaxWait; 0 reserves nothing. Fractions of a millisecond are dropped.
 	MaxWait time.Duration
+	// Cancellable gives the Decision a Reservation, for now unless the check waits, whose handle cancels what
+	// was charged for as long as it counts, at most a day; see Cancel. It needs a policy that keeps what each
+	// check was charged, as the default algorithm does, and cannot be combined with Charge.
+	Cancellable bool
 	// Pass is the value of PassCookie in the client's request, "" for none: what challenges lets
 	// the check through, and the pass is counted too. One that does not hold is ignored.
 	Pass string

@@ -22,6 +22,7 @@ type CombinedCheck struct {
 	Request        Request
 	Values         map[string]string
 	MaxWait        time.Duration
+	Cancellable    bool
 	Hold           time.Duration
 	IdempotencyKey string
 }

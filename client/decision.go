@@ -37,7 +37,7 @@ type Answer struct {
 	// Delay is how long to wait before making the reserved request; 0 if it may be made at
 	// once.
 	Delay time.Duration
-	// Reservation is what was reserved; nil if nothing was.
+	// Reservation is what was reserved, or charged by a Cancellable check; nil if nothing was.
 	Reservation *Reservation
 	// Held is what the check holds, until Settle, Release or its expiry; nil if it holds nothing.
 	Held *HeldCost

@@ -32,6 +32,7 @@ type wireCheck struct {
 	Request        Request           `json:"request,omitzero"`
 	Values         map[string]string `json:"values,omitempty"`
 	MaxWait        string            `json:"max_wait,omitzero"`
+	Cancellable    bool              `json:"cancellable,omitzero"`
 	Hold           string            `json:"hold,omitzero"`
 	IdempotencyKey string            `json:"idempotency_key,omitzero"`
 	Pass           string            `json:"pass,omitzero"`
@@ -46,14 +47,14 @@ type wireKey struct {
 func (c *Client) wire(q *Check) *wireCheck {
 	return &wireCheck{
 		Key: q.Key, Policy: q.Policy, Cost: q.Cost, Charge: q.Charge, Peek: q.Peek, Detail: q.Detail, Source: c.sourceOr(q.Source), Meta: cutMeta(q.Meta),
-		Request: q.Request.cut(), Values: cleanValues(q.Values), MaxWait: wireWait(q.MaxWait), Hold: wireHold(q.Hold), IdempotencyKey: c.idempotencyKey(q.IdempotencyKey, q.Peek), Pass: q.Pass,
+		Request: q.Request.cut(), Values: cleanValues(q.Values), MaxWait: wireWait(q.MaxWait), Cancellable: q.Cancellable, Hold: wireHold(q.Hold), IdempotencyKey: c.idempotencyKey(q.IdempotencyKey, q.Peek), Pass: q.Pass,
 	}
 }
 
 func (c *Client) wireCombined(q *CombinedCheck) *wireCheck {
 	w := &wireCheck{
 		Charge: q.Charge, Peek: q.Peek, Detail: q.Detail, Source: c.sourceOr(q.Source), Meta: cutMeta(q.Meta),
-		Request: q.Request.cut(), Values: cleanValues(q.Values), MaxWait: wireWait(q.MaxWait), Hold: wireHold(q.Hold), IdempotencyKey: c.idempotencyKey(q.IdempotencyKey, q.Peek),
+		Request: q.Request.cut(), Values: cleanValues(q.Values), MaxWait: wireWait(q.MaxWait), Cancellable: q.Cancellable, Hold: wireHold(q.Hold), IdempotencyKey: c.idempotencyKey(q.IdempotencyKey, q.Peek),
 	}
 	for _, k := range q.Keys {
 		w.Keys = append(w.Keys, wireKey(k))

@@ -73,7 +73,7 @@ var (
 		Body: wire.BatchRequest{}, Answers: ok("The decisions in the order of the checks, with a problem in place of each invalid check.", wire.BatchAnswer{}),
 	}
 	opCancelReservation = &openapi.Operation{
-		ID: "cancelReservation", Tag: "checks", Summary: "Cancel a reservation before its time.",
+		ID: "cancelReservation", Tag: "checks", Summary: "Cancel a reservation before its time, or what a cancellable check was charged while it counts.",
 		Answers: ok("Whether the cancellation freed room for other requests.", wire.Cancelled{}),
 	}
 )
@@ -188,7 +188,7 @@ func (h *checkHandler) checkKeys(c *httpserver.Call, in *checkjson.Check) error 
 		return err
 	}
 	selector := h.catalog.Selector()
-	k.buffer = h.encoder.AppendCombined(k.buffer, &j, in.MaxWait > 0, selector)
+	k.buffer = h.encoder.AppendCombined(k.buffer, &j, in.MaxWait > 0 || in.Cancellable, selector)
 	shown := j.Refused()
 	if shown == nil {
 		shown = ratelimit.Scarcest(j.Decisions)

@@ -56,6 +56,33 @@ func TestReservationIsCreatedShownAndCancelled(t *testing.T) {
 	n.must(n.ask(`{"key":"host:a"}`), http.StatusOK)
 }
 
+func TestAChargeIsShownAsAReservationAndCancelled(t *testing.T) {
+	n := startNode(t)
+	putPolicy(n, "default", `{"match":["*"],"rules":["1/1h"]}`, "If-Match: *")
+	const ask = `{"key":"host:a","detail":"none","cancellable":true}`
+	d := read[wire.Decision](t, n.must(n.ask(ask), http.StatusOK))
+	if d.DelayMS != 0 || d.Reservation == nil || d.Reservation.At.String() != "2026-01-01T12:34:31.000Z" {
+		t.Fatalf("a cancellable check: %+v", d.Waiting)
+	}
+	refused := n.must(n.ask(ask), http.StatusTooManyRequests)
+	if !strings.Contains(refused.body, `"delay_ms":0,"reservation":null`) {
+		t.Errorf("a refused check: %s", refused.body)
+	}
+	n.clock.Add(time.Minute)
+	for _, want := range []string{`{"freed":true}`, `{"freed":false}`} {
+		if a := n.must(n.send(del, n.check+wire.PathReservations+"/"+d.Reservation.Handle, ""), http.StatusOK); a.body != want {
+			t.Errorf("cancelling: got %s, want %s", a.body, want)
+		}
+	}
+	all := read[wire.KeysDecision](t, n.must(n.ask(`{"keys":["host:a","host:b"],"cancellable":true}`), http.StatusOK))
+	if all.Reservation == nil || all.Decisions[0].Waiting != nil {
+		t.Fatalf("several keys: %+v, the first key: %+v", all.Waiting, all.Decisions[0].Waiting)
+	}
+	n.must(n.send(del, n.check+wire.PathReservations+"/"+all.Reservation.Handle, ""), http.StatusOK)
+	n.must(n.ask(`{"key":"host:b"}`), http.StatusOK)
+	n.wantProblem(n.ask(`{"key":"host:c","cancellable":true,"charge":"always"}`), http.StatusUnprocessableEntity, "cancellable")
+}
+
 func TestForeignReservationHandleIsNotFound(t *testing.T) {
 	n := startNode(t)
 	putPolicy(n, "default", `{"match":["*"],"rules":["1/10s"]}`, "If-Match: *")

@@ -29,6 +29,7 @@ checked as one: the check is allowed only if the policy of each key allows it, a
 otherwise nothing is charged to any. With --max-wait a reservation within that time is
 made, and the answer says how long to wait; to wait and then run a command, see 'run'.
 With --hold the cost is held for that long; settle it with what was used, see 'hold'.
+With --cancellable the answer has a handle that cancels what was charged, see 'reservation'.
 With --charge-always the cost is usage that is already over: if it does not fit, the check
 is refused, and as much as fits is charged.
 The exit code is 0 if it is allowed and 3 if it is refused.`,
@@ -70,6 +71,7 @@ The exit code is 0 if it is allowed and 3 if it is refused.`,
 		}),
 	}
 	c.Flags().Var(&maxWait, "max-wait", "reserve a time at most this far ahead, for example 30s, at most 1h")
+	c.Flags().BoolVar(&check.Cancellable, "cancellable", false, "print a handle by which 'reservation delete' cancels what was charged")
 	c.Flags().Var(&hold, "hold", "hold the cost for this long, 1s to 1d, until it is settled")
 	c.Flags().StringVar(&check.IdempotencyKey, "idempotency-key", "", "a name for the request: a repeat within a minute is charged once")
 	c.Flags().StringVar(&check.Policy, "policy", "", "the policy to check; the most specific match if omitted")
@@ -232,7 +234,7 @@ func shadowOutcome(s *wire.Shadow) string {
 func combined(check wire.CheckRequest, keys []string) wire.KeysRequest {
 	request := wire.KeysRequest{
 		Peek: check.Peek, Detail: check.Detail, Source: check.Source, Meta: check.Meta, Request: check.Request, Values: check.Values,
-		MaxWait: check.MaxWait, Hold: check.Hold, IdempotencyKey: check.IdempotencyKey, Charge: check.Charge,
+		MaxWait: check.MaxWait, Cancellable: check.Cancellable, Hold: check.Hold, IdempotencyKey: check.IdempotencyKey, Charge: check.Charge,
 	}
 	for _, key := range keys {
 		request.Keys = append(request.Keys, wire.KeyPart{Key: key, Policy: check.Policy, Cost: check.Cost})
@@ -317,7 +319,11 @@ func sayWaiting(p *output.Printer, w *wire.Waiting, repeated bool) {
 	if repeated {
 		p.Sayf("Replayed: it was charged before, and nothing was charged now.")
 	}
-	if w == nil || w.DelayMS == 0 {
+	if w == nil || w.DelayMS == 0 && w.Reservation == nil {
+		return
+	}
+	if w.DelayMS == 0 {
+		p.Sayf("Handle %s", output.Escape(w.Reservation.Handle))
 		return
 	}
 	wait := output.Duration(time.Duration(w.DelayMS) * time.Millisecond)

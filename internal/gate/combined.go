@@ -162,7 +162,7 @@ func (g *Gate) prepareAll(checks []Check, decisions []Decision) error {
 // inCheck adds the check's index to the field of err, unless the field is common to all checks.
 func inCheck(i int, err error) error {
 	var invalid *fault.Error
-	if !errors.As(err, &invalid) || invalid.Field == "" || invalid.Field == "max_wait" || invalid.Field == "hold" {
+	if !errors.As(err, &invalid) || invalid.Field == "" || invalid.Field == "max_wait" || invalid.Field == "hold" || invalid.Field == "cancellable" {
 		return err
 	}
 	in := *invalid

@@ -63,6 +63,9 @@ type Check struct {
 	// Clipped makes a cost with ChargeAlways beyond what the policy takes count as the most that it takes,
 	// instead of being a mistake.
 	Clipped bool
+	// Cancellable gives what the check is charged a handle that cancels it while it counts, as if it were
+	// a reservation for now. ChargeAlways must not be set.
+	Cancellable bool
 	// Hold is for how long the check holds its cost until it is settled, 0 for what the policy says. MaxWait
 	// must be 0 and ChargeAlways not be set. HoldElse is for how long if the policy says nothing either.
 	Hold, HoldElse time.Duration
@@ -81,7 +84,7 @@ type Check struct {
 // ensureID gives a check that may make a reservation an ID, by which the log recognizes the
 // reservation.
 func (c *Check) ensureID() {
-	if c.MaxWait > 0 && c.ID == "" && !c.Peek {
+	if (c.MaxWait > 0 || c.Cancellable) && c.ID == "" && !c.Peek {
 		c.ID = rand.Text()
 	}
 }
@@ -213,10 +216,11 @@ type Answer struct {
 	// how long the wait would be.
 	Delay time.Duration
 	// ReservedAt is the reserved time by the log's clock. It is zero if nothing was reserved: the
-	// request was allowed at once, refused, a peek, or answered during an outage.
+	// request was allowed at once and is not Cancellable, refused, a peek, or answered during an outage.
 	ReservedAt time.Time
-	// reservedCost is the cost of the reservation.
+	// reservedCost is the cost of the reservation, and counts for how long its charge may be cancelled.
 	reservedCost int
+	counts       time.Duration
 	// HeldUntil is when what the check holds under the policy expires, zero if it holds nothing.
 	HeldUntil time.Time
 	// TooManyHolds reports that the key has as many open holds as one may have.

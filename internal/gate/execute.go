@@ -151,18 +151,21 @@ func (c *call) askAsOne(ctx context.Context, b *batch, refused, mayAskApart bool
 }
 
 // checkReservable returns an error if a handle cannot hold the further keys of checks with a
-// MaxWait or a Hold.
+// MaxWait or a Hold, or that are Cancellable.
 func (b *batch) checkReservable() error {
 	size := 0
 	for i, a := range b.asked {
-		if (a.decision.Check.MaxWait > 0 || b.requests[i].Hold > 0) && a.chargesFurther() {
+		if (a.decision.Check.MaxWait > 0 || a.decision.Check.Cancellable || b.requests[i].Hold > 0) && a.chargesFurther() {
 			size += len(b.requests[i].Key)
 		}
 	}
 	if size > maxDerivedBytes {
-		field := "max_wait"
-		if b.asked[0].decision.Check.MaxWait == 0 {
-			field = "hold"
+		field := "hold"
+		switch c := &b.asked[0].decision.Check; {
+		case c.MaxWait > 0:
+			field = "max_wait"
+		case c.Cancellable:
+			field = "cancellable"
 		}
 		return fault.Field(field, "cannot be granted: the further keys of the request have %d bytes, and those of a reservation or a hold may have %d", size, maxDerivedBytes)
 	}

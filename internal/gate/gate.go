@@ -269,6 +269,10 @@ func (d *Decision) checkAskable() error {
 	if d.Check.Hold > 0 && d.Check.MaxWait > 0 {
 		return fault.Field("hold", "cannot be combined with max_wait")
 	}
+	if d.Check.Cancellable && !d.Policy.CanCancel() {
+		return fault.Field("cancellable", "cannot be granted: the policy %s does not keep what each check was charged; that needs the algorithm timestamp_log, sorted_set_log or %s, "+
+			"and neither distinct rules nor count_refused", d.Policy.Name, algorithms.AmountLog)
+	}
 	if d.Check.MaxWait > 0 && d.Policy.CountsAmounts() {
 		return fault.Field("max_wait", "cannot be granted: the policy %s counts amounts, for which nothing is reserved", d.Policy.Name)
 	}
@@ -286,6 +290,14 @@ func (c *Check) setCost(p *rules.Policy) {
 	if c.Cost == 0 || c.costUnsaid {
 		c.Cost, c.costUnsaid = p.CostOf(0), true
 	}
+}
+
+// costUnder returns the cost of the check under p: its own, or that of p if it says none.
+func (c *Check) costUnder(p *rules.Policy) int {
+	if c.costUnsaid {
+		return p.CostOf(0)
+	}
+	return c.Cost
 }
 
 // maxCost returns the largest cost that a check may have under d's policy.

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"slices"
 
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
@@ -17,10 +18,16 @@ import (
 // the generation, the time in Unix milliseconds and the cost as uvarints, then the key, preceded
 // by its length. If another policy of the same key, a shadow policy or one with conditions, has a
 // reservation too, its entry has an empty key and follows the entry with the key.
+//
+// If one of them may be cancelled after its time, the version is that of charges, and each cost is followed
+// by for how many milliseconds, as another uvarint.
 const (
 	handleVersion = 1
-	maxEntry      = 3*binary.MaxVarintLen64 + 2 + 2 + keys.MaxLength
-	maxShadow     = 3*binary.MaxVarintLen64 + 2 + 1
+	chargeVersion = 3 // 2 is that of holds
+	maxEntry      = 3*binary.MaxVarintLen64 + maxCharge + 2 + keys.MaxLength
+	maxShadow     = 3*binary.MaxVarintLen64 + maxCharge + 1
+	// maxCharge is the length of a cost of up to algorithms.MaxAmount and of Reservation.Counts.
+	maxCharge     = 8 + 4
 	maxHandleKeys = 16
 	// maxDerivedBytes is the maximum total length of the further keys of a check with a MaxWait,
 	// so that a handle fits into a request line.
@@ -52,6 +59,7 @@ func reservationsOf(d *Decision) []reserved {
 		}
 		r := reserved{Reservation: timestamplog.Reservation{
 			LogID: timestamplog.LogIDOf(p, a.countedKey(&d.Check).String()), At: a.ReservedAt.UnixMilli(), Cost: a.reservedCost, ID: d.Check.ID,
+			Counts: a.counts.Milliseconds(),
 		}}
 		if a.Derived != nil {
 			derived = append(derived, r)
@@ -75,12 +83,19 @@ func reservationsOf(d *Decision) []reserved {
 
 // handle returns the handle of the reservations of one request.
 func (s *signer) handle(id string, reservations []reserved) string {
-	raw := append([]byte{handleVersion, byte(len(id))}, id...)
+	version := byte(handleVersion)
+	if slices.ContainsFunc(reservations, func(r reserved) bool { return r.Counts > 0 }) {
+		version = chargeVersion
+	}
+	raw := append([]byte{version, byte(len(id))}, id...)
 	for _, r := range reservations {
 		raw = binary.AppendUvarint(raw, uint64(r.Policy))
 		raw = binary.AppendUvarint(raw, uint64(r.Generation))
 		raw = binary.AppendUvarint(raw, uint64(r.At))
 		raw = binary.AppendUvarint(raw, uint64(r.Cost))
+		if version == chargeVersion {
+			raw = binary.AppendUvarint(raw, uint64(r.Counts))
+		}
 		key := r.Key
 		if r.sharesKey {
 			key = ""
@@ -100,7 +115,12 @@ func (s *signer) sealed(raw []byte) []byte {
 
 // read returns the reservations of a handle, false if it was not made under this secret.
 func (s *signer) read(handle string) ([]reserved, bool) {
-	body, known := s.unsealed(handle, handleVersion)
+	version := byte(handleVersion)
+	body, known := s.unsealed(handle, version)
+	if !known {
+		version = chargeVersion
+		body, known = s.unsealed(handle, version)
+	}
 	if !known {
 		return nil, false
 	}
@@ -110,6 +130,9 @@ func (s *signer) read(handle string) ([]reserved, bool) {
 	for key := ""; from.sound && len(from.rest) > 0; {
 		r := reserved{Reservation: timestamplog.Reservation{ID: id}}
 		r.Policy, r.Generation, r.At, r.Cost = int64(from.number()), int64(from.number()), int64(from.number()), int(from.number())
+		if version == chargeVersion {
+			r.Counts = int64(from.number())
+		}
 		given := string(from.bytes(from.number()))
 		if r.sharesKey = given == ""; !r.sharesKey {
 			key = given

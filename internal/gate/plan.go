@@ -134,11 +134,7 @@ func (b *batch) addOwn(d *Decision) {
 func (b *batch) add(d *Decision, p *rules.Policy, shadow bool) {
 	a := asked{d, p, shadow}
 	_, answer := a.answer()
-	cost := d.Check.Cost
-	if d.Check.costUnsaid {
-		cost = p.CostOf(0)
-	}
-	b.requests = append(b.requests, timestamplog.RequestOf(p, answer.countedKey(&d.Check).String(), cost))
+	b.requests = append(b.requests, timestamplog.RequestOf(p, answer.countedKey(&d.Check).String(), d.Check.costUnder(p)))
 	b.asked = append(b.asked, a)
 	r := b.last()
 	r.Peek, r.Detail, r.ID, r.ChargeAlways = d.Check.Peek, d.Check.Detail, d.Check.ID, d.Check.ChargeAlways
@@ -250,14 +246,27 @@ func (a asked) fill(r *timestamplog.Result) {
 	if !a.shadow {
 		answer.endIn(a.decision.ownLeft)
 	}
-	if answer.Delay > 0 && !a.decision.Check.Peek && a.decision.Degraded == "" && !a.policy.IsReported() {
-		answer.ReservedAt, answer.reservedCost = time.UnixMilli(r.ReservedAt), a.decision.Check.Cost
-		if r.Replayed {
-			answer.reservedCost = r.ReplayedCost
-		}
+	if r.Allowed && !a.decision.Check.Peek && a.decision.Degraded == "" && !a.policy.IsReported() {
+		a.reserve(answer, r)
 	}
 	if hold := a.decision.holdFor(a.policy); hold > 0 && r.Allowed && !a.decision.Check.Peek && a.decision.Degraded == "" {
 		answer.HeldUntil = time.UnixMilli(r.ReservedAt).Add(hold)
+	}
+}
+
+// reserve makes what was charged a reservation, if it is for a time ahead or may be cancelled.
+func (a asked) reserve(answer *Answer, r *timestamplog.Result) {
+	cost := a.decision.Check.costUnder(a.policy)
+	if r.Replayed {
+		cost = r.ReplayedCost
+	}
+	// Of a larger cost that was charged before the log knows only so much.
+	isKnown := !r.Replayed || cost < timestamplog.MaxCost || !a.policy.CountsAmounts()
+	if a.decision.Check.Cancellable && a.policy.CanCancel() && isKnown && a.decision.holdFor(a.policy) == 0 {
+		answer.counts = min(a.policy.Rules.LongestWindow(), time.Duration(timestamplog.MaxCounts)*time.Millisecond)
+	}
+	if answer.Delay > 0 || answer.counts > 0 {
+		answer.ReservedAt, answer.reservedCost = time.UnixMilli(r.ReservedAt), cost
 	}
 }
 

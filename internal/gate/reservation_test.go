@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
@@ -53,6 +54,87 @@ func (n *node) wantCancelled(t *testing.T, handle string, want bool) {
 	}
 }
 
+func cancellable(c *Check) { c.Cancellable = true }
+
+func costs(cost int) func(*Check) { return func(c *Check) { c.Cost = cost } }
+
+func TestAChargeIsCancelledByItsHandleWhileItCounts(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "5/10s"), policy(t, 2, "trial", "*", "5/10s", mode(rules.Shadow)))
+	first := n.check(t, "token:a", cancellable, costs(3))
+	if first.Delay != 0 || !first.ReservedAt.Equal(n.clock()) || first.Handle == "" {
+		t.Fatalf("a cancellable check: wait %s, reserved at %s, handle %q", first.Delay, first.ReservedAt, first.Handle)
+	}
+	if d := n.check(t, "token:a", cancellable, costs(3)); d.Outcome != Limited || d.Handle != "" || d.Shadow.Outcome != Limited {
+		t.Errorf("a refused check: %s, handle %q", d.Outcome, d.Handle)
+	}
+	if d := n.check(t, "token:a", cancellable, peeks); d.Handle != "" || !d.ReservedAt.IsZero() {
+		t.Errorf("a peek has the handle %q", d.Handle)
+	}
+	second := n.check(t, "token:a", cancellable, costs(2), named("second"))
+	n.advance(9 * time.Second)
+	if again := n.check(t, "token:a", cancellable, named("second")); !again.Replayed || again.Handle != second.Handle {
+		t.Errorf("the same again: replayed %v, handle %q, want %q", again.Replayed, again.Handle, second.Handle)
+	}
+	n.wantCancelled(t, first.Handle, true)
+	n.wantCancelled(t, first.Handle, false)
+	if d := n.check(t, "token:a", costs(3)); d.Outcome != Allowed || d.Shadow.Outcome != Allowed {
+		t.Errorf("after Cancel: %s, shadow %s, want both to have room again", d.Outcome, d.Shadow.Outcome)
+	}
+	n.advance(time.Second)
+	n.wantCancelled(t, second.Handle, false) // it no longer counts
+}
+
+func TestAnAmountIsCancelledByItsHandle(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "", ofAmounts(t, "1M tokens/1d")))
+	charged := n.check(t, "team:a", cancellable, costs(700_000))
+	n.advance(time.Hour)
+	if d := n.check(t, "team:a", costs(400_000)); d.Outcome != Limited {
+		t.Fatalf("before Cancel: %s", d.Outcome)
+	}
+	n.wantCancelled(t, charged.Handle, true)
+	n.wantCancelled(t, charged.Handle, false)
+	if d := n.check(t, "team:a", costs(1_000_000)); d.Outcome != Allowed {
+		t.Errorf("after Cancel: %s, want the whole limit", d.Outcome)
+	}
+	held := n.check(t, "team:b", cancellable, func(c *Check) { c.Hold = time.Minute })
+	if held.Handle != "" || held.Hold.Handle == "" {
+		t.Errorf("what is held has the handle %q, want only that of the hold", held.Handle)
+	}
+}
+
+func TestSeveralKeysAreCancelledByOneHandle(t *testing.T) {
+	n := newNode(t, policy(t, 1, "tokens", "token:*", "1/10s"), policy(t, 2, "teams", "team:*", "", ofAmounts(t, "1k tokens/1d")))
+	ask := func() Combined {
+		t.Helper()
+		c, err := n.DecideAll(t.Context(), []Check{{Key: key(t, "token:a"), Cost: 1, Cancellable: true}, {Key: key(t, "team:a"), Cost: 1000, Cancellable: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	charged := ask()
+	if refused := ask(); refused.Allowed() || refused.Handle != "" {
+		t.Errorf("a second check: %s, handle %q", refused.Outcome, refused.Handle)
+	}
+	n.wantCancelled(t, charged.Handle, true)
+	if again := ask(); !again.Allowed() {
+		t.Errorf("after Cancel: %s", again.Outcome)
+	}
+}
+
+func TestNothingIsCancellableUnderPoliciesThatDoNotKeepIt(t *testing.T) {
+	for what, change := range map[string]func(*rules.Policy){
+		"a counter": func(p *rules.Policy) { p.Algorithm = "token_bucket" }, "refused requests": countRefused,
+	} {
+		n := newNode(t, policy(t, 1, "default", "*", "5/10s", change))
+		_, err := n.Check(t.Context(), Check{Key: key(t, "token:a"), Cost: 1, Cancellable: true})
+		var mistake *fault.Error
+		if !errors.As(err, &mistake) || mistake.Field != "cancellable" {
+			t.Errorf("%s: %v, want an error about cancellable", what, err)
+		}
+	}
+}
+
 // Cancelling a reservation must not allow a request before the earlier reservation.
 func TestCancelledReservationNeverAllowsMoreInAWindow(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "1/10s"))
@@ -88,7 +170,6 @@ func TestRepeatedRequestIsChargedOnceAndKeepsItsReservation(t *testing.T) {
 // docs/WAITING.md promises a reservation that comes again the same instant and handle, even with
 // another cost.
 func TestRepeatedRequestWithAnotherCostHasTheHandleOfItsReservation(t *testing.T) {
-	costs := func(cost int) func(*Check) { return func(c *Check) { c.Cost = cost } }
 	for what, further := range map[string]func(*rules.Policy){"one key": also(t), "a further key": also(t, "account 9/10s")} {
 		t.Run(what, func(t *testing.T) {
 			n := newNode(t, policy(t, 1, "default", "*", "9/10s", further))
@@ -219,7 +300,8 @@ func TestLongestHandleHasTheDocumentedLength(t *testing.T) {
 		long := fmt.Sprintf("%0512d", i)
 		for further := range 2 {
 			r := reserved{sharesKey: further > 0}
-			r.Policy, r.Generation, r.At, r.Cost, r.Key, r.ID = maxInt, maxInt, maxInt, 1000, long, strings.Repeat("i", 64)
+			r.Policy, r.Generation, r.At, r.Key, r.ID = maxInt, maxInt, maxInt, long, strings.Repeat("i", 64)
+			r.Cost, r.Counts = algorithms.MaxAmount, timestamplog.MaxCounts
 			reservations = append(reservations, r)
 		}
 	}
@@ -239,8 +321,8 @@ func TestLongestHandleHasTheDocumentedLength(t *testing.T) {
 	if !known || fmt.Sprint(back) != fmt.Sprint(reservations) {
 		t.Error("read returns other reservations than the handle was made of")
 	}
-	if MaxHandle != 14_958 {
-		t.Errorf("MaxHandle is %d, and the documents name 14,958", MaxHandle)
+	if MaxHandle != 15_811 {
+		t.Errorf("MaxHandle is %d, and the documents name 15,811", MaxHandle)
 	}
 }
 
@@ -253,7 +335,9 @@ func FuzzHandle(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		// A handle with a valid MAC is read without a panic, whatever it contains.
 		if raw, err := handleText.DecodeString(string(text)); err == nil {
-			m.read(handleText.EncodeToString(m.sealed(append([]byte{handleVersion}, raw...))))
+			for _, version := range []byte{handleVersion, chargeVersion} {
+				m.read(handleText.EncodeToString(m.sealed(append([]byte{version}, raw...))))
+			}
 		}
 		m.read(string(text))
 	})

@@ -49,6 +49,14 @@ func (p *Policy) CanCountBy(a *algorithms.Algorithm) bool {
 // CountsAmounts reports whether the policy takes limits and costs up to algorithms.MaxAmount.
 func (p *Policy) CountsAmounts() bool { return p.Algorithm == algorithms.AmountLog }
 
+// CanCancel reports whether what one check was charged can be taken out of the logs of the policy again. It
+// cannot if the policy counts with a few numbers or counts values, and neither if it counts refused
+// requests, in whose place an earlier one would have counted.
+func (p *Policy) CanCancel() bool {
+	a := algorithms.ByName(p.Algorithm)
+	return (a.IsLog() || p.CountsAmounts()) && p.Rules.Distinct() == "" && !p.Options.CountRefused
+}
+
 // MovesGeneration reports whether replacing p by next starts the logs of its keys from zero,
 // because the earlier counts have no meaning under next. That is so if the outcome, the distinct
 // value, the algorithm, its options or what the further keys count differ, or the windows under a

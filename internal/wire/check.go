@@ -63,6 +63,10 @@ type CheckRequest struct {
 	// MaxWait is how long the caller would wait for its reservation, up to MaxWait; one
 	// that comes within it is reserved. If omitted, nothing is reserved.
 	MaxWait Duration `json:"max_wait,omitzero"`
+	// Cancellable makes an allowed check answer with a reservation, for now unless it waits, whose handle
+	// cancels what was charged for as long as it counts, at most a day. What a policy holds has a handle of
+	// its own. It cannot be combined with Charge.
+	Cancellable bool `json:"cancellable,omitzero"`
 	// Hold holds the cost for a time, 1s to 1d, until the caller settles it with what was used; see
 	// settleHold. Policies that count requests charge it as usual. If omitted, the policy says for how long;
 	// most charge at once. It cannot be combined with MaxWait or Charge.
@@ -112,7 +116,7 @@ type Decision struct {
 	Rules  RuleStates    `json:"rules"`
 	Block  *DecidedBlock `json:"block"`  // the block that refuses, null without one
 	Shadow *Shadow       `json:"shadow"` // what a shadow policy would have decided, null without one
-	// Waiting is omitted unless a max_wait was sent.
+	// Waiting is omitted unless a max_wait was sent, or cancellable.
 	*Waiting
 	// Hold is what the check holds, omitted if it holds nothing or is not allowed.
 	Hold *Hold `json:"hold,omitzero"`

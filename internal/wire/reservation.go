@@ -10,23 +10,23 @@ type Waiting struct {
 	// DelayMS is how long to wait before the request is done; 0 if it may be
 	// done at once or is refused. A peek says what it would be.
 	DelayMS int64 `json:"delay_ms"`
-	// Reservation is null if nothing was reserved: the request was allowed at once,
-	// refused, a peek, or answered under an outage.
+	// Reservation is null if nothing was reserved: the request was allowed at once and is not
+	// cancellable, refused, a peek, or answered under an outage.
 	Reservation *Reservation `json:"reservation"`
 }
 
 // Reservation is an instant that was reserved.
 type Reservation struct {
 	At Time `json:"at"` // when the request may be done
-	// Handle cancels it by DELETE /v1/reservations/{handle}. It has at most 14,958
-	// characters, for one key of usual length about 120.
+	// Handle cancels it by DELETE /v1/reservations/{handle}, also after its time if the check was
+	// cancellable. It has at most 15,811 characters, for one key of usual length about 120.
 	Handle string `json:"handle"`
 }
 
-// Cancelled is the answer to cancelling a reservation.
+// Cancelled is the answer to cancelling a reservation or a charge.
 type Cancelled struct {
 	// Freed says that other requests may come earlier now: false where its time
-	// has come, it was cancelled before, as by a request whose answer was lost, or others were
+	// has come and it is no cancellable charge that still counts, it was cancelled before, as by a request whose answer was lost, or others were
 	// reserved behind it in a way that its algorithm cannot undo.
 	Freed bool `json:"freed"`
 }
@@ -39,11 +39,12 @@ type KeysRequest struct {
 	Peek   bool      `json:"peek,omitzero"` // answer and charge nothing
 	Detail string    `json:"detail,omitzero" enum:"rules,none"`
 	Source string    `json:"source,omitzero"`
-	// Meta and what follows are as in a CheckRequest: Charge, MaxWait, Hold and IdempotencyKey.
+	// Meta and what follows are as in a CheckRequest: Charge, MaxWait, Cancellable, Hold and IdempotencyKey.
 	Meta           map[string]string `json:"meta,omitzero"`
 	Request        RequestAttributes `json:"request,omitzero"` // the attributes of the request, for policies with conditions
 	Values         map[string]string `json:"values,omitzero"`  // as in a CheckRequest
 	MaxWait        Duration          `json:"max_wait,omitzero"`
+	Cancellable    bool              `json:"cancellable,omitzero"`
 	Hold           Duration          `json:"hold,omitzero"`
 	Charge         string            `json:"charge,omitzero" enum:"always"`
 	IdempotencyKey string            `json:"idempotency_key,omitzero"`
@@ -90,7 +91,7 @@ type KeysDecision struct {
 	// RetryAfterMS and RetryAt are the latest of the parts that refuse.
 	RetryAfterMS *int64 `json:"retry_after_ms"`
 	RetryAt      Time   `json:"retry_at"`
-	// Waiting is omitted unless a max_wait was sent.
+	// Waiting is omitted unless a max_wait was sent, or cancellable.
 	*Waiting
 	// Hold is what all keys hold together, omitted if they hold nothing.
 	Hold     *Hold `json:"hold,omitzero"`

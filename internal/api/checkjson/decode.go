@@ -32,6 +32,7 @@ type Check struct {
 
 	ChargeAlways   bool
 	MaxWait        time.Duration
+	Cancellable    bool
 	Hold           time.Duration // 0 if the body has none
 	IdempotencyKey string
 	Pass           string
@@ -172,7 +173,7 @@ func readBatch(body []byte, checks []Check, errs []error) ([]Check, []error, err
 	return checks, errs, err
 }
 
-const checkFields = "key, policy, cost, charge, peek, detail, source, meta, request, values, max_wait, hold, idempotency_key, pass, keys"
+const checkFields = "key, policy, cost, charge, peek, detail, source, meta, request, values, max_wait, cancellable, hold, idempotency_key, pass, keys"
 
 // readCheck reads one check whose syntax is valid.
 func readCheck(text []byte) (Check, error) {
@@ -193,6 +194,8 @@ func readCheck(text []byte) (Check, error) {
 			in.Keys, err = readKeys(d)
 		case "max_wait":
 			in.MaxWait, err = readMaxWait(d)
+		case "cancellable":
+			in.Cancellable, err = readBool(d, name)
 		case "hold":
 			in.Hold, err = readHold(d)
 		case "charge":

@@ -29,6 +29,7 @@ const (
 	hasRequest
 	hasValues
 	hasHold
+	hasCancellable
 )
 
 // check reads one check and reports whether it succeeded.
@@ -93,6 +94,9 @@ func (f *fastReader) member(in *Check, name []byte) (bit fields) {
 		if text, ok = f.plain(); ok {
 			in.MaxWait, ok = maxWaitOf(string(text))
 		}
+	case "cancellable":
+		bit = hasCancellable
+		in.Cancellable, ok = f.bool()
 	case "hold":
 		bit = hasHold
 		var text []byte

@@ -60,6 +60,9 @@ func (c *Check) checkUsage() error {
 	if c.ChargeAlways && c.MaxWait > 0 {
 		return fault.Field("charge", "cannot be combined with max_wait: usage that is reported after the fact cannot wait")
 	}
+	if c.ChargeAlways && c.Cancellable {
+		return fault.Field("cancellable", "cannot be combined with charge: of usage that is reported after the fact only a part may be charged")
+	}
 	if c.Hold > 0 && c.MaxWait > 0 {
 		return fault.Field("hold", "cannot be combined with max_wait: nothing is held for a time ahead")
 	}

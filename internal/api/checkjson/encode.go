@@ -92,7 +92,7 @@ func (e *Encoder) AppendDecision(b []byte, d *gate.Decision, selector *rules.Sel
 	b = appendBlock(b, d)
 	b = append(b, `,"shadow":`...)
 	b = e.appendShadow(b, d.Shadow, selector)
-	if d.Check.MaxWait > 0 || d.Delay > 0 {
+	if d.Check.MaxWait > 0 || d.Check.Cancellable || d.Delay > 0 {
 		b = appendReservation(b, &d.Answer, d.Handle)
 	}
 	b = appendHold(b, &d.Hold, d.At)
@@ -293,7 +293,7 @@ func appendString(b []byte, text string) []byte {
 
 // AppendCombined appends the decision about several keys as the JSON of a wire.KeysDecision.
 // The reservation belongs to all keys together, so the decisions about single keys do not show
-// it. canWait reports whether the check had a max_wait. The policies must be in the selector.
+// it. canWait reports whether the check had a max_wait or was cancellable. The policies must be in the selector.
 func (e *Encoder) AppendCombined(b []byte, all *gate.Combined, canWait bool, selector *rules.Selector) []byte {
 	b = append(b, `{"id":`...)
 	b = appendRefusalID(b, all.ID)
@@ -321,7 +321,7 @@ func (e *Encoder) AppendCombined(b []byte, all *gate.Combined, canWait bool, sel
 			b = append(b, ',')
 		}
 		single := all.Decisions[i]
-		single.Check.MaxWait, single.Delay = 0, 0
+		single.Check.MaxWait, single.Check.Cancellable, single.Delay = 0, false, 0
 		b = e.AppendDecision(b, &single, selector)
 	}
 	return append(b, "]}"...)

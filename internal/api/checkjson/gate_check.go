@@ -51,7 +51,7 @@ func (c *Check) GateCheck(parser keys.Parser, detail string) (gate.Check, error)
 	return gate.Check{
 		Key: key, Request: request, Policy: c.Policy, Cost: c.Cost, Peek: c.Peek,
 		Detail: detail == wire.DetailRules, Source: c.Source, Meta: c.Meta,
-		MaxWait: c.MaxWait, Hold: c.Hold, ID: c.IdempotencyKey, ChargeAlways: c.ChargeAlways,
+		MaxWait: c.MaxWait, Cancellable: c.Cancellable, Hold: c.Hold, ID: c.IdempotencyKey, ChargeAlways: c.ChargeAlways,
 	}, nil
 }
 
