@@ -33,6 +33,7 @@ type Deps struct {
 	Sources    *sources.Sources
 	Logins     *identities.Logins
 	OpenID     *identities.OpenIDLogins // nil without an OpenID provider
+	OpenAs     string                   // the user that everybody is logged in as without a password, "" for nobody; for the demo
 	// TwoFactor manages the second factor of the current user.
 	TwoFactor *identities.TwoFactor
 	// OwnPassword changes the password of the current user.
@@ -130,7 +131,7 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 		Site: s, checked: d.Checked, detection: d.Detection, settings: d.Settings, checkURL: d.CheckURL, adminURL: d.AdminURL, dataDir: d.DataDir,
 	}
 	handlers := []interface{ routes() []httpserver.Route }{
-		&loginHandler{Site: s, sessions: sessions, logins: d.Logins, openID: d.OpenID},
+		&loginHandler{Site: s, sessions: sessions, logins: d.Logins, openID: d.OpenID, openAs: d.OpenAs},
 		&invitationHandler{Site: s, users: d.Users},
 		&searchHandler{Site: s, detection: d.Detection, entries: d.Entries},
 		firstRun,

@@ -102,6 +102,9 @@ type App struct {
 	conns         connSets
 	grpc          grpcDoor
 	draining      atomic.Bool
+
+	guests func(context.Context) // the clients of the demo; nil elsewhere
+	greet  func()                // what the demo says besides, nil elsewhere
 }
 
 // New builds a node and binds its listeners, which answer after Run is called. It prints to out
@@ -350,6 +353,9 @@ func (a *App) announce() {
 		text = fmt.Appendf(text, "  data    %s and %s\n", redact(a.settings.RedisURL), redact(a.settings.DatabaseURL))
 	}
 	_, _ = a.out.Write(text)
+	if a.greet != nil {
+		a.greet()
+	}
 	if question := presets.Ask(a.catalog.Selector()); question != nil {
 		a.log.Warn(question.String())
 	}

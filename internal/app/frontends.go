@@ -122,6 +122,9 @@ func (a *App) newPages(use useCases, throttle *httpserver.Throttle) (*adminui.Pa
 	if a.backends.dir != nil {
 		d.DataDir = a.backends.dir.path
 	}
+	if a.settings.openPages {
+		d.OpenAs = adminName
+	}
 	return adminui.New(d)
 }
 

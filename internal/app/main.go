@@ -60,7 +60,11 @@ func Main(p Process) int {
 		}
 		return 0
 	}
-	if err := run(p); err != nil {
+	start := run
+	if len(p.Args) > 0 && p.Args[0] == "demo" {
+		p.Args, start = p.Args[1:], runDemo
+	}
+	if err := start(p); err != nil && !errors.Is(err, ErrHelp) {
 		p.complain(err)
 		return 1
 	}
@@ -69,9 +73,6 @@ func Main(p Process) int {
 
 func run(p Process) error {
 	settings, err := Load(p.Args, p.Environ)
-	if errors.Is(err, ErrHelp) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}

@@ -66,6 +66,7 @@ type Settings struct {
 	RecordAgents       bool    // record which programs requests say they are from
 	Trace              TraceSettings
 	NodeName           string
+	openPages          bool // the pages ask for no password: only in the demo, which listens on this machine only
 
 	Notify    NotifySettings
 	Schedules map[string]string // of jobs, by name; "off" never runs one

@@ -187,6 +187,7 @@ func manualPage() manual.Page {
 const usage = `Stint answers whether a key may make one more request, and blocks repeat offenders.
 
 Usage: stint-server [flags]
+       stint-server demo                look around: made-up clients, in a temporary folder
        stint-server config check FILE   validate a settings file, with the environment
        stint-server config example      print a settings file with every setting and its default
        stint-server config reference    print every setting as docs/SETTINGS.md has it

@@ -143,6 +143,9 @@ func (a *App) tasks() []task {
 	if a.snapshots != nil {
 		tasks = append(tasks, task{"snapshots", every(snapshotInterval, func(context.Context) { a.snapshots.save() })})
 	}
+	if a.guests != nil {
+		tasks = append(tasks, task{"clients of the demo", a.guests})
+	}
 	return tasks
 }
 
