@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/breakdown"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/test/storetest"
 )
 
 // requested stores what a node counted by dimensions in the present minute.
@@ -127,6 +128,18 @@ func TestTrafficBoundsWhatWasNotKept(t *testing.T) {
 	table.Row(breakdown.Values{"/login"}).Counts = breakdown.Counts{Limited: 9}
 	n.flushTable(t, "requested", table)
 	n.as(t, "vic").get("/traffic?decision=refused").is(http.StatusOK).says("3 more have a value that was not kept; one value may have 3 of them")
+}
+
+// TestTrafficSaysWhatCannotBeRead has a part of the time that another version has written.
+func TestTrafficSaysWhatCannotBeRead(t *testing.T) {
+	database := storetest.Migrated.SQLite(t)
+	n := newNodeOn(t, database)
+	n.requested(t, "requested", map[breakdown.Values]breakdown.Row{{"/login"}: {Counts: breakdown.Counts{Allowed: 1}}})
+	vic := n.as(t, "vic")
+	vic.get("/v1/traffic/by/path").is(http.StatusOK).holds(`"unread":0`)
+	(&storetest.Fixture{URL: database}).Exec(t, "UPDATE breakdowns SET data = X'78'")
+	vic.get("/v1/traffic/by/path").is(http.StatusOK).holds(`"unread":1`)
+	vic.get("/traffic").is(http.StatusOK).says("What was requested in 1 part of this time could not be read and is missing")
 }
 
 // linkWith returns the first address in a page that begins so.

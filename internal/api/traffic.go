@@ -120,7 +120,7 @@ func (h *trafficHandler) trafficBy(ctx context.Context, dimension string, f wire
 	}
 	b := r.Breakdowns[0]
 	out = wire.RequestBreakdown{
-		From: wire.At(r.From), To: wire.At(r.To), Dimension: dimension, Total: fromCounts(r.Total), Unnamed: fromCounts(b.Unnamed), Overcount: b.Overcount, Unsure: r.Unsure,
+		From: wire.At(r.From), To: wire.At(r.To), Dimension: dimension, Total: fromCounts(r.Total), Unnamed: fromCounts(b.Unnamed), Overcount: b.Overcount, Unsure: r.Unsure, Unread: r.Unread,
 		Items: make([]wire.RequestGroup, 0, len(b.Groups)), Clients: fromClients(r.Clients), Offenders: fromClients(r.Offenders),
 		ClientsOvercount: r.ClientsMissing, OffendersOvercount: r.OffendersMissing,
 	}

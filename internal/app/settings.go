@@ -201,7 +201,7 @@ func (s *Settings) options() []option {
 		{name: "log-format", preset: "text", value: oneOf(&s.LogFormat, "text", "json"), help: "the form of the log: text or json"},
 		{name: "check-log-ratio", preset: "off", value: ratio(&s.CheckLogRatio), help: "how many of the requests that ask for checks are in the log, with their keys: off or a share such as 1%"},
 		{name: "record-paths", preset: "true", value: flag(&s.RecordPaths), help: "false keeps the paths of requests out of the database: the traffic sample and refusals are recorded without them, and the preview of traps and the page Traffic have no paths to show"},
-		{name: "record-agents", preset: "true", value: flag(&s.RecordAgents), help: "false keeps the agents of requests out of the database: refusals are recorded without them, and the page Traffic has none to show"},
+		{name: "record-agents", preset: "true", value: flag(&s.RecordAgents), help: "false keeps the agents of requests, and the bots that they name, out of the database: refusals are recorded without them, and the page Traffic has none to show"},
 		{name: "trace-endpoint", value: plainHook(&s.Trace.Endpoint, "; put what the collector asks for into the variable OTEL_EXPORTER_OTLP_HEADERS"), help: "the URL that takes spans over OTLP as protobuf over HTTP, for example http://127.0.0.1:4318/v1/traces; off when empty"},
 		{name: "trace-ratio", preset: "1%", value: ratio(&s.Trace.Ratio), help: "how many of the requests that bring no traceparent are traced: off or a share such as 1%"},
 		{name: "notify-webhook-url", secret: true, value: hook(&n.WebhookURL), help: "a webhook that receives automatic blocks, proposals, outages and reports"},

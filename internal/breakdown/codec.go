@@ -92,6 +92,9 @@ func (e *encoder) clients(all Clients) {
 
 var errBad = errors.New("a table of what was requested cannot be read")
 
+// ErrFormat is the error of Decode for a table of another version, whose format it does not know.
+var ErrFormat = errors.New("a table of what was requested has a format that this version does not know")
+
 // Decode returns the table of the result of Encode; of nothing, an empty one. Dimensions that this
 // version does not know are left out, and the values of those that it knows in addition are "".
 func Decode(data []byte) (*Table, error) {
@@ -100,8 +103,10 @@ func Decode(data []byte) (*Table, error) {
 		return t, nil
 	}
 	d := decoder{rest: data}
-	if d.number() != format {
+	if found := d.number(); d.bad {
 		return nil, errBad
+	} else if found != format {
+		return nil, ErrFormat
 	}
 	var places []int // of the stored dimensions in Dimensions, -1 for none
 	for _, name := range d.list() {

@@ -71,8 +71,8 @@ func newTrafficBy(con *console.Console) *cobra.Command {
 networks with most requests in the last hour or another time range. --only and --exclude
 take dimension=value, again and again; a final * matches any text. Ids in paths are
 shown as {id}. The counts are at least; standard error says how many requests have no value
-that was kept, and how many more the filters may select. With --clients, show the keys
-that made most of these requests.`,
+that was kept, how many more the filters may select, and what could not be read. With
+--clients, show the keys that made most of these requests.`,
 		Example: "admin traffic by path\nadmin traffic by path --exclude path=/health --exclude agent=uptimerobot\n" +
 			"admin traffic by agent --only 'path=/api/*' --decision refused\nadmin traffic by path --clients --only agent=gptbot\nadmin traffic by path --last 7d --limit 1000 -o csv",
 		Args: cobra.ExactArgs(1),
@@ -93,6 +93,9 @@ that made most of these requests.`,
 			}
 			if found.Unsure > 0 {
 				con.Notef("the filters may select %d more requests, whose values were not kept together", found.Unsure)
+			}
+			if found.Unread > 0 {
+				con.Notef("%d parts of this time could not be read, and their requests are missing", found.Unread)
 			}
 			if clients {
 				list := found.Clients

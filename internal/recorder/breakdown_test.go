@@ -90,7 +90,7 @@ func TestRequestsAreCountedByDimensionAndDecision(t *testing.T) {
 func TestPathsAndAgentsCanBeOmitted(t *testing.T) {
 	r := testRecorder(Options{OmitPaths: true, OmitAgents: true})
 	d := allowed(key(t, "ip:203.0.113.7"), noon)
-	d.Check.Request = conditions.NewRequest("/secret", "GET", "secretive/1.0", "www.example.com")
+	d.Check.Request = conditions.NewRequest("/secret", "GET", "secretive/1.0", "www.example.com").With(conditions.Found{Bot: "secret/bot", Category: "secrets", Verified: "secretly"})
 	r.Record(d)
 	b := drained(r)
 	if strings.Contains(string(b.Breakdowns[0].Data), "secret") {

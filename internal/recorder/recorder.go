@@ -45,7 +45,7 @@ type Options struct {
 	// OmitPaths omits the paths of requests from what is written and kept, both those in checks and
 	// reports and the entry "path" of their Meta.
 	OmitPaths bool
-	// OmitAgents does the same for the agents.
+	// OmitAgents does the same for the agents, and for the bots that they name.
 	OmitAgents bool
 }
 
@@ -96,7 +96,9 @@ func NewRecorder(o Options) *Recorder {
 		omits = append(omits, conditions.Path.String())
 	}
 	if o.OmitAgents {
-		omits = append(omits, conditions.Agent.String())
+		for _, a := range []conditions.Attribute{conditions.Agent, conditions.Bot, conditions.Category, conditions.Verified} {
+			omits = append(omits, a.String())
+		}
 	}
 	r := &Recorder{
 		requested: newBreakdowns(omits),

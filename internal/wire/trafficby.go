@@ -72,6 +72,8 @@ type RequestBreakdown struct {
 	Overcount int64 `json:"overcount"`
 	// Unsure is how many requests beyond the total the filters may select at most.
 	Unsure int64 `json:"unsure"`
+	// Unread is how many parts of the time range could not be read. Their requests are missing.
+	Unread int `json:"unread"`
 	// Clients are the keys with most allowed requests, Offenders those with most refused ones. Each
 	// may have made ClientsOvercount or OffendersOvercount more.
 	Clients            []RequestClient `json:"clients"`

@@ -8,6 +8,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -73,6 +74,7 @@ type DB struct {
 	reader  *sql.DB // the same as writer on Postgres
 	held    heldFile
 
+	warned   sync.Map     // what WarnOnce has logged
 	opened   time.Time    // on the monotonic clock, unlike rows
 	answered atomic.Int64 // nanoseconds after opened until the last answer, 0 for none
 }

@@ -47,6 +47,13 @@ type Tx struct {
 // LogOf returns the logger of a transaction's store, never nil.
 func LogOf(t *Tx) *slog.Logger { return t.store.log }
 
+// WarnOnce logs a text unless that was logged already: it is for what every further read finds again.
+func WarnOnce(t *Tx, text string, args ...any) {
+	if _, was := t.store.warned.LoadOrStore(text, true); !was {
+		t.store.log.WarnContext(t.ctx, text, args...)
+	}
+}
+
 // Change runs do in a transaction that takes the next revision. It locks the revision row, so
 // that no other change runs at the same time on any node. do stores t.Revision in the rows that
 // it writes, and calls t.AddRecord. It may be called again after a conflict with another

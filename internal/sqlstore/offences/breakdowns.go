@@ -3,6 +3,7 @@ package offences
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/stint-dev/stint/internal/breakdown"
@@ -32,7 +33,8 @@ func breakdownLimits(span int64) breakdown.Limits {
 	return breakdown.LongLimits
 }
 
-// addBreakdownTo adds what was requested to the row of a node, "" for all nodes.
+// addBreakdownTo adds what was requested to the row of a node, "" for all nodes. It replaces a row that
+// nobody can read, but leaves one of another version, and then adds nothing.
 func (t tx) addBreakdownTo(span, start int64, node string, more *breakdown.Table) error {
 	if _, err := t.Exec(holdBreakdown, span, start, node, []byte{}); err != nil {
 		return err
@@ -41,21 +43,25 @@ func (t tx) addBreakdownTo(span, start int64, node string, more *breakdown.Table
 	if _, err := t.One(findBreakdown, []any{span, start, node}, &known); err != nil {
 		return err
 	}
-	sum := cmp.Or(readable(known), &breakdown.Table{})
+	sum, err := t.readable(known)
+	if errors.Is(err, breakdown.ErrFormat) {
+		return nil
+	}
+	sum = cmp.Or(sum, &breakdown.Table{})
 	sum.Merge(more)
 	sum.Trim(breakdownLimits(span))
-	_, err := t.Exec(setBreakdown, span, start, node, sum.Encode())
+	_, err = t.Exec(setBreakdown, span, start, node, sum.Encode())
 	return err
 }
 
-// readable returns the table of a row, nil if it cannot be read: one bad row must not stop the adding up
-// and the reading of all others.
-func readable(data []byte) *breakdown.Table {
-	t, err := breakdown.Decode(data)
+// readable returns the table of a row, nil with an error, which is logged, if it cannot be read: one bad
+// row must not stop the adding up and the reading of all others.
+func (t tx) readable(data []byte) (*breakdown.Table, error) {
+	table, err := breakdown.Decode(data)
 	if err != nil {
-		return nil
+		db.WarnOnce(t.Tx, "a part of what was requested is missing on the page Traffic", "error", err)
 	}
-	return t
+	return table, err
 }
 
 // addBreakdowns adds those of a batch to the rows of a span.
@@ -84,7 +90,7 @@ func (t adder) addUpBreakdowns(shorter, from, to, longer, start int64) error {
 	sum := &breakdown.Table{}
 	read := func(r db.Row) (data []byte, err error) { return data, r.Scan(&data) }
 	err := db.Stream(t.Tx, read, breakdownsWithin, []any{shorter, from, to}, func(data []byte) error {
-		if more := readable(data); more != nil {
+		if more, err := t.readable(data); err == nil {
 			sum.Merge(more)
 			sum.Trim(breakdown.Limits{Rows: 4 * breakdown.LongLimits.Rows, Rest: 4 * breakdown.LongLimits.Rest})
 		}
@@ -127,7 +133,8 @@ func (s *Store) Breakdowns(ctx context.Context, now, from, to time.Time, step ti
 		q := &db.Selection{}
 		return db.Stream(t, func(r db.Row) (p part, err error) { return p, r.Scan(&p.start, &p.data) },
 			union(q, "start, data", "breakdowns", segments, ""), q.Args, func(p part) error {
-				return do(time.UnixMilli(p.start).UTC(), readable(p.data))
+				table, _ := in(t).readable(p.data) // do counts those that cannot be read
+				return do(time.UnixMilli(p.start).UTC(), table)
 			})
 	})
 }

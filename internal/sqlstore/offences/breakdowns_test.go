@@ -93,12 +93,12 @@ func TestBreakdownsAreAddedUp(t *testing.T) {
 }
 
 // TestUnreadableRowsStopNothing has a table and a sketch that nobody can read beside good ones: the good
-// ones are read, added up and added to.
+// ones are read, added up and added to. A table of another version stays as it is.
 func TestUnreadableRowsStopNothing(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
-		bad := `X'78'`
+		bad, foreign := `X'0178'`, `X'78'`
 		if f.Postgres() {
-			bad = `'\x78'`
+			bad, foreign = `'\x0178'`, `'\x78'`
 		}
 		hour := f.Clock.Now().Truncate(time.Hour)
 		sketch := offences.NewSketch()
@@ -140,6 +140,9 @@ func TestUnreadableRowsStopNothing(t *testing.T) {
 		f.Exec(t, "UPDATE breakdowns SET data = "+bad+" WHERE span > 1")
 		flush("3", "bad", good)
 		check("with a late count", 2, 0)
+		f.Exec(t, "UPDATE breakdowns SET data = "+foreign+" WHERE span > 1")
+		flush("4", "bad", good)
+		check("with one more", 0, 1)
 	})
 }
 
