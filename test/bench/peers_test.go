@@ -42,6 +42,7 @@ func BenchmarkPeers(b *testing.B) {
 	onRedis(b, r, p, empty)
 	inMemory(b, r, p, empty)
 	asLibraries(b, r)
+	inNode(b, r, p)
 	r.write(peersText)
 }
 
@@ -61,6 +62,20 @@ func asLibraries(b *testing.B, r *report) {
 	for _, row := range found {
 		r.add(row[1], fmt.Sprintf("%s checks a second, the other %s: %s times as many", row[2], row[3], row[4]))
 	}
+}
+
+// inNode measures the guard of clients/node beside a bare request.
+func inNode(b *testing.B, r *report, p programs) {
+	b.Helper()
+	stint := startNode(b, p)
+	stint.admit(b, http.MethodPut, "/v1/policies/guarded", `{"match":["guarded:*"],"rules":["1000000/m"]}`)
+	out, err := exec.CommandContext(b.Context(), "node", "guard.mjs", "http://"+stint.checks).CombinedOutput()
+	var guarded, bare float64
+	if n, _ := fmt.Sscan(string(out), &guarded, &bare); err != nil || n != 2 {
+		b.Fatalf("%v: %s", err, out)
+	}
+	r.begin("In Node.js", "What a guard of clients/node adds to a request, beside a bare check by node:http on a connection that is kept alive; one after the other, both alternately, 7 times 2,000; the medians are given.")
+	r.add("the guard as a multiple of the bare request", fmt.Sprintf("%.2f, goal at most 1.3 (%.0f µs beside %.0f µs)", guarded/bare, guarded, bare))
 }
 
 var libraryRow = regexp.MustCompile(`(?m)^([^|\n]+)\|(\d+)\|(\d+)\|([0-9.]+)$`)
