@@ -13,8 +13,8 @@ import (
 	"github.com/stint-dev/stint/test/testnode"
 )
 
-// tongue is how a program of docs/clients/http.md is run: around it a main program that prints for each key of its arguments true or false.
-type tongue struct {
+// httpLanguage is how a program of docs/clients/http.md is run: around it a main program that prints for each key of its arguments true or false.
+type httpLanguage struct {
 	file          string
 	before, after string
 	compile       []string // nil if the program is not compiled
@@ -23,7 +23,7 @@ type tongue struct {
 	slower        []string // a busy machine must not look like an outage
 }
 
-var tongues = map[string]tongue{
+var httpLanguages = map[string]httpLanguage{
 	"bash":   {"a.bash", "", "\nfor key; do allowed \"$key\" >/dev/null && echo true || echo false; done", nil, []string{"bash", "a.bash"}, false, []string{"--max-time 0.1", "--max-time 60"}},
 	"python": {"a.py", "", "\nfor key in sys.argv[1:]: print(str(allowed(key)[0]).lower())", nil, []string{python(), "a.py"}, false, []string{"timeout=0.1", "timeout=60"}},
 	"php":    {"a.php", "<?php\n", "\nforeach (array_slice($argv, 1) as $key) echo allowed($key)[0] ? 'true' : 'false', \"\\n\";", nil, []string{"php", "-d", "display_errors=0", "a.php"}, false, []string{"'timeout' => 0.1", "'timeout' => 60"}},
@@ -63,7 +63,7 @@ func TestProgramsForAnyLanguage(t *testing.T) {
 	seen := 0
 	for _, found := range httpProgram.FindAllStringSubmatch(string(page), -1) {
 		seen++
-		language, is := tongues[found[1]]
+		language, is := httpLanguages[found[1]]
 		if !is {
 			continue // C#, as the page says
 		}
@@ -102,7 +102,7 @@ func TestProgramsForAnyLanguage(t *testing.T) {
 }
 
 // ask runs a program that asks the server at url about keys, and returns what it prints.
-func (l *tongue) ask(t *testing.T, program, url string, keys ...string) string {
+func (l *httpLanguage) ask(t *testing.T, program, url string, keys ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	host, port, _ := strings.Cut(strings.TrimPrefix(url, "http://"), ":")
