@@ -51,7 +51,7 @@ func TestTrafficIsFiltered(t *testing.T) {
 	maria.get(policy).is(http.StatusOK).holds(">scraper\nscraper *\n")
 	page.says("A policy for this selects more than these requests")
 	maria.get("/traffic?is=path%3D/health").is(http.StatusOK).holds("Policy for this…").lacks("selects more than")
-	maria.get("/traffic?is=agent%3Dscraper,rule%3D1/s&not=path%3D/health,country%3D").is(http.StatusOK).lacks("/new-policy").says("no condition selects exactly these values of Refused by, Country")
+	maria.get("/traffic?is=agent%3Dscraper,rule%3D1/s&not=path%3D/health,country%3D").is(http.StatusOK).lacks("/new-policy").says("no condition selects these values of Refused by, Country")
 	both := linkWith(t, maria.get("/traffic?is=agent%3Dscraper,country%3DNL,asn%3D64500&not=path%3D/health").is(http.StatusOK).body, "/new-policy")
 	maria.get(both).is(http.StatusOK).holds(">scraper\nscraper *\n").holds("not /health<").holds("country NL\nasn 64500<")
 	maria.get(linkWith(t, page.body, "/blocks/new")).is(http.StatusOK).says("1 address")
@@ -128,6 +128,19 @@ func TestTrafficBoundsWhatWasNotKept(t *testing.T) {
 	table.Row(breakdown.Values{"/login"}).Counts = breakdown.Counts{Limited: 9}
 	n.flushTable(t, "requested", table)
 	n.as(t, "vic").get("/traffic?decision=refused").is(http.StatusOK).says("3 more have a value that was not kept; one value may have 3 of them")
+}
+
+// TestTrafficOfDeletedPolicies selects one policy that has no name any more by its id, also with a star.
+func TestTrafficOfDeletedPolicies(t *testing.T) {
+	n := newNode(t)
+	n.requested(t, "requested", map[breakdown.Values]breakdown.Row{
+		{"/a", "", "", "", "99"}:  {Counts: breakdown.Counts{Allowed: 1}},
+		{"/b", "", "", "", "999"}: {Counts: breakdown.Counts{Allowed: 20}},
+	})
+	vic := n.as(t, "vic")
+	for _, query := range []string{"is=policy%3D%2399", "is=policy%3D%2399*", "not=policy%3D%23999", "not=policy%3D%23999,policy%3Dnone"} {
+		vic.get("/v1/traffic/by/path?" + query).is(http.StatusOK).holds(`"total":{"requests":1,`)
+	}
 }
 
 // TestTrafficSaysWhatCannotBeRead has a part of the time that another version has written.

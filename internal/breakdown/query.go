@@ -23,7 +23,8 @@ const MaxFilters = 20
 
 // ParseFilters parses filters that are separated by commas, each written dimension=value. Those of not
 // select all other requests. A final * of a value matches any text; \*, \, and \\ are a star, a comma
-// and a backslash, and \s is a space, which is trimmed at the end of a text otherwise. A comma that no dimension follows is a part of the value. The error is a fault.Error.
+// and a backslash, and \s is a space, which is trimmed at the end of a text otherwise. A comma that no
+// dimension follows is a part of the value. The error is a fault.Error.
 func ParseFilters(is, not string) (all Filters, err error) {
 	for field, text := range map[string]string{"is": is, "not": not} {
 		for _, part := range splitFilters(text) {

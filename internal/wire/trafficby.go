@@ -8,7 +8,8 @@ type TrafficFilter struct {
 	// Only requests with these values: dimension=value, several of them separated by commas, for
 	// example path=/login,method=POST. A final * matches any text, and a dimension without a
 	// value means requests of which it is not known. Of several values of one dimension, one is
-	// enough. In a value, \*, \, and \\ are a star, a comma and a backslash.
+	// enough. In a value, \*, \, and \\ are a star, a comma and a backslash, and \s is
+	// a space at the end.
 	Is string `query:"is" json:"-"`
 	// No requests with these values, written like those of is.
 	Not string `query:"not" json:"-"`
