@@ -184,6 +184,8 @@ func streamOf(q site.Query, pattern keys.Pattern) string {
 		values.Set("decision", wire.Allowed)
 	case "changes":
 		values.Set("kind", string(events.Block)+","+string(events.Change))
+	case "holds":
+		values.Set("kind", string(events.Hold))
 	}
 	if policy := q.Get("policy"); policy != "" {
 		values.Set("policy", policy)
@@ -211,8 +213,10 @@ func (h *liveHandler) liveFilter(q site.Query) (events.Filter, error) {
 		f.Kinds, f.Outcomes = []events.Kind{events.Decision}, []gate.Outcome{gate.Allowed}
 	case "changes":
 		f.Kinds = []events.Kind{events.Block, events.Change}
+	case "holds":
+		f.Kinds = []events.Kind{events.Hold}
 	default:
-		return f, fault.Field("show", "must be refused, allowed or changes")
+		return f, fault.Field("show", "must be refused, allowed, changes or holds")
 	}
 	if path := q.Get("path"); path != "" {
 		if err := f.SelectPath(path); err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/wire"
+	"github.com/stint-dev/stint/test/keytest"
 )
 
 // monitorPages are the paths of the monitor pages, by a name for the file of a screenshot.
@@ -316,6 +317,8 @@ func TestLivePageShowsFilteredEventsNewestFirst(t *testing.T) {
 	v.get("/live?pattern=token:alpha").is(http.StatusOK).holds("alpha").lacks(">beta<")
 	n.events.Publish(events.Event{Kind: events.Block, Entry: &audit.Record{Action: "block.add", Summary: "Added the block of gamma."}})
 	v.get("/live?show=changes").is(http.StatusOK).holds(">Change</td>").says("gamma").lacks("block.add").lacks("beta")
+	n.events.Publish(events.Event{Kind: events.Hold, Key: keytest.Key(t, "team:delta"), Policy: "tokens", Hold: events.HoldChange{State: "settled", Held: 1000, Used: 3100, Over: 200}})
+	v.get("/live?show=holds").is(http.StatusOK).says("Hold settled").says("3,100 of 1,000").says("200 beyond a limit").holds("delta").lacks("gamma")
 	v.get("/live?show=nonsense").is(http.StatusUnprocessableEntity)
 	n.events.Publish(events.Event{Kind: events.Decision, Outcome: gate.Allowed, Shadow: gate.Unavailable, ShadowPolicy: "trial"})
 	v.get("/live?show=allowed").is(http.StatusOK).says("trial would refuse")
@@ -329,7 +332,7 @@ func TestLivePageNamesStreamWithItsFilters(t *testing.T) {
 	for path, want := range map[string]string{
 		"/live": "/v1/events", "/live?show=refused": "/v1/events?decision=limited%2Cblocked%2Cchallenged%2Cunavailable&kind=decision",
 		"/live?show=allowed": "/v1/events?decision=allowed&kind=decision", "/live?show=changes&policy=default": "/v1/events?kind=block%2Cchange&policy=default",
-		"/live?pattern=203.0.113.0/24": "/v1/events?pattern=ip%3A203.0.113.0%2F24",
+		"/live?show=holds": "/v1/events?kind=hold", "/live?pattern=203.0.113.0/24": "/v1/events?pattern=ip%3A203.0.113.0%2F24",
 	} {
 		m := streamAttribute.FindStringSubmatch(v.get(path).is(http.StatusOK).body)
 		if m == nil || html.UnescapeString(m[1]) != want {

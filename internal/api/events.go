@@ -78,13 +78,13 @@ func (h *eventHandler) routes() []route {
 
 var (
 	opEvents = &openapi.Operation{
-		ID: "streamEvents", Tag: "events", Summary: "Stream decisions and changes as server-sent events; send Last-Event-ID to resume after a break.",
+		ID: "streamEvents", Tag: "events", Summary: "Stream decisions, changes and what becomes of holds as server-sent events; send Last-Event-ID to resume after a break.",
 		Query: []openapi.Param{
-			{Name: "kind", Doc: "Only these kinds: decision, block and change, with commas between."},
+			{Name: "kind", Doc: "Only these kinds: decision, block, change and hold, with commas between."},
 			{Name: "decision", Doc: "Only these decisions: allowed, limited, blocked, challenged and unavailable, with commas between."},
-			{Name: "policy", Doc: "Only decisions by this policy, and its changes."},
+			{Name: "policy", Doc: "Only decisions and holds under this policy, and its changes."},
 			{Name: "path", Doc: "Only decisions on requests whose path matches this pattern, for example /search*."},
-			{Name: "pattern", Doc: "Only decisions on keys that this pattern covers, and changes of blocks and exemptions that share a key with it."},
+			{Name: "pattern", Doc: "Only decisions on keys that this pattern covers and their holds, and changes of blocks and exemptions that share a key with it."},
 		},
 		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "Events whose data is an Event.", Types: []string{eventType}}},
 	}
@@ -125,7 +125,7 @@ func (h *eventHandler) streamEvents(c *httpserver.Call) error {
 func (h *eventHandler) eventFilter(c *httpserver.Call) (events.Filter, error) {
 	var f events.Filter
 	q := c.ParseQuery("kind", "decision", "policy", "path", "pattern")
-	for _, kind := range q.List("kind", string(events.Decision), string(events.Block), string(events.Change)) {
+	for _, kind := range q.List("kind", string(events.Decision), string(events.Block), string(events.Change), string(events.Hold)) {
 		f.Kinds = append(f.Kinds, events.Kind(kind))
 	}
 	for _, outcome := range q.List("decision", wire.Allowed, wire.Limited, wire.Blocked, wire.Challenged, wire.Unavailable) {
@@ -234,6 +234,9 @@ func fromEvent(e *events.Event) wire.Event {
 	if e.Entry != nil {
 		entry := auditfile.Entry(e.Entry)
 		out.Change = &entry
+	}
+	if e.Kind == events.Hold {
+		out.Hold = &wire.HoldChange{State: e.Hold.State, Held: e.Hold.Held, Cost: e.Hold.Used, Over: e.Hold.Over, ExpiresAt: wire.At(e.Hold.Expires)}
 	}
 	return out
 }

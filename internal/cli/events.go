@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"github.com/stint-dev/stint/internal/cli/client"
@@ -26,9 +27,10 @@ func newEvents(con *console.Console) *cobra.Command {
 	var count int
 	c := &cobra.Command{
 		Use:   "events",
-		Short: "Show decisions, blocks and changes live",
-		Long: `Show decisions, blocks and changes as they happen, until Ctrl-C. Under load the server
-sends a sample of the decisions and says so. A broken stream is resumed where it ended.
+		Short: "Show decisions, blocks, changes and holds live",
+		Long: `Show decisions, blocks, changes and what becomes of holds as they happen, until Ctrl-C. Under
+load the server sends a sample of the decisions and holds and says so. A broken stream is
+resumed where it ended.
 With -o json each event is one line of JSON.`,
 		Example: "admin events\nadmin events --kind decision --decision limited,blocked --pattern ip:203.0.113.0/24\nadmin events --kind block,change -o json",
 		Args:    cobra.NoArgs,
@@ -45,7 +47,7 @@ With -o json each event is one line of JSON.`,
 			return followEvents(c.Context(), con, server, filter, count)
 		}),
 	}
-	c.Flags().StringSliceVar(&kind, "kind", nil, "only decision, block or change; may be repeated")
+	c.Flags().StringSliceVar(&kind, "kind", nil, "only decision, block, change or hold; may be repeated")
 	c.Flags().StringSliceVar(&decision, "decision", nil, "only allowed, limited, blocked, challenged or unavailable; may be repeated")
 	c.Flags().StringVar(&policy, "policy", "", "only of this policy")
 	c.Flags().StringVar(&path, "path", "", "only requests whose path matches, for example /search*")
@@ -105,6 +107,8 @@ func printEvent(con *console.Console, e *wire.Event) error {
 		parts = append(parts, output.Escape(e.Notice))
 	case e.Change != nil:
 		parts = append(parts, output.Escape(e.Change.Summary), "by "+output.Escape(e.Change.Actor.Name))
+	case e.Hold != nil:
+		parts = append(parts, fmt.Sprintf("%-8s", output.Escape(e.Hold.State)), output.Escape(e.Key), holdText(e.Hold), "under "+output.Escape(string(e.Policy)))
 	default:
 		parts = append(parts, decisionParts(e)...)
 	}
@@ -114,6 +118,18 @@ func printEvent(con *console.Console, e *wire.Event) error {
 	}
 	p.Sayf("%s", line)
 	return con.Out().Err()
+}
+
+// holdText says what is held, or was used of it.
+func holdText(h *wire.HoldChange) string {
+	text := humanize.Comma(h.Cost)
+	if h.Cost != h.Held {
+		text += " of " + humanize.Comma(h.Held)
+	}
+	if h.Over > 0 {
+		text += ", " + humanize.Comma(h.Over) + " beyond a limit"
+	}
+	return text
 }
 
 // decisionParts returns the columns of a decision's line.

@@ -21,18 +21,27 @@ var _ gate.Recorder = (*Hub)(nil)
 // it does nothing.
 func (h *Hub) Record(d *gate.Decision) {
 	now := d.At.UnixNano()
-	if now > h.until.Load() || d.IsAdditional && d.Reported == "" {
+	if now > h.until.Load() {
+		return
+	}
+	h.recordHeld(d)
+	if d.IsAdditional && d.Reported == "" {
 		return
 	}
 	b := &h.refused
 	if d.Outcome == gate.Allowed && (d.Shadow == nil || d.Shadow.Outcome == gate.Allowed) {
 		b = &h.allowed
 	}
-	second, most := now/int64(time.Second), int64(h.o.PerSecond)
-	h.publishSkipped(b, b.begin(second), d.At)
+	h.publishWithin(b, d.At, func() Event { return h.eventOf(d) })
+}
+
+// publishWithin publishes an event of a time if it is one of the first of its second in b.
+func (h *Hub) publishWithin(b *budget, at time.Time, event func() Event) {
+	second, most := at.UnixNano()/int64(time.Second), int64(h.o.PerSecond)
+	h.publishSkipped(b, b.begin(second), at)
 	switch count := b.count.Add(1); {
 	case count <= most:
-		h.Publish(h.eventOf(d))
+		h.Publish(event())
 	case count == most+1: // publish the number left out even if nothing follows
 		time.AfterFunc(settleAfter, func() {
 			supervise.Do("live events", func() { h.publishSkipped(b, b.end(second), time.Time{}) })
@@ -51,7 +60,7 @@ func (h *Hub) publishSkipped(b *budget, count int64, at time.Time) {
 	}
 	h.Publish(Event{
 		Kind: Notice, At: at, Skipped: count - most,
-		Text: fmt.Sprintf("Decisions are sampled: within a second, %s of %s %s were shown.", humanize.Comma(most), humanize.Comma(count), b.what),
+		Text: fmt.Sprintf("Events are sampled: within a second, %s of %s %s were shown.", humanize.Comma(most), humanize.Comma(count), b.what),
 	})
 }
 

@@ -1,5 +1,5 @@
-// Package events publishes live events to operators: decisions, sampled under load, and every
-// change of blocks, exemptions, policies and identities. A slow listener never delays a check.
+// Package events publishes live events to operators: decisions and what becomes of holds, sampled under
+// load, and every change of blocks, exemptions, policies and identities. A slow listener never delays a check.
 package events
 
 import (
@@ -20,6 +20,7 @@ const (
 	Decision Kind = "decision" // one check that was answered
 	Block    Kind = "block"    // a block or exemption was added, changed or ended
 	Change   Kind = "change"   // any other change in the audit log
+	Hold     Kind = "hold"     // a hold was taken, renewed or ended
 	Notice   Kind = "notice"   // about the stream: what it omits
 )
 
@@ -48,6 +49,9 @@ type Event struct {
 	Shadow       gate.Outcome
 	ShadowPolicy string
 
+	// Hold is what became of a hold of Key under Policy.
+	Hold HoldChange
+
 	// Entry is the audit record of a change.
 	Entry *audit.Record
 	// Patterns are the patterns of the changed block or exemption, before and after.
@@ -58,15 +62,25 @@ type Event struct {
 	Skipped int64
 }
 
+// HoldChange is what became of a hold. That one expires is no event, since nothing happens then; an event says
+// so if it is settled later.
+type HoldChange struct {
+	State   string // "held", "settled", "released", "extended", or "expired" before it was settled
+	Held    int64
+	Used    int64
+	Over    int64 // how much of Used is beyond a limit
+	Expires time.Time
+}
+
 // Filter selects events. Zero fields select all; notices are always selected.
 type Filter struct {
 	Kinds    []Kind
 	Outcomes []gate.Outcome // of decisions
-	// Policy selects the decisions of a policy or shadow policy, and its changes.
+	// Policy selects the decisions and holds of a policy or shadow policy, and its changes.
 	Policy string
 	// Path selects the decisions on requests whose path meets it; its other attributes are not set.
 	Path conditions.When
-	// Pattern selects the decisions on its keys, and the changes of blocks and exemptions that
+	// Pattern selects the decisions on its keys and their holds, and the changes of blocks and exemptions that
 	// share a key with it.
 	Pattern keys.Pattern
 }
@@ -85,6 +99,9 @@ func (f *Filter) Selects(e *Event) bool {
 	if !f.Path.IsZero() {
 		return false
 	}
+	if e.Kind == Hold {
+		return (f.Policy == "" || f.Policy == e.Policy) && (f.Pattern.IsZero() || f.Pattern.Matches(e.Key))
+	}
 	if f.Policy != "" && (e.Entry.Object != "policy" || e.Entry.ObjectID != f.Policy) {
 		return false
 	}
@@ -93,9 +110,9 @@ func (f *Filter) Selects(e *Event) bool {
 	})
 }
 
-// mayBeDecision reports whether f selects any decision.
-func (f *Filter) mayBeDecision() bool {
-	return len(f.Kinds) == 0 || slices.Contains(f.Kinds, Decision)
+// mayBeOfCheck reports whether f selects any decision or hold.
+func (f *Filter) mayBeOfCheck() bool {
+	return len(f.Kinds) == 0 || slices.Contains(f.Kinds, Decision) || slices.Contains(f.Kinds, Hold)
 }
 
 func (f *Filter) selectsDecision(e *Event) bool {

@@ -17,7 +17,7 @@ import (
 const (
 	DefaultRing      = 4096 // events kept for listeners that reconnect
 	DefaultQueue     = 256  // undelivered events per listener
-	DefaultPerSecond = 200  // published decisions per second, for allowed and refused ones each
+	DefaultPerSecond = 200  // published decisions per second, for allowed and refused ones each, and changes of holds
 	DefaultHeartbeat = 15 * time.Second
 	// Linger is how long decisions are kept after the last listener has disconnected, so that a
 	// listener that reconnects misses nothing.
@@ -47,7 +47,7 @@ type Hub struct {
 	// one atomic load if nobody listens.
 	until atomic.Int64
 
-	allowed, refused budget
+	allowed, refused, holds budget
 
 	mu       sync.Mutex
 	last     uint64
@@ -78,7 +78,7 @@ func New(o Options) *Hub {
 		o.Heartbeat = DefaultHeartbeat
 	}
 	h := &Hub{o: o, run: strconv.FormatUint(rand.Uint64(), 36)}
-	h.allowed.what, h.refused.what = "allowed checks", "refused checks"
+	h.allowed.what, h.refused.what, h.holds.what = "allowed checks", "refused checks", "changes of holds"
 	return h
 }
 
@@ -153,7 +153,7 @@ func (h *Hub) drop(l *Listener, slow bool) {
 		h.queues = slices.DeleteFunc(h.queues, func(q *queue) bool { return q == l.queue })
 	}
 	l.queue = nil
-	if !l.filter.mayBeDecision() {
+	if !l.filter.mayBeOfCheck() {
 		return
 	}
 	if h.decisions--; h.decisions == 0 {
@@ -202,7 +202,7 @@ func (h *Hub) Listen(f Filter, after string) *Listener {
 		return l
 	}
 	h.queueOf(&f).add(l, h.o.Queue)
-	if f.mayBeDecision() {
+	if f.mayBeOfCheck() {
 		h.decisions++
 		h.until.Store(math.MaxInt64)
 	}

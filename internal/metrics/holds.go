@@ -20,7 +20,7 @@ const unsettledFor = time.Hour
 
 var (
 	holdsOpenDesc = prometheus.NewDesc("stint_holds_open",
-		"Open holds of a policy: those that this node took, less those that it ended. The sum over all nodes is what is open; one node alone may be below 0.", []string{"policy"}, nil)
+		"Open holds of a policy: those that this node took, less those that it ended. The sum over all nodes is what is open; one node alone may be below 0, and the sum is too low by what a killed node had open until that has expired.", []string{"policy"}, nil)
 	holdsUnsettledDesc = prometheus.NewDesc("stint_holds_expired_unsettled",
 		"Holds of a policy that expired within the last hour and that nobody has settled. As stint_holds_open, it is meant as the sum over all nodes.", []string{"policy"}, nil)
 )

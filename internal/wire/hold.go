@@ -34,3 +34,13 @@ type SettledHold struct {
 	// ExpiresAt is when the hold expires now; null once it has ended.
 	ExpiresAt Time `json:"expires_at"`
 }
+
+// HoldChange is what became of a hold, in an event. That one expires is no event.
+type HoldChange struct {
+	State string `json:"state" enum:"held,settled,released,extended,expired"` // expired if it was settled after it had
+	Held  int64  `json:"held"`                                                // what was held
+	Cost  int64  `json:"cost"`                                                // what was used, or is held
+	Over  int64  `json:"over"`                                                // how much of the cost is beyond a limit
+	// ExpiresAt is when the hold expires or did; null if it was ended before.
+	ExpiresAt Time `json:"expires_at"`
+}

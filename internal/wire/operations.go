@@ -169,7 +169,7 @@ type BadRow struct {
 // Event is the data of a server-sent event of GET /v1/events. Fields that do not belong
 // to its kind are omitted.
 type Event struct {
-	Kind string `json:"kind" enum:"decision,block,change,notice"` // decision, block, change or notice
+	Kind string `json:"kind" enum:"decision,block,change,hold,notice"` // decision, block, change, hold or notice
 	At   Time   `json:"at"`
 
 	Key      string     `json:"key,omitzero"`
@@ -191,6 +191,9 @@ type Event struct {
 
 	// Change is the audit's entry of a block or change.
 	Change *AuditEntry `json:"change,omitzero"`
+
+	// Hold is what became of a hold of Key under Policy.
+	Hold *HoldChange `json:"hold,omitzero"`
 
 	// Notice says what the stream left out, and Skipped how many events that
 	// were, where it is known.

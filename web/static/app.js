@@ -347,7 +347,7 @@
     if (!wanted || stream) return;
     stream = new EventSource(part.dataset.stream);
     const notified = () => { age.notified = true; };
-    for (const kind of ["open", "decision", "block", "change", "notice"]) stream.addEventListener(kind, notified);
+    for (const kind of ["open", "decision", "block", "change", "hold", "notice"]) stream.addEventListener(kind, notified);
   }
   document.addEventListener("visibilitychange", followStream);
 
