@@ -70,6 +70,7 @@ type Door struct {
 type scratch struct {
 	checks  []gate.Check
 	address keys.Key // of the client, zero if it is not known
+	host    string   // of the client's request, "" if it is not known
 	// For one part of the request: the lines of its header, its values and their keys.
 	lines  [][]byte
 	values []string

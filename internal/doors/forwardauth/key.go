@@ -20,8 +20,8 @@ import (
 // policies of selector look at.
 func (q *Query) appendChecks(k *scratch, r request, parser keys.Parser, selector *rules.Selector) error {
 	check := gate.Check{Policy: q.Policy, Cost: max(q.Cost, 1), Detail: true, Source: q.Source, ID: q.id(r), Address: parser.AddressKey(r.CountedAddress())}
-	k.address = check.Address
-	about, err := q.clientRequest(r, selector.AskedNamed())
+	k.address, k.host = check.Address, hostOf(r)
+	about, err := q.clientRequest(r, k.host, selector.AskedNamed())
 	switch {
 	case err == nil:
 		check.Request = about
@@ -57,7 +57,7 @@ var onlyIP = []By{{Kind: ByIP}}
 
 // clientRequest returns the known attributes of the client's request, with the query's scope.
 // It ignores the headers of an untrusted proxy.
-func (q *Query) clientRequest(r request, named []conditions.Attribute) (*conditions.Request, error) {
+func (q *Query) clientRequest(r request, host string, named []conditions.Attribute) (*conditions.Request, error) {
 	by := By{Kind: ByPath}
 	for _, b := range q.By {
 		if b.Kind == ByPath {
@@ -68,7 +68,7 @@ func (q *Query) clientRequest(r request, named []conditions.Attribute) (*conditi
 		return nil, err
 	}
 	target := by.targetOf(r, q.Target)
-	about := conditions.NewRequest(target, methodOf(r), r.Get("User-Agent"), hostOf(r))
+	about := conditions.NewRequest(target, methodOf(r), r.Get("User-Agent"), host)
 	if len(named) > 0 {
 		about = q.sayNamed(about, r, target, named)
 	}
@@ -211,7 +211,7 @@ func (b By) key(k *scratch, r request, parser keys.Parser, target string) (keys.
 	}
 	switch b.Kind {
 	case ByHost:
-		return parser.Key("host:" + occurrences.Plain(hostOf(r)))
+		return parser.Key("host:" + occurrences.Plain(k.host))
 	case ByPath:
 		return parser.Key("path:" + occurrences.Plain(b.pathOf(r, target)))
 	case ByMethod:
