@@ -52,15 +52,23 @@ func (m metrics) of(b *testing.B, name, unit string) float64 {
 // inParts measures the parts by their own benchmarks.
 func inParts(b *testing.B, r *report) {
 	r.begin("The log in memory", "One goroutine, the clock read for each check; cold means 100,000 logs of 60 entries asked in random order. Built with the profile of releases.")
-	memory := run(b, "timestamplog/memlog", "BenchmarkDecide|BenchmarkMemory", "1s", "-pgo", releasedBy)
+	memory := run(b, "timestamplog/memlog", "BenchmarkDecide|BenchmarkMemory|BenchmarkHolds", "1s", "-pgo", releasedBy)
 	r.atMost("a check, hot, allowed", memory.of(b, "BenchmarkDecide/hot,_allowed", "ns/op"), 110, "%.0f", "ns")
 	r.atMost("a check, cold, allowed", memory.of(b, "BenchmarkDecide/cold,_allowed", "ns/op"), 450, "%.0f", "ns")
 	r.atMost("allocations of either", math.Max(memory.of(b, "BenchmarkDecide/hot,_allowed", "allocs/op"), memory.of(b, "BenchmarkDecide/cold,_allowed", "allocs/op")), 0, "%.0f", "")
 	r.atMost("bytes an entry, 60 a key", memory.of(b, "BenchmarkMemory/60_entries", "B/entry"), 7, "%.2f", "")
 	r.atMost("bytes an entry, 800 a key", memory.of(b, "BenchmarkMemory/800_entries", "B/entry"), 4.2, "%.2f", "")
 
+	for _, kind := range []string{"hot", "cold"} {
+		plain, amounts := memory.of(b, "BenchmarkDecide/"+kind+",_allowed", "ns/op"), memory.of(b, "BenchmarkDecide/"+kind+",_allowed,_amounts", "ns/op")
+		r.atMost("a check of amounts, "+kind+", of a plain one", amounts/plain, 1.5, "%.2f", fmt.Sprintf("(%.0f ns)", amounts))
+	}
+	for _, each := range []string{"1", "10", "100"} {
+		r.atMost("bytes an open hold, a million, "+each+" a key", memory.of(b, "BenchmarkHolds/"+each+"_a_key", "B/hold"), 200, "%.0f", "")
+	}
+
 	r.begin("The log in Redis", "Processor time of redis-server itself, pipelines of 64 checks, 100,000 keys of 60 entries; an empty script called once a check is 1, in pipelines that alternate with the others. Medians.")
-	redis := run(b, "timestamplog/redislog", "BenchmarkServer|BenchmarkBytes", "1s")
+	redis := run(b, "timestamplog/redislog", "BenchmarkServer|BenchmarkBytes|BenchmarkAmounts", "1s")
 	for _, what := range []string{"script", "function"} {
 		r.add("an empty "+what, fmt.Sprintf("%.0fk a second of processor time", redis.of(b, "BenchmarkServer/empty-"+what, "checks/cpu-s")/1e3))
 	}
@@ -78,6 +86,7 @@ func inParts(b *testing.B, r *report) {
 			}
 		}
 	}
+	r.atMost("a check of amounts, of a plain one, 60 entries a key", redis.of(b, "BenchmarkAmounts", "ratio"), 1.5, "%.2f", "")
 	r.atMost("bytes an entry, 100,000 logs of 60", redis.of(b, "BenchmarkBytes/60", "B/entry"), 10, "%.2f", "")
 	r.atMost("bytes an entry, 20,000 logs of 800", redis.of(b, "BenchmarkBytes/800", "B/entry"), 6.7, "%.2f", "")
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
@@ -70,13 +71,16 @@ func BenchmarkDecide(b *testing.B) {
 		step    time.Duration // time between two requests of a key
 		detail  bool
 		allowed bool
+		amounts bool
 	}{
-		{"hot, allowed", 1, fastStack, 2 * time.Millisecond, false, true},
-		{"hot, allowed, with detail", 1, fastStack, 2 * time.Millisecond, true, true},
-		{"hot, refused", 1, fastStack, 2 * time.Millisecond, false, false},
-		{"cold, allowed", manyKeys, steadyStack, 2 * time.Second, false, true},
-		{"cold, allowed, with detail", manyKeys, steadyStack, 2 * time.Second, true, true},
-		{"cold, refused", manyKeys, steadyStack, 2 * time.Second, false, false},
+		{"hot, allowed", 1, fastStack, 2 * time.Millisecond, false, true, false},
+		{"hot, allowed, with detail", 1, fastStack, 2 * time.Millisecond, true, true, false},
+		{"hot, refused", 1, fastStack, 2 * time.Millisecond, false, false, false},
+		{"hot, allowed, amounts", 1, fastStack, 2 * time.Millisecond, false, true, true},
+		{"cold, allowed", manyKeys, steadyStack, 2 * time.Second, false, true, false},
+		{"cold, allowed, with detail", manyKeys, steadyStack, 2 * time.Second, true, true, false},
+		{"cold, refused", manyKeys, steadyStack, 2 * time.Second, false, false, false},
+		{"cold, allowed, amounts", manyKeys, steadyStack, 2 * time.Second, false, true, true},
 	}
 	for _, c := range cases {
 		b.Run(c.name, func(b *testing.B) {
@@ -86,6 +90,9 @@ func BenchmarkDecide(b *testing.B) {
 				return clock.Now()
 			}})
 			p := policyOf(b, 1, c.stack...)
+			if c.amounts {
+				p.Algorithm = algorithms.AmountLog
+			}
 			fill(b, log, clock, p, c.keys, 61, c.step)
 			requests := shuffled(p, c.keys, c.detail)
 			results := make([]timestamplog.Result, 1)
@@ -155,6 +162,32 @@ func BenchmarkMemory(b *testing.B) {
 				fill(b, log, clock, p, c.keys, c.entries, 2*time.Second)
 				used := heap() - before
 				b.ReportMetric(float64(used)/float64(c.keys*c.entries), "B/entry")
+				runtime.KeepAlive(log)
+			}
+		})
+	}
+}
+
+// BenchmarkHolds reports how many bytes an open hold takes, the logs of its key included, with a million.
+func BenchmarkHolds(b *testing.B) {
+	for _, each := range []int{1, 10, 100} {
+		b.Run(fmt.Sprintf("%d a key", each), func(b *testing.B) {
+			const holds = 1_000_000
+			for b.Loop() {
+				clock := logtest.NewClock()
+				p := policyOf(b, 1, "100 concurrent", "1000/1d")
+				p.Algorithm = algorithms.AmountLog
+				before := heap()
+				log := memlog.New(memlog.Options{Now: clock.Now})
+				results := make([]timestamplog.Result, 1)
+				for i := range holds {
+					q := benchRequest(p, i/each)
+					q.Hold, q.Value = time.Hour.Milliseconds(), uint64(algorithms.HoldTag(uint64(i), true))
+					if log.Decide(b.Context(), []timestamplog.Request{q}, results); !results[0].Allowed {
+						b.Fatalf("hold %d: %+v", i, results[0])
+					}
+				}
+				b.ReportMetric(float64(heap()-before)/holds, "B/hold")
 				runtime.KeepAlive(log)
 			}
 		})
