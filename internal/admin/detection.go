@@ -142,7 +142,9 @@ func withDetails(ctx context.Context, d *Detection, q offences.Query, ranking of
 			row.Block, row.Exemption = verdict.Block, verdict.Exemption
 			if row.Exemption == nil {
 				for _, scoped := range d.View.Blocks().SelectingScoped(k, now) {
-					row.BlockedScopes = append(row.BlockedScopes, scoped.Scope)
+					if scope := scoped.ScopeOfChecks(); scope != "" {
+						row.BlockedScopes = append(row.BlockedScopes, scope)
+					}
 				}
 				row.BlockedScopes = slices.Compact(row.BlockedScopes)
 			}

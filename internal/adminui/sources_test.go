@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/stint-dev/stint/internal/blocks"
 )
 
 // then follows the redirect that answers a form.
@@ -40,4 +42,14 @@ func TestSourcesAreAddedPulledAgreedToAndRemovedOnTheirPage(t *testing.T) {
 	admin.get("/blocks/sources?remove=bad").is(http.StatusOK).holds("unless another source holds them")
 	n.as(t, "olu").post("/blocks/sources/bad/remove", nil).is(http.StatusForbidden)
 	admin.post("/blocks/sources/bad/remove", nil).then(admin).holds("its rows have ended").holds("There is no source.")
+}
+
+func TestRowsThatChallengeAreShownAsSuch(t *testing.T) {
+	n := newNode(t)
+	n.list = "198.51.100.1\n"
+	admin := n.as(t, "maria")
+	admin.get("/blocks/sources").is(http.StatusOK).holds(`value="challenge"`)
+	admin.post("/blocks/sources", url.Values{"name": {"tor"}, "url": {"https://lists.example.com/"}, "as": {"challenge"}}).then(admin).holds("The source is added.")
+	admin.get("/blocks?source=list").is(http.StatusOK).holds("198.51.100.1").holds("challenges").lacks(blocks.ChallengeScope)
+	admin.get("/key?key=ip:198.51.100.1").is(http.StatusOK).holds("challenges clients without a pass").holds("Block this key").lacks(blocks.ChallengeScope)
 }

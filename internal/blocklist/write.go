@@ -60,7 +60,7 @@ func (w *Writer) Write(b *blocks.Entry, sources []string) error {
 	if w.format == Plain && (b.Scope != "" || b.Action != "" || !b.Ended.IsZero() || isExemption) {
 		return nil
 	}
-	row := exportedBlock{b.Pattern.String(), b.Reason, instant(b.Expires), string(b.Source), b.Author, instant(b.Created), b.Scope, instant(b.Ended), b.EndedBy, b.ID, sources, string(b.Action), ""}
+	row := exportedBlock{b.Pattern.String(), b.Reason, instant(b.Expires), string(b.Source), b.Author, instant(b.Created), b.ScopeOfChecks(), instant(b.Ended), b.EndedBy, b.ID, sources, string(b.Action), ""}
 	if isExemption {
 		row.Kind = string(b.Kind)
 	}

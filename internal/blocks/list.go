@@ -21,6 +21,24 @@ func (e *Entry) ListOf() string {
 // refuse nothing.
 const ShadowScope = "-shadow"
 
+// ChallengeScope is the scope of the rows of lists that challenge, which apply to checks of every
+// scope. In a place of its own such a row keeps nobody from blocking its pattern: no operator, no
+// escalation and no other list.
+const ChallengeScope = "-challenge"
+
+// ScopeOfChecks returns the scope of the checks to which e applies, "" for every check.
+func (e *Entry) ScopeOfChecks() string {
+	if e.Scope == ChallengeScope {
+		return ""
+	}
+	return e.Scope
+}
+
+// HasListScope reports whether e has a scope that only rows of lists have.
+func (e *Entry) HasListScope() bool {
+	return e.Source == Listed && (e.Scope == ShadowScope || e.Scope == ChallengeScope)
+}
+
 // Shadow returns the rows of lists in shadow mode, nil for none.
 func (s *Set) Shadow() *Set { return s.inScope(ShadowScope) }
 
@@ -43,7 +61,8 @@ type PullDiff struct {
 type ListRows struct {
 	Holder string // see ListHolder
 	Kind   Kind
-	Scope  string // ShadowScope in shadow mode, "" otherwise
+	Scope  string // ShadowScope or ChallengeScope, "" otherwise
+	Action Action // Refuse leaves the rows theirs
 }
 
 // List is a list that a node pulls again and again.
@@ -67,18 +86,21 @@ type ListUse string
 
 // The uses of a list.
 const (
-	AsBlock  ListUse = "block"
-	AsExempt ListUse = "exempt"
-	AsShadow ListUse = "shadow" // counted, and nothing is refused
+	AsBlock     ListUse = "block"
+	AsChallenge ListUse = "challenge" // refuses those without a pass
+	AsExempt    ListUse = "exempt"
+	AsShadow    ListUse = "shadow" // counted, and nothing is refused
 )
 
 // Uses lists all uses.
-var Uses = []ListUse{AsBlock, AsExempt, AsShadow}
+var Uses = []ListUse{AsBlock, AsChallenge, AsExempt, AsShadow}
 
 // RowsOf returns what the rows of a list are.
 func (l *List) RowsOf() ListRows {
 	rows := ListRows{Holder: ListHolder(l.Name), Kind: Block}
 	switch l.As {
+	case AsChallenge:
+		rows.Scope, rows.Action = ChallengeScope, Challenge
 	case AsExempt:
 		rows.Kind = Exemption
 	case AsShadow:

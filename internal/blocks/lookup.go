@@ -24,11 +24,15 @@ func (s *Set) Selecting(kind Kind, k keys.Key, now time.Time) []*Entry {
 	return found
 }
 
-// SelectingScoped returns every active block with a scope that selects k, sorted by scope.
+// SelectingScoped returns every active block with a scope or an action that selects k, sorted by
+// both. The rows of lists in shadow mode are none.
 func (s *Set) SelectingScoped(k keys.Key, now time.Time) []*Entry {
 	var found []*Entry
 	scopes := s.Scopes()
 	for _, scope := range slices.Sorted(maps.Keys(scopes)) {
+		if scope == ShadowScope {
+			continue
+		}
 		found = append(found, scopes[scope].Selecting(Block, k, now)...)
 	}
 	return found

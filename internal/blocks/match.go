@@ -77,6 +77,7 @@ func (s *Set) MatchIn(k keys.Key, scope string, now time.Time) Match {
 	}
 	if m.Block == nil {
 		add(challenges)
+		add(challenges + ChallengeScope)
 		if scope != "" {
 			add(challenges + scope)
 		}

@@ -218,8 +218,11 @@ func printExplanation(p *output.Printer, k *wire.KeyExplanation, times bool) err
 	}
 	for _, b := range k.Blocks {
 		what := "Blocked"
+		if b.Action == "challenge" {
+			what = "Challenged"
+		}
 		if b.Scope != "" {
-			what = "In the scope " + output.Escape(b.Scope) + " blocked"
+			what = "In the scope " + output.Escape(b.Scope) + " " + strings.ToLower(what)
 		}
 		p.Sayf("%s by %s, %s: %s (%s, block %s)", what, output.Escape(b.Pattern), ends(b.ExpiresAt.Time, p.Now), output.Escape(b.Reason), output.Escape(b.Author), output.Escape(b.ID))
 	}

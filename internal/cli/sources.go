@@ -42,8 +42,8 @@ func newSourceAdd(con *console.Console) *cobra.Command {
 		Use:   "add NAME [URL]",
 		Short: "Add a list, and pull it at once",
 		Long: `Add a list, and pull it at once. Without a URL it is the one that the catalogue has under that
-name. A list in shadow mode refuses nothing: its page and metrics say what it would have
-refused.`,
+name. A list that challenges lets clients with a pass through. A list in shadow mode refuses
+nothing: its page and metrics say what it would have refused.`,
 		Example: "admin block source add spamhaus-drop\nadmin block source add tor-exits --as shadow\nadmin block source add own https://lists.example.com/bad.txt --every 15m\nadmin block source add abuseipdb --header 'Key: abc'",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
@@ -60,11 +60,11 @@ refused.`,
 	}
 	flags := c.Flags()
 	flags.Var(&every, "every", "how often it is pulled, 5m to 31d; 1h, or as the catalogue says, if omitted")
-	flags.StringVar(&r.As, "as", "", "what its rows do: block, exempt or shadow; block, or as the catalogue says, if omitted")
+	flags.StringVar(&r.As, "as", "", "what its rows do: block, challenge, exempt or shadow; block, or as the catalogue says, if omitted")
 	flags.StringVar(&r.Format, "format", "", "auto, csv, json or plain; auto if omitted")
 	flags.StringVar(&r.Column, "column", "", "where the patterns are in a table of another form")
 	flags.StringVar(&r.Header, "header", "", "a header of the requests, such as 'Key: abc'; it is kept encrypted")
-	console.CompleteFlag(c, "as", "block", "exempt", "shadow")
+	console.CompleteFlag(c, "as", "block", "challenge", "exempt", "shadow")
 	return c
 }
 

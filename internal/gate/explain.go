@@ -305,7 +305,7 @@ func (x *Explanation) conclude() {
 		x.NextAllowed = latest(x.NextAllowed, e.Answer.RetryAt)
 	}
 	for _, b := range x.Blocks {
-		if b.Scope != "" {
+		if b.ScopeOfChecks() != "" {
 			continue // applies only to checks that name the scope
 		}
 		if b.Action == blocks.Challenge && x.Key.IsPass() {

@@ -117,6 +117,33 @@ func TestBlocksThatChallengeAndPasses(t *testing.T) {
 	}
 }
 
+// A row of a list that challenges applies to checks of every scope, and a block of the same pattern
+// decides before it.
+func TestRowsOfListsThatChallenge(t *testing.T) {
+	n := newNode(t, policy(t, 1, "site", "ip:*", "100/1m"))
+	n.set.Apply(&blocks.Entry{
+		Kind: blocks.Block, ID: "row", Pattern: pattern(t, "ip:203.0.113.7"), Scope: blocks.ChallengeScope, Action: blocks.Challenge, Source: blocks.Listed, Author: blocks.ListHolder("tor"),
+	}, n.clock())
+	if d := n.check(t, "ip:203.0.113.7"); d.Outcome != Challenged || d.Block.ScopeOfChecks() != "" {
+		t.Errorf("without a pass: %s", d.Outcome)
+	}
+	if d := n.check(t, "ip:203.0.113.7", withPass(t, "a")); d.Outcome != Allowed {
+		t.Errorf("with a pass: %s", d.Outcome)
+	}
+	x, err := n.Explain(t.Context(), key(t, "ip:203.0.113.7"), "")
+	if err != nil || x.Outcome != Challenged || x.Block == nil || x.Block.ID != "row" {
+		t.Errorf("it is explained as %s, %v", x.Outcome, err)
+	}
+	n.block(t, "one", "ip:203.0.113.7", time.Time{})
+	if d := n.check(t, "ip:203.0.113.7", withPass(t, "a")); d.Outcome != Blocked {
+		t.Errorf("with a block too: %s", d.Outcome)
+	}
+	n.set.Apply(&blocks.Entry{Kind: blocks.Block, ID: "shadow", Pattern: pattern(t, "ip:203.0.113.8"), Scope: blocks.ShadowScope, Source: blocks.Listed}, n.clock())
+	if x, err := n.Explain(t.Context(), key(t, "ip:203.0.113.8"), ""); err != nil || len(x.Blocks) > 0 {
+		t.Errorf("a row in shadow mode is explained as a block: %+v, %v", x.Blocks, err)
+	}
+}
+
 // Several keys of one request count its pass once.
 func TestSeveralKeysCountAPassOnce(t *testing.T) {
 	n := newNode(t, policy(t, 1, "site", "*", "100/1m"), policy(t, 2, "passes", "pass:*", "4/1d"))

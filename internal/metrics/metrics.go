@@ -124,7 +124,7 @@ func New(build buildinfo.Info, node string, g Gauges) *Metrics {
 		}, []string{"task", "result"}),
 		logins: newLogins(),
 		lists: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "stint_list_checks_total", Help: "Checks that a row of a list decided, by list and use: block, exempt, or shadow for what it would have refused.",
+			Name: "stint_list_checks_total", Help: "Checks that a row of a list decided, by list and use: block, challenge, exempt, or shadow for what it would have refused.",
 		}, []string{"list", "use"}),
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
@@ -211,17 +211,21 @@ func (m *Metrics) Record(d *gate.Decision) {
 
 // recordLists counts a check for the lists that decided it, or would have in shadow mode.
 func (m *Metrics) recordLists(d *gate.Decision) {
-	m.countList(d.Block, "block")
-	m.countList(d.Exemption, "exempt")
-	m.countList(d.ListShadow, "shadow")
+	use := blocks.AsBlock
+	if d.Outcome == gate.Challenged {
+		use = blocks.AsChallenge
+	}
+	m.countList(d.Block, use)
+	m.countList(d.Exemption, blocks.AsExempt)
+	m.countList(d.ListShadow, blocks.AsShadow)
 }
 
-func (m *Metrics) countList(e *blocks.Entry, use string) {
+func (m *Metrics) countList(e *blocks.Entry, use blocks.ListUse) {
 	if e == nil {
 		return
 	}
 	if list := e.ListOf(); list != "" {
-		m.lists.WithLabelValues(list, use).Inc()
+		m.lists.WithLabelValues(list, string(use)).Inc()
 	}
 }
 

@@ -93,7 +93,7 @@ func (s *Sources) read(ctx context.Context, by audit.Actor, l *blocks.List, stat
 	expires := false
 	rows := s.rowsOf(l, answer.Body, &next, &expires)
 	var added *keys.Index[struct{}]
-	if s.Traffic != nil && l.As == blocks.AsBlock {
+	if s.Traffic != nil && l.RowsOf().Kind == blocks.Block && l.As != blocks.AsShadow {
 		added = keys.NewIndex[struct{}]()
 		rows = indexed(rows, added)
 	}

@@ -170,7 +170,7 @@ func check(l *blocks.List) error {
 	case u.User != nil:
 		return fault.Field("url", "holds a password, which everybody who sees the sources would see; send it as header, such as Authorization: Basic ...")
 	case !slices.Contains(blocks.Uses, l.As):
-		return fault.Field("as", "must be block, exempt or shadow")
+		return fault.Field("as", "must be block, challenge, exempt or shadow")
 	case !slices.Contains([]string{string(blocklist.Auto), string(blocklist.CSV), string(blocklist.JSON), string(blocklist.Plain)}, l.Format):
 		return fault.Field("format", "must be auto, csv, json or plain")
 	case l.Every < minEvery || l.Every > maxEvery:

@@ -240,6 +240,54 @@ func TestShadowRefusesNothingAndExemptAllows(t *testing.T) {
 	})
 }
 
+// TestRowsChallengeBesideBlocks has one pattern in a list that challenges, in one that blocks, and in
+// a block of an operator. None of them keeps another out, and bouncers get what refuses only.
+func TestRowsChallengeBesideBlocks(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		const both, own = "ip:198.51.100.1", "ip:198.51.100.2"
+		list := "198.51.100.1\n198.51.100.2\n198.51.100.3\n"
+		if s := f.add(t, wire.BlockSourceRequest{Name: "tor", URL: newPublisher(t, list).URL, As: "challenge"}); s.As != "challenge" || s.Rows != 3 {
+			t.Fatalf("got %+v", s)
+		}
+		f.add(t, wire.BlockSourceRequest{Name: "bad", URL: newPublisher(t, "198.51.100.1\n").URL})
+		if _, err := f.node.Store.Entries.Add(t.Context(), ann.Actor, blocks.Fail, storetest.NewBlock(t, own, time.Time{})); err != nil {
+			t.Fatalf("a row that challenges keeps an operator from blocking: %v", err)
+		}
+		set := f.node.Catalog.Blocks()
+		for text, challenges := range map[string]bool{both: false, own: false, "ip:198.51.100.3": true} {
+			for _, scope := range []string{"", "login"} {
+				if m := set.MatchIn(key(t, text), scope, f.now); !m.Refuses() || m.Challenges() != challenges {
+					t.Errorf("%s in the scope %q: got %+v", text, scope, m.Block)
+				}
+			}
+			if m := set.Match(key(t, text), f.now); (m.Block == nil) != challenges {
+				t.Errorf("what knows no challenges gets %+v for %s", m.Block, text)
+			}
+		}
+		changes, err := f.node.Store.Entries.BouncerChanges(t.Context(), 0, time.Time{}, f.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sent []string
+		for _, h := range changes.Entries {
+			sent = append(sent, h.Entry.Pattern.String())
+		}
+		if slices.Sort(sent); !slices.Equal(sent, []string{both, own}) {
+			t.Errorf("bouncers are sent %q", sent)
+		}
+		if _, err := f.Remove(t.Context(), ann, wire.ByName{Name: "bad"}); err != nil {
+			t.Fatal(err)
+		}
+		if m := set.MatchIn(key(t, both), "", f.now); !m.Challenges() || m.Block.ListOf() != "tor" {
+			t.Errorf("without the list that blocks: got %+v", m.Block)
+		}
+		if _, err := f.Remove(t.Context(), ann, wire.ByName{Name: "tor"}); err != nil {
+			t.Fatal(err)
+		}
+		f.wantActive(t, blocks.Filter{Lists: true}, own)
+	})
+}
+
 func TestAListThatFailsKeepsItsRows(t *testing.T) {
 	endless := func(w http.ResponseWriter, r *http.Request) {
 		for r.Context().Err() == nil {

@@ -221,9 +221,9 @@ func appendBlock(b []byte, d *gate.Decision) []byte {
 	b = appendString(b, d.Block.ID)
 	b = append(b, `,"pattern":`...)
 	b = appendString(b, d.Block.Pattern.String())
-	if d.Block.Scope != "" {
+	if scope := d.Block.ScopeOfChecks(); scope != "" {
 		b = append(b, `,"scope":`...)
-		b = appendString(b, d.Block.Scope)
+		b = appendString(b, scope)
 	}
 	b = append(b, `,"reason":`...)
 	b = appendString(b, d.Block.Reason)

@@ -165,7 +165,7 @@ func checkEntry(e *blocks.Entry, now time.Time) error {
 	if e.Scope != "" && e.Kind != blocks.Block {
 		return fault.Field("scope", "is possible for blocks only")
 	}
-	if e.Scope != "" && !(e.Scope == blocks.ShadowScope && e.Source == blocks.Listed) && conditions.CheckScope(e.Scope) != nil {
+	if e.Scope != "" && !e.HasListScope() && conditions.CheckScope(e.Scope) != nil {
 		return fault.Field("scope", "%s", conditions.CheckScope(e.Scope))
 	}
 	if err := blocks.CheckAction(e.Kind, e.Action); err != nil {
@@ -235,7 +235,7 @@ func (t Tx) noteShares(action, past, reason string, before, after *blocks.Entry,
 	if after.Action == blocks.Challenge {
 		summary = fmt.Sprintf("%s the challenge of %q", past, after.Pattern)
 	}
-	if after.Scope != "" {
+	if after.ScopeOfChecks() != "" {
 		summary += " in the scope " + after.Scope
 	}
 	if reason != "" {

@@ -1,6 +1,7 @@
 package entries
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -45,6 +46,7 @@ func (s *Store) Pull(ctx context.Context, by audit.Actor, l blocks.ListRows, row
 	kept, err := db.WriteTempRows(ctx, importRows(func(yield func(blocks.Entry, error) bool) {
 		for e, err := range rows {
 			if err == nil {
+				e.Action = cmp.Or(l.Action, e.Action)
 				h := hashOf(e.Pattern.String())
 				if _, twice := fresh[h]; twice {
 					continue
