@@ -62,7 +62,7 @@ cost until it is settled with what was used. The check prints the handle.`,
 		}),
 	}
 	settle.Flags().Var(&used, "cost", "what was used, for example 3100 or 500k; what was held if omitted")
-	c.AddCommand(settle, &cobra.Command{
+	c.AddCommand(newHoldList(con), settle, &cobra.Command{
 		Use:     "release HANDLE",
 		Short:   "Release a hold, which charges nothing",
 		Example: "admin hold release $HANDLE",
@@ -85,6 +85,49 @@ cost until it is settled with what was used. The check prints the handle.`,
 			return printSettled(con, settled, err)
 		}),
 	})
+	return c
+}
+
+// heldUnder is an open hold and the policy under which it is.
+type heldUnder struct {
+	Policy string `json:"policy"`
+	wire.OpenHold
+}
+
+var heldColumns = []output.Column[heldUnder]{
+	{Name: "policy", Head: "Policy", Cell: func(h heldUnder) output.Cell { return output.Text(h.Policy) }},
+	{Name: "amount", Head: "Held", Right: true, Cell: func(h heldUnder) output.Cell { return output.Number(h.Amount) }},
+	{Name: "taken_at", Head: "Since", Cell: func(h heldUnder) output.Cell { return output.Time(h.TakenAt.Time) }},
+	{Name: "expires_at", Head: "Expires", Cell: func(h heldUnder) output.Cell { return output.Time(h.ExpiresAt.Time) }},
+}
+
+func newHoldList(con *console.Console) *cobra.Command {
+	var policy string
+	c := &cobra.Command{
+		Use:     "list KEY",
+		Short:   "List the open holds of a key",
+		Long:    "List the open holds of a key, the oldest first, under each policy that applies to it.",
+		Example: "admin hold list team:search\nadmin hold list user:17 --policy exports -o json",
+		Args:    cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			found, err := client.Call(c.Context(), server, wire.ExplainKey, wire.KeyUnder{Key: args[0], Policy: policy})
+			if err != nil {
+				return err
+			}
+			all := []heldUnder{}
+			statuses := found.Conditional
+			if found.Policy != nil {
+				statuses = append([]wire.KeyPolicy{*found.Policy}, statuses...)
+			}
+			for _, s := range statuses {
+				for _, h := range s.Holds {
+					all = append(all, heldUnder{s.Name, h})
+				}
+			}
+			return output.List(con.Printer(), all, heldColumns)
+		}),
+	}
+	c.Flags().StringVar(&policy, "policy", "", "only under this policy; the most specific match if omitted")
 	return c
 }
 
