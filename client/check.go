@@ -59,7 +59,7 @@ type Check struct {
 	// MaxWait; 0 reserves nothing. Fractions of a millisecond are dropped.
 	MaxWait time.Duration
 	// Cancellable gives the Decision a Reservation, for now unless the check waits, whose handle cancels what
-	// was charged for as long as it counts, at most a day; see Cancel. It needs a policy that keeps what each
+	// was charged for as long as it counts, at most ten minutes; see Cancel. It needs a policy that keeps what each
 	// check was charged, as the default algorithm does, and cannot be combined with Charge.
 	Cancellable bool
 	// Pass is the value of PassCookie in the client's request, "" for none: what challenges lets

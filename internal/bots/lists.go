@@ -127,7 +127,10 @@ func (l *Lists) reread() {
 		after := l.load(url)
 		if after.Problem != "" {
 			kept := *before
-			kept.Problem, kept.modified = after.Problem, info.ModTime()
+			kept.Problem = after.Problem
+			if info != nil { // it was there when it was read
+				kept.modified = info.ModTime()
+			}
 			after = &kept
 		}
 		next[url] = after

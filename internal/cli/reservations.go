@@ -25,7 +25,7 @@ func newReservation(con *console.Console) *cobra.Command {
 		Use:   "delete HANDLE",
 		Short: "Cancel a reservation, or what a cancellable check was charged",
 		Long: `Cancel a reservation before its time, or what a check with --cancellable was charged, while it
-counts and at most for a day. It may be repeated: the charge is taken out once. Freed says whether
+counts and at most for ten minutes. It may be repeated: the charge is taken out once. Freed says whether
 that makes room for other requests.`,
 		Example: "admin reservation delete $HANDLE",
 		Args:    cobra.ExactArgs(1),

@@ -342,5 +342,5 @@ func (q *queue) Pop() any {
 
 // Welcome writes what a person who starts the demo must know.
 func Welcome(out io.Writer, pages, token string) {
-	fmt.Fprintf(out, "\nThe demo protects a shop with made-up clients. Open %s: no password is asked for.\nThe command line works too:  export STINT_ADMIN_TOKEN=%s\nCtrl-C ends the demo and deletes all of it.\n", pages, token)
+	fmt.Fprintf(out, "\nThe demo protects a shop with made-up clients. Open %s: nobody on this machine is asked for a password.\nThe command line works too:  export STINT_ADMIN_TOKEN=%s\nCtrl-C ends the demo and deletes all of it.\n", pages, token)
 }

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -216,6 +217,13 @@ func TestHandleBoundsTheSizeOfFurtherKeys(t *testing.T) {
 	}
 	if d := n.check(t, "token:a", func(c *Check) { c.Request = request }); d.Outcome != Allowed {
 		t.Errorf("without a wait it is %s", d.Outcome)
+	}
+	others := maps.Clone(values)
+	for name := range others {
+		others[name] = strings.Repeat("y", 128)
+	}
+	if d := n.check(t, "token:b", cancellable, func(c *Check) { c.Request = conditions.NewRequest("/", "POST", "", "").WithValues(others) }); d.Outcome != Allowed || d.Handle != "" {
+		t.Errorf("a cancellable check is %s and has the handle %q, want none", d.Outcome, d.Handle)
 	}
 }
 

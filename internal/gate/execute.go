@@ -151,7 +151,7 @@ func (c *call) askAsOne(ctx context.Context, b *batch, refused, mayAskApart bool
 }
 
 // checkReservable returns an error if a handle cannot hold the further keys of checks with a
-// MaxWait or a Hold, or that are Cancellable.
+// MaxWait or a Hold. Those that are only Cancellable have no handle then.
 func (b *batch) checkReservable() error {
 	size := 0
 	for i, a := range b.asked {
@@ -160,12 +160,16 @@ func (b *batch) checkReservable() error {
 		}
 	}
 	if size > maxDerivedBytes {
+		isHeld := slices.ContainsFunc(b.requests, func(r timestamplog.Request) bool { return r.Hold > 0 })
 		field := "hold"
 		switch c := &b.asked[0].decision.Check; {
 		case c.MaxWait > 0:
 			field = "max_wait"
-		case c.Cancellable:
-			field = "cancellable"
+		case !isHeld:
+			for _, a := range b.asked {
+				a.decision.Check.Cancellable = false
+			}
+			return nil
 		}
 		return fault.Field(field, "cannot be granted: the further keys of the request have %d bytes, and those of a reservation or a hold may have %d", size, maxDerivedBytes)
 	}

@@ -269,7 +269,7 @@ func (d *Decision) checkAskable() error {
 	if d.Check.Hold > 0 && d.Check.MaxWait > 0 {
 		return fault.Field("hold", "cannot be combined with max_wait")
 	}
-	if d.Check.Cancellable && !d.Policy.CanCancel() {
+	if d.Check.Cancellable && !d.IsAdditional && !d.Policy.CanCancel() { // a client chooses what additional policies apply
 		return fault.Field("cancellable", "cannot be granted: the policy %s does not keep what each check was charged; that needs the algorithm timestamp_log, sorted_set_log or %s, "+
 			"and neither distinct rules nor count_refused", d.Policy.Name, algorithms.AmountLog)
 	}

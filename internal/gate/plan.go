@@ -261,7 +261,7 @@ func (a asked) reserve(answer *Answer, r *timestamplog.Result) {
 		cost = r.ReplayedCost
 	}
 	// Of a larger cost that was charged before the log knows only so much.
-	isKnown := !r.Replayed || cost < timestamplog.MaxCost || !a.policy.CountsAmounts()
+	isKnown := !r.Replayed || cost < timestamplog.MaxCost
 	if a.decision.Check.Cancellable && a.policy.CanCancel() && isKnown && a.decision.holdFor(a.policy) == 0 {
 		answer.counts = min(a.policy.Rules.LongestWindow(), time.Duration(timestamplog.MaxCounts)*time.Millisecond)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
@@ -87,7 +88,7 @@ func TestAChargeIsCancelledByItsHandleWhileItCounts(t *testing.T) {
 func TestAnAmountIsCancelledByItsHandle(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "", ofAmounts(t, "1M tokens/1d")))
 	charged := n.check(t, "team:a", cancellable, costs(700_000))
-	n.advance(time.Hour)
+	n.advance(9 * time.Minute)
 	if d := n.check(t, "team:a", costs(400_000)); d.Outcome != Limited {
 		t.Fatalf("before Cancel: %s", d.Outcome)
 	}
@@ -341,4 +342,20 @@ func FuzzHandle(f *testing.F) {
 		}
 		m.read(string(text))
 	})
+}
+
+// What a client chooses makes no cancellable check an error: neither an additional policy that cannot cancel,
+// nor more further keys than a handle holds, for which there is none.
+func TestClientsDoNotKeepChecksFromBeingCancellable(t *testing.T) {
+	own := policy(t, 1, "default", "*", "5/10s")
+	refusals := policy(t, 2, "posts", "*", "5/10s", when(t, "", "POST"), func(p *rules.Policy) {
+		p.Algorithm, p.Options.CountRefused = algorithms.SortedSetLog, true
+	})
+	n := newNode(t, own, refusals)
+	said := func(c *Check) { c.Request = conditions.NewRequest("/", "POST", "", "") }
+	d := n.check(t, "token:a", cancellable, said)
+	if d.Outcome != Allowed || d.Handle == "" || len(d.Additional) != 1 {
+		t.Fatalf("got %s, handle %q, %d additional policies", d.Outcome, d.Handle, len(d.Additional))
+	}
+	n.wantCancelled(t, d.Handle, true)
 }

@@ -152,8 +152,8 @@ const (
 	// IDLifetime is how long the ID of a charged request is known after the time it was charged
 	// for, in milliseconds. The ID stays known for that long even if its log expires earlier.
 	IDLifetime = int64(time.Minute / time.Millisecond)
-	// MaxCounts is the largest Reservation.Counts.
-	MaxCounts = int64(24 * time.Hour / time.Millisecond)
+	// MaxCounts is the largest Reservation.Counts. Each cancelled charge is remembered for that long at most.
+	MaxCounts = int64(10 * time.Minute / time.Millisecond)
 	// MaxCombined is the largest number of requests in one DecideAll.
 	MaxCombined = 32
 )

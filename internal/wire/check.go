@@ -64,7 +64,7 @@ type CheckRequest struct {
 	// that comes within it is reserved. If omitted, nothing is reserved.
 	MaxWait Duration `json:"max_wait,omitzero"`
 	// Cancellable makes an allowed check answer with a reservation, for now unless it waits, whose handle
-	// cancels what was charged for as long as it counts, at most a day. What a policy holds has a handle of
+	// cancels what was charged for as long as it counts, at most ten minutes. What a policy holds has a handle of
 	// its own. It cannot be combined with Charge.
 	Cancellable bool `json:"cancellable,omitzero"`
 	// Hold holds the cost for a time, 1s to 1d, until the caller settles it with what was used; see

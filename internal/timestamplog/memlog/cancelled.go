@@ -28,22 +28,36 @@ const cancelledBytes = 160
 
 func idOfCharge(r timestamplog.Reservation) chargeID { return chargeID{r.LogID, r.ID, r.At} }
 
+// maxCancelled bounds the charges of a shard that are remembered: some 100 MB in all shards. Beyond it
+// nothing can be cancelled, until some no longer count.
+const maxCancelled = 2048
+
+// isFull reports whether no other charge can be remembered.
+func (c *cancelledCharges) isFull(r timestamplog.Reservation) bool {
+	return r.Counts > 0 && len(c.order) >= maxCancelled
+}
+
 // allows reports whether a charge up to now may be cancelled.
 func (c *cancelledCharges) allows(r timestamplog.Reservation, now int64) bool {
 	until, isCancelled := c.until[idOfCharge(r)]
 	return now < r.At+r.Counts && r.At > c.since && (!isCancelled || until <= now)
 }
 
-// add remembers that a charge was cancelled, and drops those that no longer count. It returns by how many
-// bytes the memory grows.
-func (c *cancelledCharges) add(r timestamplog.Reservation, now int64) (bytes int) {
+// sweep drops those that no longer count, and returns how many bytes they took. One that counts for long keeps
+// those that were cancelled after it, for MaxCounts and the longest wait of a reservation at most.
+func (c *cancelledCharges) sweep(now int64) (bytes int) {
 	for len(c.order) > 0 && c.until[c.order[0]] <= now {
-		bytes -= c.order[0].bytes()
+		bytes += c.order[0].bytes()
 		delete(c.until, c.order[0])
 		c.order = c.order[1:]
 	}
+	return bytes
+}
+
+// add remembers that a charge was cancelled, and returns how many bytes that takes.
+func (c *cancelledCharges) add(r timestamplog.Reservation) (bytes int) {
 	if r.Counts == 0 {
-		return bytes
+		return 0
 	}
 	id := idOfCharge(r)
 	id.Key, id.id = strings.Clone(id.Key), strings.Clone(id.id)
@@ -52,7 +66,7 @@ func (c *cancelledCharges) add(r timestamplog.Reservation, now int64) (bytes int
 	}
 	c.until[id] = r.At + r.Counts
 	c.order = append(c.order, id)
-	return bytes + id.bytes()
+	return id.bytes()
 }
 
 func (c *chargeID) bytes() int { return cancelledBytes + len(c.Key) + len(c.id) }

@@ -157,6 +157,10 @@ func (l *Log) Cancel(_ context.Context, reservation timestamplog.Reservation) (b
 
 func (s *shard) cancelReservation(hash uint64, now int64, reservation timestamplog.Reservation) bool {
 	isAhead := reservation.At > now
+	s.bytes -= s.cancelled.sweep(now)
+	if s.cancelled.isFull(reservation) {
+		return false
+	}
 	if isAhead && !s.ids.knows(reservation) || !isAhead && !s.cancelled.allows(reservation, now) {
 		return false
 	}
@@ -174,7 +178,7 @@ func (s *shard) cancelReservation(hash uint64, now int64, reservation timestampl
 	}
 	if freed {
 		s.ids.drop(reservation)
-		s.bytes += s.cancelled.add(reservation, now)
+		s.bytes += s.cancelled.add(reservation)
 	}
 	return freed
 }

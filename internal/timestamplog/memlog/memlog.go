@@ -192,6 +192,7 @@ func (l *Log) Sweep() {
 			s.mu.Lock()
 			now := l.now().UnixMilli()
 			moreIDs := s.ids.sweep(now, sweepBatch)
+			s.bytes -= s.cancelled.sweep(now)
 			more = s.sweep(now, sweepBatch) || moreIDs
 			s.publish()
 			s.mu.Unlock()
