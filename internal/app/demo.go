@@ -53,7 +53,7 @@ everything.
 		if !isLoopback(address) {
 			return f, fmt.Errorf("demo: --%s %s is open to other machines, and the pages of the demo ask for no password; use an address such as 127.0.0.1:8080", name, address)
 		}
-		listener, err := net.Listen("tcp", address) // now, and not after the history has been made
+		listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address) // now, and not after the history has been made
 		if err != nil {
 			return f, fmt.Errorf("demo: --%s %s: %s", name, address, oneLine(err))
 		}
