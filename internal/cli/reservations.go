@@ -25,8 +25,8 @@ func newReservation(con *console.Console) *cobra.Command {
 		Use:   "delete HANDLE",
 		Short: "Cancel a reservation, or what a cancellable check was charged",
 		Long: `Cancel a reservation before its time, or what a check with --cancellable was charged, while it
-counts and at most for ten minutes. It may be repeated: the charge is taken out once. Freed says whether
-that makes room for other requests.`,
+counts and at most for ten minutes. It may be repeated: the charge is taken out once. Freed says
+whether that makes room for other requests.`,
 		Example: "admin reservation delete $HANDLE",
 		Args:    cobra.ExactArgs(1),
 		RunE: checkOnline(con, func(c *cobra.Command, server *client.Client, args []string) error {

@@ -190,6 +190,12 @@ func TestFail2banActionDoesNotReadClientTextAsFlags(t *testing.T) {
 	if all := j.blocks(); len(all) != 1 {
 		t.Errorf("got the blocks %+v, want the last only", all)
 	}
+	// fail2ban unbans only what it has finished to ban. Its bans are one after the other.
+	j.guess("203.0.113.6 --scope login")
+	j.await("the next ban", func([]listed) bool {
+		text, err := os.ReadFile(filepath.Join(j.dir, "fail2ban.log"))
+		return err == nil && strings.Contains(string(text), "Failed to execute ban jail 'guess' action 'stint' info 'ActionInfo({'ip': '203.0.113.6 ")
+	})
 	j.client("unban", "--all")
 	j.await("unbanned", count(0))
 }
