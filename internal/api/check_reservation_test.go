@@ -188,7 +188,7 @@ func TestConditionListsAreShownAndTaken(t *testing.T) {
 			t.Errorf("got the list %+v", one)
 		}
 		when := `{"` + l.Attribute + `":["@` + l.Name + `","not /own/*"]}`
-		putPolicy(n, "p", `{"match":["p:*"],"rules":["0/s"],"when":`+when+`}`, "If-Match: *")
+		putPolicy(n, "p", `{"match":["p:*"],"rules":["1/d"],"when":`+when+`}`, "If-Match: *")
 		if stored := n.must(n.as(identity.Read, get, wire.PathPolicies+"/p", ""), http.StatusOK); !strings.Contains(stored.body, `"when":`+when) {
 			t.Errorf("stored %s, want the conditions %s", stored.body, when)
 		}
