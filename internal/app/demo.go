@@ -55,7 +55,7 @@ everything.
 		}
 		listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address) // now, and not after the history has been made
 		if err != nil {
-			return f, fmt.Errorf("demo: --%s %s: %s", name, address, oneLine(err))
+			return f, fmt.Errorf("demo: --%s %s: %s; end the program that listens there, or give the demo another address, such as 127.0.0.1:9080", name, address, oneLine(err))
 		}
 		listener.Close()
 	}
@@ -85,7 +85,7 @@ func runDemo(p Process) (err error) {
 	defer stop()
 	fmt.Fprintln(p.Out, "Making the history; a day of it takes about ten seconds ...")
 	secret := newCredentials("")
-	clients, err := demo.Fill(ctx, demoFiles(s), time.Now(), flags.history, func(ctx context.Context, store *sqlstore.Store) error {
+	clients, err := demo.Fill(ctx, demoFiles(s), time.Now, flags.history, func(ctx context.Context, store *sqlstore.Store) error {
 		return (&firstStart{out: io.Discard, generated: secret}).run(ctx, store)
 	})
 	if ctx.Err() != nil {

@@ -62,7 +62,8 @@ func Policies() ([]*rules.Policy, error) {
 
 // Demo is the demo's clients, and what they have not done yet. See Fill.
 type Demo struct {
-	began    time.Time // a whole minute
+	began    time.Time // a whole minute, from which attacks are planned
+	next     time.Time // the first minute whose requests are not waiting yet
 	outcomes accesslog.Outcomes
 	waiting  queue
 	parser   keys.Parser
@@ -71,21 +72,21 @@ type Demo struct {
 // Files are what Fill writes: the database and the snapshot of the logs of an embedded node.
 type Files struct{ Database, Snapshot string }
 
-// Fill makes a new database with the demo's policies and plays the time before now into it. first
+// Fill makes a new database with the demo's policies and plays into it what was until now, which goes on meanwhile. first
 // creates its first credentials. The clients of the Demo that it returns go on with Run.
-func Fill(ctx context.Context, f Files, now time.Time, history time.Duration, first func(context.Context, *sqlstore.Store) error) (*Demo, error) {
+func Fill(ctx context.Context, f Files, now func() time.Time, history time.Duration, first func(context.Context, *sqlstore.Store) error) (*Demo, error) {
 	site, err := accesslog.NewSite(nil)
 	if err != nil {
 		return nil, err
 	}
-	d := &Demo{began: now.Truncate(time.Minute), outcomes: accesslog.DefaultOutcomes(site)}
+	d := &Demo{began: now().Truncate(time.Minute), outcomes: accesslog.DefaultOutcomes(site)}
 	p := &past{}
 	p.now.Store(d.began.Add(-history).UnixNano())
 	if p.store, err = sqlstore.New(f.Database, sqlstore.Options{Now: p.clock, AfterChange: p.refresh}); err != nil {
 		return nil, err
 	}
 	if err = p.build(ctx, first); err == nil {
-		err = p.play(ctx, d, f.Snapshot)
+		err = p.play(ctx, d, now, f.Snapshot)
 	}
 	return d, errors.Join(err, p.store.Close())
 }
@@ -166,12 +167,16 @@ func (p *past) operate(ctx context.Context) error {
 	return err
 }
 
-// play plays the past up to the minute in which the demo begins, and saves the logs.
-func (p *past) play(ctx context.Context, d *Demo, snapshot string) error {
-	d.parser = p.catalog.Parser()
-	for minute := p.clock(); minute.Before(d.began); minute = minute.Add(time.Minute) {
-		d.arrive(minute)
-		end := minute.Add(time.Minute)
+// play plays the past up to now, and saves the logs.
+func (p *past) play(ctx context.Context, d *Demo, now func() time.Time, snapshot string) error {
+	d.parser, d.next = p.catalog.Parser(), p.clock()
+	for isOver := false; !isOver; {
+		minute := d.next
+		d.arrive()
+		end := d.next
+		if present := now(); !present.After(end) {
+			end, isOver = present, true
+		}
 		for len(d.waiting) > 0 && d.waiting[0].At.Before(end) {
 			r := heap.Pop(&d.waiting).(*request)
 			p.now.Store(r.At.UnixNano())
@@ -180,7 +185,7 @@ func (p *past) play(ctx context.Context, d *Demo, snapshot string) error {
 			}
 		}
 		p.now.Store(end.UnixNano())
-		if quiet := !isAttacked(minute, d.began); quiet && end.Minute()%5 != 0 {
+		if quiet := !isAttacked(minute, d.began); quiet && !isOver && end.Minute()%5 != 0 {
 			continue // a node writes each second, which would take minutes here
 		}
 		if err := p.write(ctx); err != nil {
@@ -210,19 +215,18 @@ func (p *past) write(ctx context.Context) error {
 // Run plays the clients against a gate as time goes on, until ctx ends. What they did while the
 // process slept is left out.
 func (d *Demo) Run(ctx context.Context, g *gate.Gate, log *slog.Logger) {
-	minute := d.began
 	for {
-		for ; !minute.After(time.Now()); minute = minute.Add(time.Minute) {
-			d.arrive(minute)
+		for !d.next.After(time.Now()) {
+			d.arrive()
 		}
-		next := minute
-		if len(d.waiting) > 0 && d.waiting[0].At.Before(minute) {
+		next := d.next
+		if len(d.waiting) > 0 && d.waiting[0].At.Before(next) {
 			next = d.waiting[0].At
 		}
 		if supervise.Sleep(ctx, time.Until(next)) != nil {
 			return
 		}
-		if next == minute {
+		if next == d.next {
 			continue
 		}
 		r := heap.Pop(&d.waiting).(*request)
@@ -235,8 +239,10 @@ func (d *Demo) Run(ctx context.Context, g *gate.Gate, log *slog.Logger) {
 	}
 }
 
-func (d *Demo) arrive(minute time.Time) {
-	arrivals(minute, d.began, func(r request) { heap.Push(&d.waiting, &r) })
+// arrive adds the requests of the next minute.
+func (d *Demo) arrive() {
+	arrivals(d.next, d.began, func(r request) { heap.Push(&d.waiting, &r) })
+	d.next = d.next.Add(time.Minute)
 }
 
 // do makes one request: it asks the gate, and if it may pass, reports what the site answered.

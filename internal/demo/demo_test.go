@@ -33,7 +33,7 @@ func TestAMinuteIsTheSameEachTime(t *testing.T) {
 func TestHistoryHasWhatTheDemoShows(t *testing.T) {
 	ctx, now := t.Context(), time.Date(2026, 11, 25, 15, 0, 10, 0, time.UTC)
 	path := filepath.Join(t.TempDir(), "stint.db")
-	d, err := Fill(ctx, Files{path, filepath.Join(t.TempDir(), "logs")}, now, time.Hour, func(context.Context, *sqlstore.Store) error { return nil })
+	d, err := Fill(ctx, Files{path, filepath.Join(t.TempDir(), "logs")}, func() time.Time { return now }, time.Hour, func(context.Context, *sqlstore.Store) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}

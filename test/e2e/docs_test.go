@@ -182,7 +182,7 @@ func (n *node) shell(t *testing.T, commands string) string {
 func startAsWritten(t *testing.T, command string) {
 	t.Helper()
 	args := strings.Fields(command)[3:]
-	environ := []string{"STINT_LISTEN=127.0.0.1:0", "STINT_ADMIN_LISTEN=127.0.0.1:0", "STINT_ADMIN_TOKEN=" + adminToken}
+	environ := []string{"STINT_LISTEN=127.0.0.1:0", "STINT_ADMIN_LISTEN=127.0.0.1:0", "STINT_ADMIN_TOKEN=" + adminToken, "TMPDIR=" + t.TempDir()}
 	for i, arg := range args {
 		switch {
 		case strings.HasPrefix(arg, "redis://"):
