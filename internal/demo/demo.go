@@ -72,7 +72,7 @@ type Demo struct {
 // Files are what Fill writes: the database and the snapshot of the logs of an embedded node.
 type Files struct{ Database, Snapshot string }
 
-// Fill makes a new database with the demo's policies and plays into it what was until now, which goes on meanwhile. first
+// Fill makes a new database with the demo's policies and plays into it what was until the present. first
 // creates its first credentials. The clients of the Demo that it returns go on with Run.
 func Fill(ctx context.Context, f Files, now func() time.Time, history time.Duration, first func(context.Context, *sqlstore.Store) error) (*Demo, error) {
 	site, err := accesslog.NewSite(nil)
