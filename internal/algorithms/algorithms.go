@@ -89,7 +89,7 @@ func (r Rule) Capacity() int64 {
 }
 
 // since returns the last time that does not count at now any more.
-func (r Rule) since(now int64) int64 {
+func (r *Rule) since(now int64) int64 {
 	if r.Calendar == nil {
 		return now - r.Window
 	}
@@ -98,7 +98,7 @@ func (r Rule) since(now int64) int64 {
 }
 
 // leaves returns when what was charged at a time up to now stops counting.
-func (r Rule) leaves(at, now int64) int64 {
+func (r *Rule) leaves(at, now int64) int64 {
 	if r.Calendar == nil {
 		return at + r.Window
 	}

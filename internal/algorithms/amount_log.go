@@ -32,12 +32,14 @@ const maxTotal = 1 << 52
 
 // amounts counts for the log of amounts. Numbers holds runs, the oldest first, each of
 // three numbers: the time of the earliest request in the run, the time at which the run counts,
-// which is that of the latest, and the amount. So a run leaves a window no earlier than any of
+// which is that of the latest, and the sum of the amounts of this run and of all before it. So a
+// window is summed by finding where it begins, and a run leaves a window no earlier than any of
 // its requests would. Runs are merged only when there are more than most of them, and only if the
 // whole run then spans at most a grain: 1/256 of the shortest window that the run is in.
 //
 // Two neighbours that could not be merged span more than a grain together, so at most 514 runs
-// of a window remain, and a pass over all of them is needed once in some 500 new runs.
+// of a window remain, and a pass over all of them is needed once in some 500 new runs. Runs that
+// have left every window are dropped once they are an eighth of all, so that most requests move none.
 type amounts struct {
 	rules   []Rule
 	longest int64 // window
@@ -60,15 +62,28 @@ func newAmounts(rules []Rule, tagged bool) *amounts {
 	return a
 }
 
-// advance drops the runs that have left every window, and ends the holds that have expired. Runs and
-// holds that were made ahead of now show that the clock stepped back: then all are shifted back until
-// none is.
+// sumBefore returns the sum of all runs before the one whose numbers begin at i. For the length of runs it
+// is the sum of all.
+func sumBefore(runs []int64, i int) int64 {
+	if i == 0 {
+		return 0
+	}
+	return runs[i-1]
+}
+
+// advance ends the holds that have expired. Runs and holds that were made ahead of now show that the
+// clock stepped back: then all are shifted back until none is.
 func (a *amounts) advance(s *State, now int64) (shifted bool) {
 	holds, runs := split(s.Numbers)
-	runs = runs[:len(runs)-len(runs)%runNumbers]
-	newest := now
+	if odd := len(runs) % runNumbers; odd > 0 {
+		runs = runs[:len(runs)-odd]
+		s.Numbers = s.Numbers[:len(s.Numbers)-odd]
+	}
+	newest, expires := now, Never
 	if last := len(runs) - runNumbers; last >= 0 {
-		newest = max(newest, runs[last+1])
+		if newest = max(newest, runs[last+1]); runs[last+1]+a.longest <= now {
+			s.Numbers, runs = s.Numbers[:len(s.Numbers)-len(runs)], nil
+		}
 	}
 	for i := 0; i < len(holds); i += holdNumbers {
 		newest = max(newest, holds[i+1])
@@ -86,42 +101,86 @@ func (a *amounts) advance(s *State, now int64) (shifted bool) {
 		}
 		shifted = true
 	}
-	gone := 0
-	for gone < len(runs) && runs[gone+1]+a.longest <= now {
-		gone += runNumbers
+	for i := 0; i < len(holds); i += holdNumbers {
+		expires = min(expires, ends(holds[i:]))
 	}
-	if len(holds) > 0 {
-		s.Numbers = join(a.end(holds, runs[gone:], now))
-		return shifted
+	if expires <= now {
+		s.Numbers = join(a.end(holds, runs, now))
 	}
-	s.Numbers = runs[:copy(runs, runs[gone:])]
 	return shifted
+}
+
+// trim drops the runs that have left every window.
+func (a *amounts) trim(runs []int64, now int64) []int64 {
+	gone := firstAfter(runs, now-a.longest)
+	dropped := sumBefore(runs, gone)
+	runs = runs[:copy(runs, runs[gone:])]
+	for i := 2; dropped > 0 && i < len(runs); i += runNumbers {
+		runs[i] -= dropped
+	}
+	return runs
+}
+
+// firstAfter returns the index of the oldest run that is later than since, their length if none is. As
+// requests tend to come at a steady rate, it interpolates in every other step, and bisects in the others.
+func firstAfter(runs []int64, since int64) int {
+	low, high := 0, len(runs)/runNumbers-1 // the run low is not later, high is
+	if high < 0 || runs[high*runNumbers+1] <= since {
+		return len(runs)
+	}
+	lowAt, highAt := runs[1], runs[high*runNumbers+1]
+	if lowAt > since {
+		return 0
+	}
+	for byRate := true; high-low > 1; byRate = !byRate {
+		i := (low + high + 1) / 2
+		if byRate {
+			i = min(max(low+1, high-int(int64(high-low)*(highAt-since)/(highAt-lowAt))), high)
+		}
+		at, before := runs[i*runNumbers+1], runs[(i-1)*runNumbers+1]
+		switch {
+		case at <= since:
+			low, lowAt = i, at
+		case before <= since:
+			return i * runNumbers
+		default:
+			high, highAt = i-1, before
+		}
+	}
+	return high * runNumbers
 }
 
 // used returns the total of the runs that are later than since, and the index of the oldest of them.
 func used(runs []int64, since int64) (total int64, oldest int) {
-	oldest = len(runs)
-	for oldest > 0 && runs[oldest-runNumbers+1] > since {
-		oldest -= runNumbers
-		total += runs[oldest+2]
-	}
-	return total, oldest
+	oldest = firstAfter(runs, since)
+	return sumBefore(runs, len(runs)) - sumBefore(runs, oldest), oldest
 }
 
 // wait returns how long r refuses a cost of at most its limit, in milliseconds.
-func wait(r Rule, runs []int64, now, cost int64) int64 {
-	total, i := used(runs, r.since(now))
-	free := now
-	for ; total+cost > r.Limit; i += runNumbers {
-		total -= runs[i+2]
-		free = r.leaves(runs[i+1], now)
+func wait(r *Rule, runs []int64, now, cost int64) int64 {
+	all := sumBefore(runs, len(runs))
+	if all+cost <= r.Limit || runs[len(runs)-2] <= r.since(now) {
+		return 0
 	}
-	return free - now
+	total, oldest := used(runs, r.since(now))
+	if total+cost <= r.Limit {
+		return 0
+	}
+	// The first run after which no more than fits remains.
+	low, high := oldest/runNumbers, len(runs)/runNumbers-1
+	for low < high {
+		if at := (low + high) / 2; all-runs[at*runNumbers+2]+cost <= r.Limit {
+			high = at
+		} else {
+			low = at + 1
+		}
+	}
+	return r.leaves(runs[low*runNumbers+1], now) - now
 }
 
 func (a *amounts) ask(s *State, q Query) Result {
 	v := Result{AllowedAt: q.Now, Rule: -1, Changed: a.advance(s, q.Now)}
-	if a.tagged && (q.Tag.Forgives() || has(s.Numbers, q.Tag)) {
+	if a.tagged && (q.Tag.Forgives() || has(s.Numbers, q.Tag, q.Now-a.longest)) {
 		v.Allowed = true
 		return v
 	}
@@ -130,8 +189,8 @@ func (a *amounts) ask(s *State, q Query) Result {
 		v.Allowed = true
 		return v
 	}
-	for i, r := range a.rules {
-		its := a.waitOf(r, holds, runs, q)
+	for i := range a.rules {
+		its := a.waitOf(&a.rules[i], holds, runs, &q)
 		if its == Never {
 			v.AllowedAt, v.RetryAt, v.Rule = Never, Never, i
 			return v
@@ -150,7 +209,7 @@ func (a *amounts) ask(s *State, q Query) Result {
 }
 
 // waitOf returns how long r refuses q, Never if it always does.
-func (a *amounts) waitOf(r Rule, holds, runs []int64, q Query) int64 {
+func (a *amounts) waitOf(r *Rule, holds, runs []int64, q *Query) int64 {
 	switch {
 	case r.Window == 0 && q.Hold == 0:
 		return 0
@@ -167,7 +226,6 @@ func (a *amounts) waitOf(r Rule, holds, runs []int64, q Query) int64 {
 }
 
 func (a *amounts) add(s *State, q Query) {
-	a.advance(s, q.Now)
 	if a.tagged {
 		a.addTagged(s, q)
 		return
@@ -177,13 +235,20 @@ func (a *amounts) add(s *State, q Query) {
 		return
 	}
 	holds, runs := split(s.Numbers)
-	total, _ := used(runs, q.Now-a.longest)
-	cost := min(q.Cost, max(0, maxTotal-total))
 	if len(holds) > 0 {
-		s.Numbers = join(holds, a.insert(runs, q.Now, cost, q.Now))
+		s.Numbers = join(holds, a.charge(runs, q.Now, q.Cost))
 		return
 	}
-	s.Numbers = a.insert(runs, q.Now, cost, q.Now)
+	s.Numbers = a.charge(runs, q.Now, q.Cost)
+}
+
+// charge adds an amount at now, as far as the total allows it.
+func (a *amounts) charge(runs []int64, now, amount int64) []int64 {
+	if sumBefore(runs, len(runs))+amount > maxTotal {
+		runs = a.trim(runs, now)
+		amount = min(amount, max(0, maxTotal-sumBefore(runs, len(runs))))
+	}
+	return a.insert(runs, now, amount, now)
 }
 
 // merge merges neighbours from the newest to the oldest.
@@ -192,7 +257,7 @@ func (a *amounts) merge(runs []int64, now int64) []int64 {
 	grain := a.grain(runs[to+1], now)
 	for i := to - runNumbers; i >= 0; i -= runNumbers {
 		if runs[to+1]-runs[i] <= grain && !a.divides(runs[i+1], runs[to+1], now) {
-			runs[to], runs[to+2] = min(runs[to], runs[i]), runs[to+2]+runs[i+2]
+			runs[to] = min(runs[to], runs[i])
 			continue
 		}
 		to -= runNumbers
@@ -258,13 +323,14 @@ func (a *amounts) remaining(detail []RuleRemaining, s *State, now, cost int64) [
 	a.advance(s, now)
 	holds, runs := split(s.Numbers)
 	open, held := openHolds(holds)
-	for _, r := range a.rules {
+	for i := range a.rules {
+		r := &a.rules[i]
 		if r.Window == 0 {
-			detail = append(detail, RuleRemaining{Amount: max(0, r.Limit-open), Wait: a.waitOf(r, holds, runs, Query{Now: now, Hold: 1}), Reset: max(0, lastEnd(r, holds, now)-now)})
+			detail = append(detail, RuleRemaining{Amount: max(0, r.Limit-open), Wait: a.waitOf(r, holds, runs, &Query{Now: now, Hold: 1}), Reset: max(0, lastEnd(r, holds, now)-now)})
 			continue
 		}
 		total, oldest := used(runs, r.since(now))
-		has := RuleRemaining{Amount: max(0, r.Limit-total-held), Wait: a.waitOf(r, holds, runs, Query{Now: now, Cost: cost})}
+		has := RuleRemaining{Amount: max(0, r.Limit-total-held), Wait: a.waitOf(r, holds, runs, &Query{Now: now, Cost: cost})}
 		if r.Limit > 0 {
 			if oldest < len(runs) {
 				has.Reset = r.leaves(runs[len(runs)-2], now) - now
@@ -277,7 +343,7 @@ func (a *amounts) remaining(detail []RuleRemaining, s *State, now, cost int64) [
 }
 
 // lastEnd returns when the last open hold stops counting in r if none is settled, 0 if there is none.
-func lastEnd(r Rule, holds []int64, now int64) (last int64) {
+func lastEnd(r *Rule, holds []int64, now int64) (last int64) {
 	for i := 0; i < len(holds); i += holdNumbers {
 		if holds[i+2] > 0 {
 			last = max(last, holdLeaves(r, holds[i:], now))
@@ -290,7 +356,7 @@ func (a *amounts) ttl(s *State, now int64) (ttl int64) {
 	a.advance(s, now)
 	holds, runs := split(s.Numbers)
 	if len(runs) > 0 {
-		ttl = runs[len(runs)-2] + a.longest - now
+		ttl = max(0, runs[len(runs)-2]+a.longest-now)
 	}
 	for i := 0; i < len(holds); i += holdNumbers {
 		ttl = max(ttl, holds[i+3]+late(holds[i:])-now)
@@ -310,15 +376,18 @@ func (s *State) CancelCharge(now, at, amount int64) (freed bool) {
 	if len(runs) == 0 || runs[len(runs)-2] > now {
 		return false
 	}
-	kept := runs[:0]
+	kept, was, sum := runs[:0], int64(0), int64(0)
 	for ; len(runs) > 0; runs = runs[runNumbers:] {
 		run := [runNumbers]int64(runs)
+		its := run[2] - was
+		was = run[2]
 		if run[0] <= at && at <= run[1] && amount > 0 {
-			taken := min(amount, run[2])
-			run[2], amount, freed = run[2]-taken, amount-taken, true
+			taken := min(amount, its)
+			its, amount, freed = its-taken, amount-taken, true
 		}
-		if run[2] > 0 {
-			kept = append(kept, run[:]...)
+		if its > 0 {
+			sum += its
+			kept = append(kept, run[0], run[1], sum)
 		}
 	}
 	s.Numbers = join(holds, kept)

@@ -1,16 +1,114 @@
--- The log of amounts. A state is an array of runs, the oldest first, each of three numbers: the
--- time of its earliest request, the time at which it counts, and its amount. amount_log.go
--- explains when runs are merged. While there are holds, their number, negated, and four numbers
--- for each come before the runs; see holds.go.
+-- The log of amounts. A state is a table with its holds, see holds.go: while there are any, their number,
+-- negated, and four numbers for each. Its field runs is a string with the runs, so that a decision
+-- reads only those that it needs: "U", a number that is in every sum, and the runs, the oldest first. Each has the
+-- time of its earliest request, the time at which it counts, and the sum of all amounts up to
+-- it. amount_log.go explains when runs are merged. While a state is in use, its field n is how many
+-- runs it has, last the time of the newest, base the number that is in every sum, and total the last sum.
 local GRAINS, MAX_TOTAL = 256, 4503599627370496
 local FORGIVES, VALUES = 2251799813685248, 2147483648  -- 2^51, 2^31
 local MAX_HOLDS, MIN_LATE, LONGEST_LATE = 1024, 60000, 3600000
+local RUN, SIZE, TIME, SUM = '>I7I6I7', 20, -4, 2  -- the offsets of a time and a sum in the string are those of its run times SIZE, plus TIME or SUM
+local NO_RUNS = 'U\0\0\0\0\0\0\0'
+
+local pack, unpack_at, sub, concat
 
 local amounts = {}
 
+-- open prepares the runs of a state for use.
+local function open(s, runs)
+  if not pack then pack, unpack_at, sub, concat = struct.pack, struct.unpack, string.sub, table.concat end
+  s.runs = runs or s.runs or NO_RUNS
+  s.n = quotient(#s.runs - #NO_RUNS, SIZE)
+  if s.n > 0 then
+    s.last, s.total = unpack_at('>I6I7', s.runs, SIZE * s.n + TIME)
+    s.base = unpack_at('>I7', s.runs, SUM)
+  else
+    s.last, s.total, s.base = 0, 0, 0
+  end
+end
+
+-- time_of returns when the i-th run counts, and sum_of the sum up to it, base if i is 0.
+local function time_of(s, i) return (unpack_at('>I6', s.runs, SIZE * i + TIME)) end
+local function sum_of(s, i) return (unpack_at('>I7', s.runs, SIZE * i + SUM)) end
+
+-- first_after returns the number of the oldest run that is later than since, n + 1 if none is, and the
+-- sum before it. As requests tend to come at a steady rate, it interpolates in every other step.
+local function first_after(s, since)
+  local runs, low, high, high_at = s.runs, 1, s.n, s.last
+  if high == 0 or high_at <= since then return high + 1, s.total end
+  local low_at = time_of(s, 1)
+  if low_at > since then return 1, s.base end
+  local by_rate = true
+  while high - low > 1 do
+    local i
+    if by_rate then
+      local share = (high - low) * (high_at - since) / (high_at - low_at)
+      i = high - (share - share % 1)
+      if i <= low then i = low + 1 elseif i > high then i = high end
+    else
+      i = quotient(low + high + 1, 2)
+    end
+    by_rate = not by_rate
+    local before, sum, _, at = unpack_at('>I6I7I7I6', runs, SIZE * (i - 1) + TIME)
+    if at <= since then
+      low, low_at = i, at
+    elseif before <= since then
+      return i, sum
+    else
+      high, high_at = i - 1, before
+    end
+  end
+  return high, sum_of(s, high - 1)
+end
+
+-- list_of returns the runs from the i-th on as a list of three numbers for each: those of the run, with its own
+-- amount in place of the sum.
+local function list_of(s, i)
+  local list, before = {}, sum_of(s, i - 1)
+  for j = i, s.n do
+    local size, sum = #list, nil
+    list[size + 1], list[size + 2], sum = unpack_at(RUN, s.runs, SIZE * j + TIME - 7)
+    list[size + 3], before = sum - before, sum
+  end
+  return list
+end
+
+-- set_list replaces the runs after the first n by those of a list, without those that have no amount.
+local function set_list(s, n, list)
+  local parts, sum
+  if n == 0 then
+    parts, sum = { NO_RUNS }, 0
+  else
+    parts, sum = { sub(s.runs, 1, #NO_RUNS + SIZE * n) }, sum_of(s, n)
+  end
+  for i = 1, #list, 3 do
+    if list[i + 2] > 0 then
+      sum = sum + list[i + 2]
+      parts[#parts + 1] = pack(RUN, list[i], list[i + 1], sum)
+    end
+  end
+  open(s, concat(parts))
+end
+
+-- append adds a run that is later than all others, or is one of the log of points.
+local function append(s, first, at, amount)
+  local total = s.total + amount
+  s.runs = s.runs .. pack(RUN, first, at, total)
+  s.n, s.last, s.total = s.n + 1, at, total
+end
+
+-- trim drops the runs that have left every window.
+local function trim(stack, s, now)
+  local first, before = first_after(s, now - stack.longest)
+  if first > 1 then open(s, first > s.n and NO_RUNS or 'U' .. pack('>I7', before) .. sub(s.runs, #NO_RUNS + SIZE * (first - 1) + 1)) end
+end
+
+-- must_trim returns whether an eighth of the runs has left every window.
+local function must_trim(stack, s, now) return time_of(s, quotient(s.n, 8) + 1) + stack.longest <= now end
+
 function amounts.prepare(stack)
   local rules = stack.rules
-  stack.most, stack.longest = 3 * (512 + 2 * (GRAINS + 1) * #rules), 0
+  stack.most, stack.longest = 512 + 2 * (GRAINS + 1) * #rules, 0
   for i = 1, #rules do
     stack.longest = larger(stack.longest, rules[i].window)
     if rules[i].starts then stack.calendars = stack.calendars or {} stack.calendars[#stack.calendars + 1] = rules[i] end
@@ -66,7 +164,7 @@ local function divides(stack, after, to)
   return false
 end
 
--- holds_end returns how many numbers of s precede the runs.
+-- holds_end returns how many numbers s has.
 local function holds_end(s)
   local first = s[1]
   if not first or first >= 0 then return 0 end
@@ -97,6 +195,12 @@ local function late(s, i) return smaller(larger(s[i + 3] - s[i + 1], MIN_LATE), 
 
 local insert -- adds an amount at a time up to now, unless no window contains it any more
 
+-- ends returns when something becomes of a hold by itself: when it expires, or when it is forgotten.
+local function ends(s, i)
+  if s[i + 2] > 0 then return s[i + 3] end
+  return s[i + 3] + late(s, i)
+end
+
 -- end_holds ends the holds that have expired, and forgets those that expired long ago.
 local function end_holds(stack, s, now)
   local i = 2
@@ -110,38 +214,36 @@ local function end_holds(stack, s, now)
   end
 end
 
+local function shift(stack, s, by)
+  local list = list_of(s, 1)
+  for i = 1, #list, 3 do
+    list[i + 1] = back(stack, list[i + 1], by)
+    if not stack.tagged then list[i] = back(stack, list[i], by) end
+  end
+  set_list(s, 0, list)
+  for i = 2, holds_end(s), 4 do s[i + 1], s[i + 3] = back(stack, s[i + 1], by), s[i + 3] - by end
+end
+
 local function advance(stack, s, now)
   set_periods(stack, now)
-  local first = holds_end(s)
-  local size, shifted, newest = #s, false, now
-  for i = size, size - (size - first) % 3 + 1, -1 do s[i] = nil end
-  size = #s
-  if size > first then newest = larger(newest, s[size - 1]) end
+  if not s.n then open(s) end
+  if s.n > 0 and s.last + stack.longest <= now then open(s, NO_RUNS) end
+  local newest, shifted, expires = larger(now, s.last), false, FURTHEST
+  local first = s[1] and holds_end(s) or 0
   for i = 2, first, 4 do newest = larger(newest, s[i + 1]) end
   if newest > now then
-    local by = newest - now
-    for i = first + 1, size, 3 do
-      s[i + 1] = back(stack, s[i + 1], by)
-      if not stack.tagged then s[i] = back(stack, s[i], by) end
-    end
-    for i = 2, first, 4 do s[i + 1], s[i + 3] = back(stack, s[i + 1], by), s[i + 3] - by end
+    shift(stack, s, newest - now)
     shifted = true
   end
-  local gone, longest = first, stack.longest
-  while gone < size and s[gone + 2] + longest <= now do gone = gone + 3 end
-  drop(s, first, gone - first)
-  if first > 0 then end_holds(stack, s, now) end
+  for i = 2, first, 4 do expires = smaller(expires, ends(s, i)) end
+  if expires <= now then end_holds(stack, s, now) end
   return shifted
 end
 
--- used returns the total of the runs that are later than after, and how many numbers precede the
--- oldest of them. first is how many precede the runs.
-local function used(s, after, first)
-  local total, oldest = 0, #s
-  while oldest > first and s[oldest - 1] > after do
-    total, oldest = total + s[oldest], oldest - 3
-  end
-  return total, oldest
+-- used returns the total of the runs that are later than since, and the number of the oldest of them.
+local function used(s, since)
+  local oldest, before = first_after(s, since)
+  return s.total - before, oldest
 end
 
 -- open_holds returns how many holds are open and what they total.
@@ -187,12 +289,12 @@ end
 
 -- held_wait is the wait for a key with holds.
 local function held_wait(rule, s, first, now, cost)
-  local total, oldest = used(s, since(rule, now), first)
+  local total, oldest = used(s, since(rule, now))
   local _, held = open_holds(s, first)
   total = total + held
   if total + cost <= rule.limit then return 0 end
-  local all, free, k = {}, now, 1
-  for i = oldest + 1, #s, 3 do all[#all + 1] = { leaves(rule, s[i + 1]), s[i + 2] } end
+  local all, free, k, list = {}, now, 1, list_of(s, oldest)
+  for i = 1, #list, 3 do all[#all + 1] = { leaves(rule, list[i + 1]), list[i + 2] } end
   for i = 2, first, 4 do
     if s[i + 2] > 0 then all[#all + 1] = { hold_leaves(rule, s, i), s[i + 2] } end
   end
@@ -213,19 +315,24 @@ local function wait(rule, s, first, now, cost, hold)
   end
   if cost > rule.limit then return NEVER end
   if first > 0 then return held_wait(rule, s, first, now, cost) end
-  local total, i = used(s, since(rule, now), 0)
-  local free = now
-  while total + cost > rule.limit do
-    total, free, i = total - s[i + 3], leaves(rule, s[i + 2]), i + 3
+  local after, total, limit = since(rule, now), s.total, rule.limit - cost
+  if total - s.base <= limit or s.last <= after then return 0 end
+  local low, before = first_after(s, after)
+  if total - before <= limit then return 0 end
+  -- The first run after which no more than fits remains.
+  local high = s.n
+  while low < high do
+    local i = quotient(low + high, 2)
+    if total - sum_of(s, i) <= limit then high = i else low = i + 1 end
   end
-  return free - now
+  return leaves(rule, time_of(s, low)) - now
 end
 
--- has returns whether a run has the tag. See point_log.go about tags.
-local function has(s, tag)
+-- has returns whether a run later than after has the tag. See point_log.go about tags.
+local function has(s, tag, after)
   if tag % VALUES == 0 then return false end
-  for i = 1, #s, 3 do
-    if s[i] == tag then return true end
+  for i = first_after(s, after), s.n do
+    if unpack_at('>I7', s.runs, SIZE * i + TIME - 7) == tag then return true end
   end
   return false
 end
@@ -233,8 +340,8 @@ end
 function amounts.ask(stack, s, now, cost, _, tag, hold)
   local rules, at, by, full = stack.rules, now, 0, false
   local shifted = advance(stack, s, now)
-  if stack.tagged and (tag >= FORGIVES or has(s, tag)) then return now, 0, 0, shifted end
-  local first = holds_end(s)
+  if stack.tagged and (tag >= FORGIVES or has(s, tag, now - stack.longest)) then return now, 0, 0, shifted end
+  local first = s[1] and holds_end(s) or 0
   hold = hold or 0
   if hold > 0 and find_hold(s, tag) then return now, 0, 0, shifted end
   for i = 1, #rules do
@@ -258,33 +365,53 @@ local function grain(stack, at, now)
   return quotient(shortest, GRAINS)
 end
 
--- merge merges the runs, which the first numbers precede.
-local function merge(stack, s, now, first)
-  local to = #s - 3
-  local length = grain(stack, s[to + 2], now)
-  for i = to - 3, first, -3 do
-    if s[to + 2] - s[i + 1] <= length and not divides(stack, s[i + 2], s[to + 2]) then
-      s[to + 1], s[to + 3] = smaller(s[to + 1], s[i + 1]), s[to + 3] + s[i + 3]
+-- merge merges neighbours from the newest to the oldest.
+local function merge(stack, s, now)
+  local list = list_of(s, 1)
+  local to = #list - 3
+  local length = grain(stack, list[to + 2], now)
+  for i = to - 3, 0, -3 do
+    if list[to + 2] - list[i + 1] <= length and not divides(stack, list[i + 2], list[to + 2]) then
+      list[to + 1], list[to + 3] = smaller(list[to + 1], list[i + 1]), list[to + 3] + list[i + 3]
     else
       to = to - 3
-      s[to + 1], s[to + 2], s[to + 3] = s[i + 1], s[i + 2], s[i + 3]
-      length = grain(stack, s[to + 2], now)
+      list[to + 1], list[to + 2], list[to + 3] = list[i + 1], list[i + 2], list[i + 3]
+      length = grain(stack, list[to + 2], now)
     end
   end
-  drop(s, first, to - first)
+  drop(list, 0, to)
+  set_list(s, 0, list)
 end
 
 insert = function(stack, s, at, amount, now)
   if amount <= 0 or at + stack.longest <= now then return end
-  local first, i = holds_end(s), #s
-  while i > first and s[i - 1] > at do i = i - 3 end
-  if i > first and s[i - 1] == at then
-    s[i] = s[i] + amount
-    return
+  if s.n > 0 and (must_trim(stack, s, now) or s.n >= stack.most or s.total - s.base + amount > MAX_TOTAL) then trim(stack, s, now) end
+  if s.total + amount >= FURTHEST then set_list(s, 0, list_of(s, 1)) end
+  if at > s.last then
+    append(s, at, at, amount)
+  else
+    local i = first_after(s, at)
+    if i > 1 and time_of(s, i - 1) == at then
+      local list = list_of(s, i - 1)
+      list[3] = list[3] + amount
+      set_list(s, i - 2, list)
+    else
+      local list = list_of(s, i)
+      open_up(list, 0, 3)
+      list[1], list[2], list[3] = at, at, amount
+      set_list(s, i - 1, list)
+    end
   end
-  open_up(s, i, 3)
-  s[i + 1], s[i + 2], s[i + 3] = at, at, amount
-  if #s - first > stack.most then merge(stack, s, now, first) end
+  if s.n > stack.most then merge(stack, s, now) end
+end
+
+-- add_amount charges an amount at now, as far as the total allows it.
+local function add_amount(stack, s, now, amount)
+  if s.total - s.base + amount > MAX_TOTAL then
+    trim(stack, s, now)
+    amount = smaller(amount, larger(0, MAX_TOTAL - (s.total - s.base)))
+  end
+  insert(stack, s, now, amount, now)
 end
 
 -- add_hold takes a hold. If there are as many as a key may have, the expired one that ended first
@@ -311,36 +438,30 @@ end
 
 -- forgive takes up to points from the newest runs of the item of tag.
 local function forgive(s, tag, points)
-  local item, to = quotient(tag - FORGIVES, VALUES), #s
-  for i = #s - 2, 1, -3 do
-    if quotient(s[i], VALUES) == item then
-      local taken = smaller(points, s[i + 2])
-      points, s[i + 2] = points - taken, s[i + 2] - taken
+  local item, list = quotient(tag - FORGIVES, VALUES), list_of(s, 1)
+  for i = #list - 2, 1, -3 do
+    if quotient(list[i], VALUES) == item then
+      local taken = smaller(points, list[i + 2])
+      points, list[i + 2] = points - taken, list[i + 2] - taken
     end
   end
-  local kept = 0
-  for i = 1, to, 3 do
-    if s[i + 2] > 0 then
-      s[kept + 1], s[kept + 2], s[kept + 3] = s[i], s[i + 1], s[i + 2]
-      kept = kept + 3
-    end
-  end
-  for i = to, kept + 1, -1 do s[i] = nil end
+  set_list(s, 0, list)
 end
 
 function amounts.add(stack, s, now, _, cost, _, tag, hold)
-  advance(stack, s, now)
   if stack.tagged then
     if tag >= FORGIVES then
+      trim(stack, s, now)
       forgive(s, tag, cost)
-    elseif not has(s, tag) then
-      local size = #s
-      s[size + 1], s[size + 2], s[size + 3] = tag, now, cost
+    elseif not has(s, tag, now - stack.longest) then
+      if s.n > 0 and must_trim(stack, s, now) then trim(stack, s, now) end
+      if s.total + cost >= FURTHEST then set_list(s, 0, list_of(s, 1)) end
+      append(s, tag, now, cost)
     end
     return
   end
   if hold and hold > 0 then return add_hold(s, now, cost, tag, hold) end
-  insert(stack, s, now, smaller(cost, larger(0, MAX_TOTAL - used(s, now - stack.longest, holds_end(s)))), now)
+  add_amount(stack, s, now, cost)
 end
 
 function amounts.room(stack, s, now)
@@ -350,7 +471,7 @@ function amounts.room(stack, s, now)
   local _, held = open_holds(s, first)
   for i = 1, #rules do
     if rules[i].window > 0 then
-      room = smaller(room, larger(0, rules[i].limit - used(s, since(rules[i], now), first) - held))
+      room = smaller(room, larger(0, rules[i].limit - used(s, since(rules[i], now)) - held))
     end
   end
   return room
@@ -365,9 +486,9 @@ function amounts.remaining(stack, s, now, cost, list)
     local rule, reset = rules[i], 0
     local left = larger(0, rule.limit - open)
     if rule.window > 0 then
-      local total, oldest = used(s, since(rule, now), first)
+      local total, oldest = used(s, since(rule, now))
       left = larger(0, rule.limit - total - held)
-      if oldest < #s and rule.limit > 0 then reset = leaves(rule, s[#s - 1]) - now end
+      if oldest <= s.n and rule.limit > 0 then reset = leaves(rule, s.last) - now end
     end
     if rule.window == 0 or rule.limit > 0 then reset = larger(reset, last_end(rule, s, first) - now) end
     list[#list + 1], list[#list + 2], list[#list + 3] = left, wait(rule, s, first, now, cost, 1), reset
@@ -376,8 +497,8 @@ end
 
 function amounts.ttl(stack, s, now)
   advance(stack, s, now)
-  local first, ttl = holds_end(s), 0
-  if #s > first then ttl = s[#s - 1] + stack.longest - now end
+  local first, ttl = s[1] and holds_end(s) or 0, 0
+  if s.n > 0 then ttl = larger(0, s.last + stack.longest - now) end
   for i = 2, first, 4 do
     ttl = larger(ttl, s[i + 3] + late(s, i) - now)
     if s[i + 2] > 0 then ttl = larger(ttl, s[i + 1] + stack.longest - now) end
@@ -408,16 +529,15 @@ function amounts.settle(stack, s, now, tag, cost, extend)
     more = larger(0, cost - held)
   end
   drop_hold(s, i)
-  local total = used(s, now - stack.longest, holds_end(s))
   insert(stack, s, taken, own, now)
-  insert(stack, s, now, smaller(more, larger(0, MAX_TOTAL - total)), now)
+  add_amount(stack, s, now, more)
   local over = 0
   if more > 0 then
     local first, rules = holds_end(s), stack.rules
     local _, still = open_holds(s, first)
     for j = 1, #rules do
       if rules[j].window > 0 then
-        over = larger(over, smaller(more, used(s, since(rules[j], now), first) + still - rules[j].limit))
+        over = larger(over, smaller(more, used(s, since(rules[j], now)) + still - rules[j].limit))
       end
     end
   end
@@ -427,22 +547,29 @@ end
 -- cancel removes an amount that was charged at a time up to now, and returns whether there was any; see
 -- CancelCharge of amount_log.go.
 function amounts.cancel(s, now, at, amount)
-  local first, size = holds_end(s), #s
-  size = size - (size - first) % 3
-  if size == first or s[size - 1] > now then return false end
-  local kept, freed = first, false
-  for i = first + 1, size, 3 do
-    if s[i] <= at and at <= s[i + 1] and amount > 0 then
-      local taken = smaller(amount, s[i + 2])
-      s[i + 2], amount, freed = s[i + 2] - taken, amount - taken, true
-    end
-    if s[i + 2] > 0 then
-      s[kept + 1], s[kept + 2], s[kept + 3] = s[i], s[i + 1], s[i + 2]
-      kept = kept + 3
+  if not s.n then open(s) end
+  if s.n == 0 or s.last > now then return false end
+  local list, freed = list_of(s, 1), false
+  for i = 1, #list, 3 do
+    if list[i] <= at and at <= list[i + 1] and amount > 0 then
+      local taken = smaller(amount, list[i + 2])
+      list[i + 2], amount, freed = list[i + 2] - taken, amount - taken, true
     end
   end
-  for i = #s, kept + 1, -1 do s[i] = nil end
+  set_list(s, 0, list)
   return freed
+end
+
+-- numbers returns the numbers of a state as Go keeps them.
+function amounts.numbers(s)
+  if not s.n then open(s) end
+  local all, list, sum = {}, list_of(s, 1), 0
+  for i = 1, #s do all[i] = s[i] end
+  for i = 1, #list, 3 do
+    sum = sum + list[i + 2]
+    all[#all + 1], all[#all + 2], all[#all + 3] = list[i], list[i + 1], sum
+  end
+  return all
 end
 
 return amounts

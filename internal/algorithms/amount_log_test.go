@@ -123,8 +123,8 @@ while at < #ARGV do
   if cancelled > 0 then engine.cancel_charge(state, now, cancelled, cost) end
   at = at + 3
 end
-local out = {}
-for i = 1, #state do out[i] = string.format('%.0f', state[i]) end
+local out, numbers = {}, engine.numbers(engine.read(engine.write(state)))
+for i = 1, #numbers do out[i] = string.format('%.0f', numbers[i]) end
 return table.concat(out, ' ')`)
 	rapid.Check(t, func(t *rapid.T) {
 		rules := drawAmounts(t)

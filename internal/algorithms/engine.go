@@ -151,6 +151,10 @@ func (k *Stack) Ask(s *State, q Query) Result {
 	return k.counters.ask(s, q)
 }
 
+// AsksInPlace reports whether Ask leaves the Numbers that it is given as they were, unless the Result is
+// Changed. So Ask and Add need no copy of a State.
+func (k *Stack) AsksInPlace() bool { return k.amounts != nil }
+
 // Add counts a request that Ask has just allowed, at AllowedAt or later, or counts at now a cost
 // of at most Room.
 func (k *Stack) Add(s *State, q Query, reservation int64) {

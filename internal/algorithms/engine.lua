@@ -2,7 +2,7 @@
 -- numbers, bit for bit. All numbers are integers below 2^53.
 --
 -- A state is one array of numbers, empty for an unknown key: those of each rule, one rule
--- after the other. The numbers of a rule begin after its offset, rule.at. While there are
+-- after the other. amount_log.lua describes that of the log of amounts. The numbers of a rule begin after its offset, rule.at. While there are
 -- reservations in the future, these follow:
 --   size + 1   the time of the newest reservation; the numbers are those at that time
 --   size + 2   the id of its request, '' if it can no longer be cancelled
@@ -229,6 +229,43 @@ function engine.ttl(stack, s, now)
   end
   return longest
 end
+
+-- read returns the state that was written as a text, nil for a text that is none. The log of amounts and that of
+-- points keep their runs as a text, the holds before them if there are any.
+function engine.read(text)
+  local first = string.byte(text)
+  if first == 85 then return { runs = text } end
+  if first ~= 86 then
+    local state = cmsgpack.unpack(text)
+    return type(state) == 'table' and state or nil
+  end
+  local runs, state = cmsgpack.unpack_one(text, 1)
+  if type(state) ~= 'table' then return nil end
+  state.runs = runs < 0 and '' or string.sub(text, runs + 1)
+  return state
+end
+
+-- write returns the text of a state.
+function engine.write(s)
+  if not s.runs then return cmsgpack.pack(s) end
+  if not s[1] then return s.runs end
+  local holds = {}
+  for i = 1, #s do holds[i] = s[i] end
+  return 'V' .. cmsgpack.pack(holds) .. s.runs
+end
+
+-- numbers returns the numbers of a state as Go keeps them.
+function engine.numbers(s)
+  if s.runs then return counters.amount_log.numbers(s) end
+  local numbers = {}
+  for i = 1, #s do
+    if type(s[i]) == 'number' then numbers[#numbers + 1] = s[i] end
+  end
+  return numbers
+end
+
+-- is_empty returns whether a state has no information.
+function engine.is_empty(s) return #s == 0 and (s.n or 0) == 0 end
 
 -- settle ends or renews a hold under the log of amounts; see amount_log.lua.
 function engine.settle(stack, s, now, tag, cost, extend)

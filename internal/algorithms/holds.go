@@ -80,6 +80,14 @@ func join(holds, runs []int64) []int64 {
 	return append(append(all, holds...), runs...)
 }
 
+// ends returns when something becomes of a hold by itself: when it expires, or when it is forgotten.
+func ends(h []int64) int64 {
+	if h[2] > 0 {
+		return h[3]
+	}
+	return h[3] + late(h)
+}
+
 // late returns for how long an expired hold is remembered.
 func late(h []int64) int64 { return min(max(h[3]-h[1], minLate), maxLate) }
 
@@ -107,15 +115,19 @@ func (a *amounts) insert(runs []int64, at, amount, now int64) []int64 {
 	if amount <= 0 || at+a.longest <= now {
 		return runs
 	}
-	i := len(runs)
-	for i > 0 && runs[i-runNumbers+1] > at {
-		i -= runNumbers
+	n := len(runs) / runNumbers
+	if n > 0 && (runs[n/8*runNumbers+1]+a.longest <= now || n >= a.most || runs[len(runs)-1]+amount > maxTotal) {
+		runs = a.trim(runs, now)
 	}
-	if i > 0 && runs[i-runNumbers+1] == at {
+	i := firstAfter(runs, at)
+	if i == 0 || runs[i-runNumbers+1] != at {
+		runs = slices.Insert(runs, i, at, at, sumBefore(runs, i))
+		i += runNumbers
+	}
+	for ; i <= len(runs); i += runNumbers {
 		runs[i-1] += amount
-		return runs
 	}
-	if runs = slices.Insert(runs, i, at, at, amount); len(runs) > a.most*runNumbers {
+	if len(runs) > a.most*runNumbers {
 		runs = a.merge(runs, now)
 	}
 	return runs
@@ -145,7 +157,7 @@ func findHold(holds []int64, tag Tag) int {
 type leaves struct{ at, amount int64 }
 
 // heldWait is wait for a key with holds: it considers that they expire.
-func heldWait(r Rule, holds, runs []int64, now, cost int64) int64 {
+func heldWait(r *Rule, holds, runs []int64, now, cost int64) int64 {
 	total, oldest := used(runs, r.since(now))
 	_, held := openHolds(holds)
 	if total += held; total+cost <= r.Limit {
@@ -153,7 +165,7 @@ func heldWait(r Rule, holds, runs []int64, now, cost int64) int64 {
 	}
 	var all []leaves
 	for i := oldest; i < len(runs); i += runNumbers {
-		all = append(all, leaves{r.leaves(runs[i+1], now), runs[i+2]})
+		all = append(all, leaves{r.leaves(runs[i+1], now), runs[i+2] - sumBefore(runs, i)})
 	}
 	for i := 0; i < len(holds); i += holdNumbers {
 		if holds[i+2] > 0 {
@@ -170,7 +182,7 @@ func heldWait(r Rule, holds, runs []int64, now, cost int64) int64 {
 }
 
 // holdLeaves returns when an open hold stops counting in r's window if it is never settled.
-func holdLeaves(r Rule, h []int64, now int64) int64 {
+func holdLeaves(r *Rule, h []int64, now int64) int64 {
 	if Tag(h[0]).releases() { //nolint:gosec // 52 bits
 		return h[3]
 	}
@@ -286,9 +298,7 @@ func (a *amounts) settle(s *State, c Settlement) (r Settled) {
 		more = max(0, r.Cost-r.Held)
 	}
 	holds = slices.Delete(slices.Clone(holds), i, i+holdNumbers)
-	total, _ := used(runs, c.Now-a.longest)
-	runs = a.insert(slices.Clone(runs), taken, own, c.Now)
-	runs = a.insert(runs, c.Now, min(more, max(0, maxTotal-total)), c.Now)
+	runs = a.charge(a.insert(slices.Clone(runs), taken, own, c.Now), c.Now, more)
 	s.Numbers, r.Changed = join(holds, runs), true
 	if more > 0 {
 		_, held := openHolds(holds)

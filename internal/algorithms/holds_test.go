@@ -282,8 +282,9 @@ while at < #ARGV do
     for i = 1, #list do say(list[i]) end
   end
   say(engine.ttl(stack, state, now), engine.room(stack, state, now))
-  state = cmsgpack.unpack(cmsgpack.pack(state))
-  for i = 1, #state do say(state[i]) end
+  state = engine.read(engine.write(state))
+  local numbers = engine.numbers(state)
+  for i = 1, #numbers do say(numbers[i]) end
 end
 return table.concat(out, ' ')`)
 	rapid.Check(t, func(t *rapid.T) {

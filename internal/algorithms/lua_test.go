@@ -41,7 +41,7 @@ while at < #ARGV do
   local new_id, peek, undo = arg(), number() == 1, number() == 1
   if undo then say{ engine.cancel(stack.size, state, now, reservation, id) and 1 or 0 } end
   local s = state
-  if peek then s = cmsgpack.unpack(cmsgpack.pack(state)) end
+  if peek then s = engine.read(engine.write(state)) end
   local retry, rule, changed
   id = new_id
   reservation, retry, rule, changed = engine.ask(stack, s, now, cost, max_wait)
@@ -50,10 +50,8 @@ while at < #ARGV do
   engine.remaining(stack, s, now, cost, list)
   list[#list + 1] = engine.ttl(stack, s, now)
   say(list)
-  local numbers = {}
-  for i = 1, #s do if type(s[i]) == 'number' then numbers[#numbers + 1] = s[i] end end
-  say(numbers)
-  state = cmsgpack.unpack(cmsgpack.pack(state))
+  say(engine.numbers(s))
+  state = engine.read(engine.write(state))
 end
 return table.concat(out, ' ')`
 

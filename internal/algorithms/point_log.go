@@ -2,7 +2,6 @@ package algorithms
 
 import (
 	_ "embed"
-	"slices"
 )
 
 // PointLog is the name of the log of points.
@@ -74,17 +73,17 @@ func Charges(numbers []int64, window, now int64) (all []Charge) {
 		ahead = max(0, numbers[last+1]-now)
 	}
 	for i := len(numbers) - runNumbers; i >= 0 && numbers[i+1]-ahead+window > now; i -= runNumbers {
-		all = append(all, Charge{numbers[i+1] - ahead, Tag(numbers[i]).Item(), numbers[i+2]}) //nolint:gosec // never negative
+		all = append(all, Charge{numbers[i+1] - ahead, Tag(numbers[i]).Item(), numbers[i+2] - sumBefore(numbers, i)}) //nolint:gosec // never negative
 	}
 	return all
 }
 
 // has reports whether a value was charged already.
-func has(runs []int64, tag Tag) bool {
+func has(runs []int64, tag Tag, since int64) bool {
 	if tag%(1<<valueBits) == 0 {
 		return false
 	}
-	for i := 0; i < len(runs); i += runNumbers {
+	for i := firstAfter(runs, since); i < len(runs); i += runNumbers {
 		if Tag(runs[i]) == tag { //nolint:gosec // never negative
 			return true
 		}
@@ -93,19 +92,33 @@ func has(runs []int64, tag Tag) bool {
 }
 
 func (a *amounts) addTagged(s *State, q Query) {
-	switch {
+	runs := s.Numbers
+	switch n := len(runs) / runNumbers; {
 	case q.Tag.Forgives():
-		left := q.Cost
-		for i := len(s.Numbers) - runNumbers; i >= 0; i -= runNumbers {
-			if Tag(s.Numbers[i]).Item() == q.Tag.Item() { //nolint:gosec // never negative
-				taken := min(left, s.Numbers[i+2])
-				left -= taken
-				if s.Numbers[i+2] -= taken; s.Numbers[i+2] == 0 {
-					s.Numbers = slices.Delete(s.Numbers, i, i+runNumbers)
-				}
-			}
+		s.Numbers = forgive(a.trim(runs, q.Now), q.Tag, q.Cost)
+	case !has(runs, q.Tag, q.Now-a.longest):
+		if n > 0 && runs[n/8*runNumbers+1]+a.longest <= q.Now {
+			runs = a.trim(runs, q.Now)
 		}
-	case !has(s.Numbers, q.Tag):
-		s.Numbers = append(s.Numbers, int64(q.Tag), q.Now, q.Cost) //nolint:gosec // 52 bits
+		s.Numbers = append(runs, int64(q.Tag), q.Now, sumBefore(runs, len(runs))+q.Cost) //nolint:gosec // 52 bits
 	}
+}
+
+// forgive takes up to points from the newest runs of the item of tag.
+func forgive(runs []int64, tag Tag, points int64) []int64 {
+	for i := len(runs) - runNumbers; i >= 0; i -= runNumbers {
+		runs[i+2] -= sumBefore(runs, i)
+		if Tag(runs[i]).Item() == tag.Item() { //nolint:gosec // never negative
+			taken := min(points, runs[i+2])
+			points, runs[i+2] = points-taken, runs[i+2]-taken
+		}
+	}
+	kept, sum := runs[:0], int64(0)
+	for ; len(runs) > 0; runs = runs[runNumbers:] {
+		if run := [runNumbers]int64(runs); run[2] > 0 {
+			sum += run[2]
+			kept = append(kept, run[0], run[1], sum)
+		}
+	}
+	return kept
 }

@@ -8,6 +8,6 @@ function points.prepare(stack)
 end
 
 points.ask, points.add, points.room = amounts.ask, amounts.add, amounts.room
-points.remaining, points.ttl = amounts.remaining, amounts.ttl
+points.remaining, points.ttl, points.numbers = amounts.remaining, amounts.ttl, amounts.numbers
 
 return points

@@ -132,10 +132,11 @@ while at < #ARGV do
   out[#out + 1] = string.format('%.0f', retry)
   if retry ~= 0 then cost = math.min(cost, engine.room(stack, state, now)) end
   if cost > 0 then engine.add(stack, state, now, now, cost, '', tag) end
-  state = cmsgpack.unpack(cmsgpack.pack(state))
+  state = engine.read(engine.write(state))
   at = at + 3
 end
-for i = 1, #state do out[#out + 1] = string.format('%.0f', state[i]) end
+local numbers = engine.numbers(state)
+for i = 1, #numbers do out[#out + 1] = string.format('%.0f', numbers[i]) end
 return table.concat(out, ' ')`)
 	rapid.Check(t, func(t *rapid.T) {
 		rules, requests := drawPointed(t)

@@ -44,8 +44,10 @@ const (
 const (
 	logBytes     = 88
 	longBytes    = 16
-	counterBytes = 200
-	valuesBytes  = 64
+	counterBytes = 48
+	// reservationBytes is what the reservations of a counter take besides their numbers.
+	reservationBytes = 80
+	valuesBytes      = 64
 	// knownBytes is what a log with IDs takes besides its key, and idBytes what each ID takes
 	// besides its text.
 	knownBytes = 640
@@ -230,11 +232,10 @@ func (s *shard) size(k *keyLog) int {
 	}
 	switch {
 	case k.isCounter():
-		if state := s.counters[k]; state != nil {
-			size += counterBytes + 8*cap(state.Numbers)
-			if state.Reservations != nil {
-				size += counterBytes + 8*cap(state.Reservations.Before)
-			}
+		state := stateOf(k)
+		size += counterBytes + 8*cap(state.Numbers)
+		if state.Reservations != nil {
+			size += reservationBytes + 8*cap(state.Reservations.Before)
 		}
 	case k.isDistinct():
 		size += valuesBytes + 16*cap(s.values[k])

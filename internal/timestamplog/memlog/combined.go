@@ -167,12 +167,12 @@ func (s *shard) cancelReservation(hash uint64, now int64, reservation timestampl
 	freed := s.cancelEntries(hash, now, reservation)
 	if k := s.logs.find(counterHash(hash), reservation.LogID); k != nil && !freed && !k.expired(now) {
 		before := s.size(k)
-		if state := s.counters[k]; isAhead {
+		if state := stateOf(k); isAhead {
 			freed = state.Cancel(now, reservation.At, reservation.ID)
 		} else {
 			freed = state.CancelCharge(now, reservation.At, int64(reservation.Cost))
 		}
-		if s.bytes += s.size(k) - before; len(s.counters[k].Numbers) == 0 {
+		if s.bytes += s.size(k) - before; len(stateOf(k).Numbers) == 0 {
 			s.delete(counterHash(hash), k)
 		}
 	}

@@ -54,7 +54,7 @@ func (s *shard) settle(hash uint64, now int64, m *timestamplog.Settlement) times
 	if k == nil || k.expired(now) {
 		return s.settledBefore(id, now)
 	}
-	c := counting{stack: s.stacks.Of(&m.Request, newStack), log: k, state: s.counters[k].Clone()}
+	c := counting{stack: s.stacks.Of(&m.Request, newStack), log: k, state: stateOf(k).Clone()}
 	r := c.stack.Settle(&c.state, algorithms.Settlement{Tag: algorithms.Tag(m.Value), Now: now, Cost: m.Used, Extend: m.Extend})
 	if r.Changed {
 		s.keep(&c, hash, now, &m.Request)

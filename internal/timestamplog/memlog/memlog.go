@@ -120,7 +120,7 @@ func (l *Log) numbersOf(id timestamplog.LogID) (numbers []int64, now int64) {
 	defer s.mu.Unlock()
 	now = l.now().UnixMilli()
 	if k := s.logs.find(counterHash(hash), id); k != nil && !k.expired(now) {
-		numbers = slices.Clone(s.counters[k].Numbers)
+		numbers = slices.Clone(stateOf(k).Numbers)
 	}
 	return numbers, now
 }

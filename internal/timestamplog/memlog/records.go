@@ -109,17 +109,13 @@ func (r logRecord) addTo(s *shard, hash uint64, now int64) {
 	}
 }
 
-type counterRecord struct {
-	*keyLog
-	state algorithms.State
-}
+type counterRecord struct{ *keyLog }
 
 func (r counterRecord) id() timestamplog.LogID { return idOf(r.keyLog) }
 
 func (r counterRecord) addTo(s *shard, hash uint64, now int64) {
 	hash = counterHash(hash)
 	if !r.expired(now) && s.logs.find(hash, r.id()) == nil {
-		s.counters[r.keyLog] = &r.state
 		s.add(hash, r.keyLog, now)
 	}
 }
@@ -200,11 +196,12 @@ func (d *decoder) keyLog(id timestamplog.LogID) record {
 }
 
 func (d *decoder) counter(id timestamplog.LogID) record {
-	r := counterRecord{keyLog: newCounter(id, 0, 0)}
+	r := counterRecord{newCounter(id, 0, 0)}
+	state := stateOf(r.keyLog)
 	r.newest, r.window = d.varint(), 0
-	r.state.Numbers = d.numbers()
+	state.Numbers = d.numbers()
 	if d.uvarint(1, "a number of newest reservations") == 1 {
-		r.state.Reservations = &algorithms.Reservations{Newest: d.varint(), ID: d.text(), Before: d.numbers(), NewestBefore: d.varint()}
+		state.Reservations = &algorithms.Reservations{Newest: d.varint(), ID: d.text(), Before: d.numbers(), NewestBefore: d.varint()}
 	}
 	return r
 }

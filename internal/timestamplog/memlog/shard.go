@@ -19,8 +19,6 @@ type shard struct {
 	settled settledHolds
 	// cancelled has the charges that were cancelled while they count.
 	cancelled cancelledCharges
-	// counters has the states of the logs that are counters.
-	counters map[*keyLog]*algorithms.State
 	// values has the values of the logs that are distinct logs.
 	values    map[*keyLog][]valueTime
 	stacks    *timestamplog.Derived[*algorithms.Stack]
@@ -39,7 +37,6 @@ func (s *shard) clear() {
 	s.settled = settledHolds{}
 	s.cancelled = cancelledCharges{}
 	s.bytes = 0
-	s.counters = make(map[*keyLog]*algorithms.State)
 	s.values = make(map[*keyLog][]valueTime)
 }
 
@@ -55,10 +52,7 @@ func (s *shard) delete(hash uint64, k *keyLog) {
 	s.bytes -= s.size(k)
 	s.wheel.remove(k)
 	s.logs.remove(hash, k)
-	switch {
-	case k.isCounter():
-		delete(s.counters, k)
-	case k.isDistinct():
+	if k.isDistinct() {
 		delete(s.values, k)
 	}
 }

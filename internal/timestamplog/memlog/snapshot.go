@@ -147,7 +147,7 @@ func (v *saver) saveLog(s *shard, k *keyLog, now int64) error {
 	case k.count == 0 || k.expired(now):
 		return nil
 	case k.isCounter():
-		v.add(appendCounter(v.chunk, k, s.counters[k]))
+		v.add(appendCounter(v.chunk, k, stateOf(k)))
 	case k.isDistinct():
 		v.add(appendDistinct(v.chunk, k, s.values[k]))
 	default:

@@ -1,5 +1,5 @@
 -- The engine of the counters, whose arithmetic is in engine.lua of package algorithms. The
--- state of a counter is a string: an array of numbers in MessagePack.
+-- state of a counter is a string: an array of numbers in MessagePack, or what engine.write says.
 local counting = {}
 
 -- state_of returns the state of a counter, empty if there is none, and nil if the key holds
@@ -8,8 +8,8 @@ local function state_of(name)
   local written = try('GET', name)
   if not written then return {} end
   if is_foreign(written) then return nil end
-  local readable, state = pcall(cmsgpack.unpack, written)
-  return readable and type(state) == 'table' and state or nil
+  local readable, state = pcall(engine.read, written)
+  return readable and state or nil
 end
 
 function counting.look(v)
@@ -21,7 +21,7 @@ end
 local function store(v)
   local ttl = engine.ttl(v.stack.counting, v.state, now)
   if ttl > 0 then
-    call('SET', v.name, cmsgpack.pack(v.state), 'PXAT', number(now + ttl))
+    call('SET', v.name, engine.write(v.state), 'PXAT', number(now + ttl))
   else
     call('UNLINK', v.name)
   end
@@ -70,13 +70,12 @@ end
 -- The state of a counter has the costs of its reservations.
 function counting.cancel(v, at, cost, id)
   local state = v.state
-  if #state == 0 then return false end
   if at > now then
-    if not engine.cancel((#state - 3) / 2, state, now, at, id) then return false end
+    if #state < 4 or not engine.cancel((#state - 3) / 2, state, now, at, id) then return false end
   elseif not engine.cancel_charge(state, now, at, cost) then
     return false
   end
-  if #state > 0 then call('SET', v.name, cmsgpack.pack(state), 'KEEPTTL') else call('UNLINK', v.name) end
+  if not engine.is_empty(state) then call('SET', v.name, engine.write(state), 'KEEPTTL') else call('UNLINK', v.name) end
   return true
 end
 

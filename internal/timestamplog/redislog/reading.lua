@@ -29,10 +29,8 @@ end
 --         counter has none
 local function numbers(keys, args)
   set_now(args[1])
-  local found, state = { number(now) }, state_of(keys[1]) or {}
-  for i = 1, #state do
-    if type(state[i]) == 'number' then found[#found + 1] = number(state[i]) end
-  end
+  local found, numbers = { number(now) }, engine.numbers(state_of(keys[1]) or {})
+  for i = 1, #numbers do found[i + 1] = number(numbers[i]) end
   return found
 end
 
