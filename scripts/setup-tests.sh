@@ -91,6 +91,8 @@ for gateway in nginx haproxy caddy; do
 done
 have fail2ban-server || missing+=(fail2ban)
 have groff || missing+=(groff-base)
+[ -x /usr/sbin/rsyslogd ] || missing+=(rsyslog)
+find /usr/lib -path '*rsyslog/lmnsd_ossl.so' 2>/dev/null | grep -q . || missing+=(rsyslog-openssl)
 have logrotate || [ -x /usr/sbin/logrotate ] || missing+=(logrotate)
 if [ "$(uname)" = Linux ]; then
 	have nft || [ -x /usr/sbin/nft ] || missing+=(nftables)

@@ -55,6 +55,7 @@ type App struct {
 	log      *slog.Logger
 	live     live
 	out      io.Writer // for people, at the start
+	stdout   io.Writer // standard output, which the event log may be written to
 
 	backends  *backends
 	catalog   *catalog.Catalog
@@ -79,6 +80,7 @@ type App struct {
 	jobs      *jobs.Runner
 	events    *events.Hub
 	follower  *events.Follower
+	eventLog  *eventLog // nil without --event-log
 	failed    identities.FailedLogins
 
 	writes     *writeHealth
@@ -111,7 +113,10 @@ type App struct {
 // what the operator must know, and logs to logs. For a mistake in the settings or on this
 // machine, its error is one line.
 func New(ctx context.Context, s Settings, out, logs io.Writer) (*App, error) {
-	a := &App{settings: s, id: s.NodeName + "-" + rand.Text()[:8], out: out}
+	a := &App{settings: s, id: s.NodeName + "-" + rand.Text()[:8], out: out, stdout: out}
+	if s.EventLog.To.Stdout {
+		a.out = logs // so that standard output has lines of JSON only
+	}
 	a.live.settings.Store(&s)
 	a.log = a.live.newLogger(s, logs)
 	a.live.log = a.log
@@ -169,6 +174,9 @@ func (a *App) build(ctx context.Context) (err error) {
 	a.events = events.New(events.Options{Parser: a.catalog.Parser, OmitPaths: !a.settings.RecordPaths})
 	a.follower = events.NewFollower(a.events, a.backends.store.Audit)
 	a.catalog.OnChange(a.follower.Changed)
+	if err := a.buildEventLog(); err != nil {
+		return err
+	}
 	a.buildSources()
 	a.botLists = botListsOf(a.settings)
 	if a.jobs, err = a.newJobs(); err != nil {
@@ -225,6 +233,9 @@ func (a *App) listSaves() {
 		}
 		return saveState{good: s.LastSuccess, err: s.Failing, since: s.Since}
 	}})
+	if a.eventLog != nil {
+		a.saves = append(a.saves, a.eventLog.save())
+	}
 	a.saves = append(a.saves, saveReader{"notifications", "A message to a notification channel", sent, a.notifier.sends})
 	a.metrics.Registry().MustRegister(a.saves)
 }
@@ -429,6 +440,10 @@ func (a *App) flush() error {
 		if err := a.lastKnown.result.read().err; err != nil {
 			lost = append(lost, fmt.Errorf("the last known policies and blocks are not saved: %s", oneLine(err)))
 		}
+	}
+	if err := a.eventLog.close(ctx); err != nil {
+		a.log.Error("the last events could not be written to the event log and are lost", "error", err)
+		lost = append(lost, fmt.Errorf("the event log lacks the last events: %s", oneLine(err)))
 	}
 	if err := a.tracer.Close(ctx); err != nil {
 		a.log.Warn("the last spans could not be sent", "error", err)

@@ -64,9 +64,13 @@ func (g *grpcDoor) build(a *App) error {
 // newGate returns a gate that waits for the log until a deadline. If isStrict, the deadline
 // applies to a batch as a whole.
 func newGate(a *App, deadline time.Duration, isStrict bool) *gate.Gate {
+	recorders := gate.Recorders{a.recorder, a.metrics, a.events, botRecorder{a.botCounts}}
+	if a.eventLog != nil {
+		recorders = append(recorders, a.eventLog.log)
+	}
 	return gate.New(gate.Options{
 		View: a.catalog, Log: tracedlog.New(a.backends.log, a.tracer), Local: a.backends.local, Deadline: deadline, DeadlineOfAll: isStrict,
-		Recorder: gate.Recorders{a.recorder, a.metrics, a.events, botRecorder{a.botCounts}}, Reports: a.recorder, Bots: a.bots,
+		Recorder: recorders, Reports: a.recorder, Bots: a.bots,
 		Unsaid: func(warning string) { a.log.Warn(warning) },
 	})
 }

@@ -71,6 +71,11 @@ var (
 		during: "It has waited in the outbox for a quarter of an hour, and is tried again. The page Notifications says which channel does not accept it, and why.",
 		after:  "No message waits in the outbox for long.",
 	}
+	toSyslog = &saveWords{
+		trouble: "cannot be sent to syslog", never: "was not sent since this node started", recovery: "is sent to syslog again", cause: "The log of the node says why.",
+		during: "Checks go on. Events wait on disk, up to --event-log-size; beyond that the oldest are deleted. The log of the node says why.",
+		after:  "What waited on disk is sent.",
+	}
 )
 
 // saves are all saves of a node. Readiness, health, metrics and notifications read them.
@@ -157,7 +162,7 @@ func (all saves) watch(n *notifier) func(context.Context) {
 
 var (
 	saveGoodDesc    = prometheus.NewDesc("stint_save_last_success_timestamp_seconds", "When a periodic save of this node last succeeded; absent if that is not known.", []string{"save"}, nil)
-	saveFailingDesc = prometheus.NewDesc("stint_save_failing", "1 while a periodic save of this node fails: snapshot, backup, last-known, offences or notifications.", []string{"save"}, nil)
+	saveFailingDesc = prometheus.NewDesc("stint_save_failing", "1 while a periodic save of this node fails: snapshot, backup, last-known, offences, event-log or notifications.", []string{"save"}, nil)
 )
 
 // Describe implements prometheus.Collector.

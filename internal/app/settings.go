@@ -11,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/challenge"
 	"github.com/stint-dev/stint/internal/doors/envoy"
 	"github.com/stint-dev/stint/internal/doors/forwardauth"
+	"github.com/stint-dev/stint/internal/eventlog"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
@@ -65,6 +66,7 @@ type Settings struct {
 	RecordPaths        bool    // record the paths of requests in the database
 	RecordAgents       bool    // record which programs requests say they are from
 	Trace              TraceSettings
+	EventLog           eventlog.Settings
 	NodeName           string
 	openPages          bool // the pages ask for no password: only in the demo, which listens on this machine only
 
@@ -202,6 +204,12 @@ func (s *Settings) options() []option {
 		{name: "check-log-ratio", preset: "off", value: ratio(&s.CheckLogRatio), help: "how many of the requests that ask for checks are in the log, with their keys: off or a share such as 1%"},
 		{name: "record-paths", preset: "true", value: flag(&s.RecordPaths), help: "false keeps the paths of requests out of the database: the traffic sample and refusals are recorded without them, and the preview of traps and the page Traffic have no paths to show"},
 		{name: "record-agents", preset: "true", value: flag(&s.RecordAgents), help: "false keeps the agents of requests, and the bots that they name, out of the database: refusals are recorded without them, and the page Traffic has none to show"},
+		{name: "event-log", value: parsed(&s.EventLog.To, eventlog.ParseTarget), help: "where every refused, blocked and challenged check and every change is written as a line of JSON for other programs: stdout, the path of a file, syslogs://host:6514 or syslog://host:601; nowhere when empty; see docs/OBSERVABILITY.md"},
+		{name: "event-log-allowed", preset: "off", value: ratio(&s.EventLog.Allowed), help: "how many of the allowed checks are written there too: off or a share such as 1%"},
+		{name: "event-log-size", preset: "100MiB", value: size(&s.EventLog.Size), help: "how much disk the file of the event log takes with the four before it, or what waits for syslog"},
+		{name: "event-log-ca", value: text(&s.EventLog.TLS.CA), help: "the certificates that sign that of the syslog receiver, PEM; those of the machine when empty"},
+		{name: "event-log-cert", value: text(&s.EventLog.TLS.Cert), help: "the certificate that this node shows to the syslog receiver, PEM"},
+		{name: "event-log-key", value: text(&s.EventLog.TLS.Key), help: "its key, PEM"},
 		{name: "trace-endpoint", value: plainHook(&s.Trace.Endpoint, "; put what the collector asks for into the variable OTEL_EXPORTER_OTLP_HEADERS"), help: "the URL that takes spans over OTLP as protobuf over HTTP, for example http://127.0.0.1:4318/v1/traces; off when empty"},
 		{name: "trace-ratio", preset: "1%", value: ratio(&s.Trace.Ratio), help: "how many of the requests that bring no traceparent are traced: off or a share such as 1%"},
 		{name: "notify-webhook-url", secret: true, value: hook(&n.WebhookURL), help: "a webhook that receives automatic blocks, proposals, outages and reports"},

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stint-dev/stint/internal/eventlog"
 	"github.com/stint-dev/stint/internal/geoip"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/jobs"
@@ -105,6 +106,16 @@ func validateTLS(s Settings) error {
 		if (files.Cert == "") != (files.Key == "") {
 			return fmt.Errorf("%s-cert and %s-key belong together: give both or neither", prefix, prefix)
 		}
+	}
+	files := s.EventLog.TLS
+	if (files.Cert == "") != (files.Key == "") {
+		return errors.New("--event-log-cert and --event-log-key belong together: give both or neither")
+	}
+	if files != (eventlog.TLSFiles{}) && !s.EventLog.To.TLS {
+		return errors.New("--event-log-ca, --event-log-cert and --event-log-key are for --event-log syslogs://host:6514, which is not given")
+	}
+	if s.EventLog.Allowed > 0 && s.EventLog.To.IsZero() {
+		return errors.New("--event-log-allowed needs --event-log, which says where events are written")
 	}
 	return nil
 }

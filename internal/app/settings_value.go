@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -126,19 +127,17 @@ const (
 	maxMemory = 1 << 50
 )
 
-// memory is a number of bytes in MiB, GiB or TiB, or auto for 0.
-func memory(field *int64) value {
-	units := []struct {
-		name string
-		size int64
-	}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}}
+// sizeUnits are the units of sizes.
+var sizeUnits = []struct {
+	name string
+	size int64
+}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}}
+
+// size is a number of bytes in MiB, GiB or TiB.
+func size(field *int64) value {
 	return value{
 		set: func(s string) error {
-			if s == "auto" {
-				*field = 0
-				return nil
-			}
-			for _, unit := range units {
+			for _, unit := range sizeUnits {
 				digits, found := strings.CutSuffix(s, unit.name)
 				n, err := strconv.ParseInt(digits, 10, 64)
 				if found && err == nil && n > 0 && n <= maxMemory/unit.size && n*unit.size >= minMemory {
@@ -146,16 +145,34 @@ func memory(field *int64) value {
 					return nil
 				}
 			}
-			return mustBe("auto or a size from 16MiB to 1024TiB, for example 512MiB or 4GiB", s)
+			return mustBe("a size from 16MiB to 1024TiB, for example 512MiB or 4GiB", s)
 		},
 		show: func() string {
-			for _, unit := range units {
+			for _, unit := range sizeUnits {
 				if *field > 0 && *field%unit.size == 0 {
 					return strconv.FormatInt(*field/unit.size, 10) + unit.name
 				}
 			}
-			return "auto"
+			return ""
 		},
+	}
+}
+
+// memory is a size, or auto for 0.
+func memory(field *int64) value {
+	sized := size(field)
+	return value{
+		set: func(s string) error {
+			if s == "auto" {
+				*field = 0
+				return nil
+			}
+			if sized.set(s) != nil {
+				return mustBe("auto or a size from 16MiB to 1024TiB, for example 512MiB or 4GiB", s)
+			}
+			return nil
+		},
+		show: func() string { return cmp.Or(sized.show(), "auto") },
 	}
 }
 

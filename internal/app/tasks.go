@@ -131,6 +131,7 @@ func (a *App) tasks() []task {
 		{"GeoIP files", every(certificateInterval, a.geo.Follow)},
 		{"catalog listener", func(ctx context.Context) { a.backends.store.Listen(ctx, a.catalog.Wake) }},
 	}
+	tasks = append(tasks, a.eventLog.tasks(a.preparer.wait)...)
 	if a.watch != nil {
 		tasks = append(tasks, task{"redis watcher", a.watch.run})
 	}

@@ -25,14 +25,14 @@ func (h *Hub) Record(d *gate.Decision) {
 		return
 	}
 	h.recordHeld(d)
-	if d.IsAdditional && d.Reported == "" {
+	if !IsEvent(d) {
 		return
 	}
 	b := &h.refused
-	if d.Outcome == gate.Allowed && (d.Shadow == nil || d.Shadow.Outcome == gate.Allowed) {
+	if IsAllowed(d) {
 		b = &h.allowed
 	}
-	h.publishWithin(b, d.At, func() Event { return h.eventOf(d) })
+	h.publishWithin(b, d.At, func() Event { return Of(d, h.o.Parser(), h.o.OmitPaths) })
 }
 
 // publishWithin publishes an event of a time if it is one of the first of its second in b.
@@ -88,14 +88,14 @@ func (b *budget) end(second int64) (count int64) {
 	return 0
 }
 
-// eventOf returns a decision as an event. It copies texts, which may be in reused buffers.
-func (h *Hub) eventOf(d *gate.Decision) Event {
+// Of returns a decision as an event, without its ID. It copies texts, which may be in reused buffers.
+func Of(d *gate.Decision, parser keys.Parser, omitPaths bool) Event {
 	e := Event{
-		Kind: Decision, At: d.At, Key: h.copyOf(d.Check.Key), Outcome: d.Outcome, Refusal: d.ID.String(), RetryAt: d.RetryAt,
+		Kind: Decision, At: d.At, Key: copyOf(d.Check.Key, parser), Outcome: d.Outcome, Refusal: d.ID.String(), RetryAt: d.RetryAt,
 		Source: strings.Clone(d.Check.Source), Degraded: d.Degraded, Reported: strings.Clone(d.Reported),
 	}
 	e.Method = strings.Clone(d.Check.Request.Value(conditions.Method))
-	if !h.o.OmitPaths {
+	if !omitPaths {
 		e.Path = strings.Clone(d.Check.Request.Value(conditions.Path))
 	}
 	if d.Policy != nil {
@@ -113,9 +113,16 @@ func (h *Hub) eventOf(d *gate.Decision) Event {
 	return e
 }
 
+// IsAllowed reports whether d is a decision that nothing refused, not even a policy in shadow mode.
+func IsAllowed(d *gate.Decision) bool {
+	return d.Outcome == gate.Allowed && (d.Shadow == nil || d.Shadow.Outcome == gate.Allowed)
+}
+
+// IsEvent reports whether a decision is an event of its own: one of several policies about one check is none.
+func IsEvent(d *gate.Decision) bool { return !d.IsAdditional || d.Reported != "" }
+
 // copyOf returns a copy of a key, with its full address.
-func (h *Hub) copyOf(k keys.Key) keys.Key {
-	parser := h.o.Parser()
+func copyOf(k keys.Key, parser keys.Parser) keys.Key {
 	if network, is := k.Network(); is && network.IsSingleIP() {
 		return parser.AddressKey(network.Addr())
 	}

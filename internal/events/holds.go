@@ -18,7 +18,7 @@ func (h *Hub) recordHeld(d *gate.Decision) {
 		}
 		h.publishWithin(&h.holds, d.At, func() Event {
 			cost := int64(d.Check.Cost)
-			return Event{Kind: Hold, At: d.At, Key: h.copyOf(key), Policy: p.Name, Hold: HoldChange{State: "held", Held: cost, Used: cost, Expires: a.HeldUntil}}
+			return Event{Kind: Hold, At: d.At, Key: copyOf(key, h.o.Parser()), Policy: p.Name, Hold: HoldChange{State: "held", Held: cost, Used: cost, Expires: a.HeldUntil}}
 		})
 	}
 	if d.Policy != nil {
@@ -47,6 +47,6 @@ func (h *Hub) RecordHold(e *gate.HoldEnd) {
 		if e.Result == "extended" || e.Result == "expired" {
 			change.Expires = e.Expires
 		}
-		return Event{Kind: Hold, At: now.Truncate(time.Millisecond), Key: h.copyOf(key), Policy: e.Policy.Name, Hold: change}
+		return Event{Kind: Hold, At: now.Truncate(time.Millisecond), Key: copyOf(key, h.o.Parser()), Policy: e.Policy.Name, Hold: change}
 	})
 }

@@ -127,3 +127,25 @@ func (s *Audit) AddRecord(ctx context.Context, e audit.Record) error {
 		return t.AddRecord(e)
 	})
 }
+
+const (
+	writtenUntil    = `SELECT audit FROM event_log`
+	setWrittenUntil = `INSERT INTO event_log (id, audit) VALUES (1, $1) ON CONFLICT (id) DO UPDATE SET audit = excluded.audit`
+)
+
+// WrittenUntil implements eventlog.ChangeStore.
+func (s *Audit) WrittenUntil(ctx context.Context) (id int64, known bool, err error) {
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		known, err = t.One(writtenUntil, nil, &id)
+		return err
+	})
+	return id, known, err
+}
+
+// SetWrittenUntil implements eventlog.ChangeStore.
+func (s *Audit) SetWrittenUntil(ctx context.Context, id int64) error {
+	return s.db.Write(ctx, func(t *db.Tx) error {
+		_, err := t.Exec(setWrittenUntil, id)
+		return err
+	})
+}

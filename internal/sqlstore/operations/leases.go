@@ -53,3 +53,8 @@ func (s *Jobs) ReleaseLease(ctx context.Context, name, holder string) error {
 		return err
 	})
 }
+
+// AcquireLease implements eventlog.ChangeStore.
+func (s *Audit) AcquireLease(ctx context.Context, name, holder string, now, until time.Time) (bool, error) {
+	return takeLease(ctx, s.db, name, holder, now, until)
+}
