@@ -79,13 +79,15 @@ type Check struct {
 	// ID names the request, "" for none. If it is sent again soon after it was charged, it is
 	// answered again and not charged. At most timestamplog.MaxID bytes.
 	ID string
+	// isNewID is set if the ID was made for this check, so that the log cannot know it.
+	isNewID bool
 }
 
 // ensureID gives a check that may make a reservation an ID, by which the log recognizes the
 // reservation.
 func (c *Check) ensureID() {
 	if (c.MaxWait > 0 || c.Cancellable) && c.ID == "" && !c.Peek {
-		c.ID = rand.Text()
+		c.ID, c.isNewID = rand.Text(), true
 	}
 }
 

@@ -137,7 +137,7 @@ func (b *batch) add(d *Decision, p *rules.Policy, shadow bool) {
 	b.requests = append(b.requests, timestamplog.RequestOf(p, answer.countedKey(&d.Check).String(), d.Check.costUnder(p)))
 	b.asked = append(b.asked, a)
 	r := b.last()
-	r.Peek, r.Detail, r.ID, r.ChargeAlways = d.Check.Peek, d.Check.Detail, d.Check.ID, d.Check.ChargeAlways
+	r.Peek, r.Detail, r.ID, r.IsNewID, r.ChargeAlways = d.Check.Peek, d.Check.Detail, d.Check.ID, d.Check.isNewID, d.Check.ChargeAlways
 	if p.IsReported() {
 		r.Cost, r.ID, r.ChargeAlways, r.Uncharged = 1, "", false, true
 	}

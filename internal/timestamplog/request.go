@@ -52,6 +52,8 @@ type Request struct {
 	// bytes; "" for a request that is never replayed. A request with a MaxWait must have one,
 	// unless Uncharged or Peek is set.
 	ID string
+	// IsNewID says that nobody has sent the ID before, so that a refusal may come from a cache.
+	IsNewID bool
 }
 
 // RequestOf returns the request that asks p about key.

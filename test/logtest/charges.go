@@ -87,6 +87,16 @@ func chargeBelowReservation(t *testing.T, h Harness) {
 	f.at(12_000).wantChargeCancelled(false, "e", 11_000, 1)
 	f.wantChargeCancelled(true, "f", 12_000, 1)
 	f.wantTimes()
+	// One that was cancelled and is made again for the same time is cancelled once more.
+	f.allow(2)
+	for range 2 {
+		f.wantReservation(f.reserve("g", 1, minute), 22_000)
+		f.wantChargeCancelled(true, "g", 22_000, 1)
+	}
+	f.wantReservation(f.reserve("g", 1, minute), 22_000)
+	f.at(22_000).wantChargeCancelled(true, "g", 22_000, 1)
+	f.wantChargeCancelled(false, "g", 22_000, 1)
+	f.wantTimes()
 }
 
 func chargeAgain(t *testing.T, h Harness) {

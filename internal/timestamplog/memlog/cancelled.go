@@ -69,4 +69,12 @@ func (c *cancelledCharges) add(r timestamplog.Reservation) (bytes int) {
 	return id.bytes()
 }
 
+// forget forgets that a charge was cancelled, because it is made again for the same time.
+func (c *cancelledCharges) forget(log timestamplog.LogID, id string, at int64) {
+	again := chargeID{log, id, at}
+	if _, isCancelled := c.until[again]; isCancelled {
+		c.until[again] = 0 // sweep deletes it
+	}
+}
+
 func (c *chargeID) bytes() int { return cancelledBytes + len(c.Key) + len(c.id) }

@@ -184,7 +184,7 @@ func queryOf(now int64, q *timestamplog.Request) algorithms.Query {
 func (s *shard) addCounted(c *counting, hash uint64, now, reservation int64, q *timestamplog.Request) {
 	c.stack.Add(&c.state, queryOf(now, q), reservation)
 	if isKept := s.keep(c, hash, now, q); isKept && q.ID != "" {
-		s.ids.add(q.LogID, q.ID, reservation, q.Cost, now)
+		s.know(q, reservation, now)
 	}
 }
 

@@ -151,9 +151,15 @@ func (s *shard) log(hash uint64, k *keyLog, now, reservation int64, q *timestamp
 		s.replace(hash, before, k)
 	}
 	if q.ID != "" {
-		s.ids.add(q.LogID, q.ID, reservation, q.Cost, now)
+		s.know(q, reservation, now)
 	}
 	return k
+}
+
+// know makes the ID of a request known that was charged for a reservation.
+func (s *shard) know(q *timestamplog.Request, reservation, now int64) {
+	s.ids.add(q.LogID, q.ID, reservation, q.Cost, now)
+	s.cancelled.forget(q.LogID, q.ID, reservation)
 }
 
 // replace puts a log of another size in the place of k.

@@ -8,6 +8,12 @@ local EXPIRY, EXPIRY_MARGIN = '', ID_LIFETIME / 2
 
 local function number(n) return format('%.0f', n) end
 
+-- cancelled_name returns the name of the key that exists while it is known that a charge was cancelled.
+local function cancelled_name(name, at, id)
+  local before, after = name:match('^(.-}:)(.*)$')
+  return before .. 'c' .. number(at) .. '.' .. #id .. '.' .. id .. ':' .. after
+end
+
 local function ids_of(name) return (name:gsub('}:', '}:i', 1)) end
 
 -- known_reservation returns the time of the reservation of an id and its cost, nil if the id

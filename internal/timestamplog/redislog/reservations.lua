@@ -181,7 +181,11 @@ end
 local function charge(v, at)
   if #v.stack.rules == 0 then return end
   v.engine.charge(v, at)
-  if v.id then add_id(v.ids, v.id, at, v.cost, v.expires) end
+  if v.id then
+    add_id(v.ids, v.id, at, v.cost, v.expires)
+    -- One that was cancelled and is made again for the same time may be cancelled again.
+    if at > now then call('UNLINK', cancelled_name(v.name, at, v.id)) end
+  end
 end
 
 -- charge_refused charges a refused request: up to all that is kept if the stack counts

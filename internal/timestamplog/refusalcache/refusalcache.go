@@ -239,7 +239,7 @@ func (l *Log) shard(id timestamplog.LogID) (hash uint64, s *shard) {
 // isCacheable reports whether a refusal of q writes nothing and is the same for
 // every caller.
 func isCacheable(q *timestamplog.Request) bool {
-	return !q.Peek && q.MaxWait == 0 && q.ID == "" && q.Value == 0 && !q.Options.CountRefused && !q.ChargeAlways
+	return !q.Peek && q.MaxWait == 0 && (q.ID == "" || q.IsNewID) && q.Value == 0 && !q.Options.CountRefused && !q.ChargeAlways
 }
 
 // lookup fills in r from the cache, if it has the answer to q and ask is false. Otherwise it

@@ -130,6 +130,7 @@ func TestOnlyExactAnswersComeFromTheCache(t *testing.T) {
 		{"an uncharged peek", one, one, func(q *timestamplog.Request) { q.Peek, q.Uncharged = true, true }, false},
 		{"a request for a reservation", one, one, func(q *timestamplog.Request) { q.MaxWait, q.ID = 1, "a" }, false},
 		{"a request with an ID, which may be a replay", one, one, func(q *timestamplog.Request) { q.ID = "a" }, false},
+		{"a request with a new ID, which nobody has sent", one, one, func(q *timestamplog.Request) { q.ID, q.IsNewID = "a", true }, true},
 		{"a request that counts although it is refused", one, one, func(q *timestamplog.Request) { q.Options.CountRefused = true }, false},
 		{"a request for details, which are not cached", one, one, func(q *timestamplog.Request) { q.Detail = true }, false},
 		{"another version of the policy", one, one, func(q *timestamplog.Request) { q.Version++ }, false},
