@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"net/http"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,16 +17,31 @@ import (
 )
 
 // withChallenges adds the door of gateways with challenges to a node that trusts this machine's proxies.
-func withChallenges(p *nodeParts) {
+func withChallenges(p *nodeParts) { withOptions(nil)(p) }
+
+// withCaptchas is withChallenges, and each is a captcha.
+func withCaptchas(p *nodeParts) {
+	withOptions(func(o *challenge.Options) { o.Captcha.Provider = challenge.Altcha })(p)
+}
+
+func withOptions(change func(*challenge.Options)) func(*nodeParts) {
+	return func(p *nodeParts) { addChallenges(p, change) }
+}
+
+func addChallenges(p *nodeParts, change func(*challenge.Options)) {
 	p.Server.Clients = func() httpserver.ClientAddresses { return httpserver.ClientAddresses{Proxies: gateways} }
 	g, view := p.Gate, p.Catalog
-	service := challenge.New(challenge.Options{
+	options := challenge.Options{
 		Secret: func() []byte { return []byte("secret") }, Now: p.Server.Now, Difficulty: 1, Wait: time.Second, PassFor: time.Hour,
 		Earn: func(ctx context.Context, address netip.Addr, name string) (string, bool) {
 			earned := g.Earn(ctx, view.Parser().AddressKey(address), name, 2)
 			return earned.Shared, earned.IsFirst
 		},
-	})
+	}
+	if change != nil {
+		change(&options)
+	}
+	service := challenge.New(options)
 	door := forwardauth.New(forwardauth.Options{Gate: g, View: view, Challenges: service, Logger: p.Server.Logger, Now: p.Server.Now})
 	for _, r := range door.Routes() {
 		p.Extra = append(p.Extra, r.Route)
@@ -52,6 +68,7 @@ func TestBadInputOfChallenges(t *testing.T) {
 			challenge.Path, challenge.Path + "?to=https://evil.example", challenge.Path + "?to=//evil.example", challenge.Path + "?to=%0d%0aSet-Cookie:a=b",
 			challenge.Path + "?to=" + long, challenge.Path + "?to=%ff%fe", challenge.Path + "?%zz", challenge.Path + "?to=/a&to=/b",
 			challenge.PathPass, challenge.PathPass + "?c=", challenge.PathPass + "?c=" + long + "&n=1", challenge.PathPass + "?c=AWMAAA&n=-1", challenge.PathPass + "?n=1;c=2",
+			challenge.PathPass + "?c=AWMAAA&captcha=" + long, challenge.PathPass + "?captcha=%00%0d%0a", challenge.PathPass + "?c=AWMAAA&captcha=e30=&n=1", challenge.Path + "?file=../../etc/passwd", challenge.Path + "?file=",
 			challenge.PathContinue, challenge.PathContinue + "?c=" + long,
 		} {
 			for _, headers := range [][]string{
@@ -69,6 +86,32 @@ func TestBadInputOfChallenges(t *testing.T) {
 					t.Errorf("%s, %.60s: got %v\n%s", way, target, a.header, a.body)
 				}
 			}
+		}
+	}
+}
+
+// Whatever is sent as the answer of a captcha, the page asks again, and there is no pass.
+func TestBadAnswersOfCaptchas(t *testing.T) {
+	n := startNode(t, withCaptchas, func(p *nodeParts) { p.Server.CheckAuth = false })
+	for way, ask := range visits {
+		page := ask(n, challenge.Path+"?to=/a", "Accept: text/html")
+		pass := regexp.MustCompile(`/\.well-known/stint/pass\?c=[\w-]+`).FindString(page.body)
+		n.clock.Add(time.Second) // as long as who waits
+		for _, answer := range []string{
+			"", "&captcha=", "&captcha=x", "&captcha=e30=", "&captcha=bnVsbA==", "&captcha=W10=", "&captcha=" + strings.Repeat("A", 5000), "&captcha=%00", "&captcha=%0d%0aSet-Cookie:a=b",
+			"&n=0", "&n=1&captcha=1", "&captcha=" + base64.StdEncoding.EncodeToString([]byte(`{"challenge":null,"solution":{"counter":1e400}}`)),
+			"&captcha=" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("[", 3000))),
+		} {
+			if a := ask(n, pass+answer, "Accept: text/html"); pass == "" || a.status != http.StatusTooManyRequests || a.header.Get("Set-Cookie") != "" || a.header.Get("Cache-Control") != "no-store" || !strings.Contains(a.body, "was not accepted") {
+				t.Errorf("%s, %.60q: got %d, %v\n%s", way, answer, a.status, a.header, a.body)
+			}
+		}
+	}
+	// The widget is the same for everybody, and the only answer that may be stored. A gateway hands no answer on that lets the request through.
+	for way, want := range map[string]int{"directly": http.StatusOK, "by a gateway": http.StatusTooManyRequests} {
+		a := visits[way](n, challenge.Path+"?file=altcha-3.2.2.js", "Cookie: "+challenge.Cookie+"=x", "Accept: */*")
+		if a.status != want || !strings.Contains(a.header.Get("Cache-Control"), "immutable") || a.header.Get("Set-Cookie") != "" || !strings.HasPrefix(a.body, "/*! ALTCHA") {
+			t.Errorf("the widget, %s: got %d, %v", way, a.status, a.header)
 		}
 	}
 }

@@ -34,6 +34,7 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/machine"
 	"github.com/stint-dev/stint/internal/metrics"
+	"github.com/stint-dev/stint/internal/notify/egress"
 	"github.com/stint-dev/stint/internal/openid"
 	"github.com/stint-dev/stint/internal/presets"
 	"github.com/stint-dev/stint/internal/recorder"
@@ -192,6 +193,8 @@ func (a *App) build(ctx context.Context) (err error) {
 	a.gate = newGate(a, a.settings.CheckDeadline, false)
 	challenges := a.settings.Challenge
 	challenges.Secret = func() []byte { return a.catalog.Settings().Secret }
+	challenges.Captcha.Client = egress.New(egress.Options{AllowPrivate: a.settings.Notify.AllowPrivate, Timeout: captchaTimeout})
+	challenges.Captcha.IsOurs, challenges.Captcha.Spend, challenges.Captcha.Log = a.settings.CaptchaHosts.Lists, a.spend, a.log
 	challenges.Earn = func(ctx context.Context, address netip.Addr, name string) (string, bool) {
 		earned := a.gate.Earn(ctx, a.catalog.Parser().AddressKey(address), name, challenges.Passes)
 		return earned.Shared, earned.IsFirst
@@ -210,6 +213,12 @@ func (a *App) build(ctx context.Context) (err error) {
 	a.server, err = a.newServer()
 	return err
 }
+
+// captchaTimeout bounds how long the answer of a captcha is verified.
+const captchaTimeout = 5 * time.Second
+
+// spend reports whether the answer of a captcha was not taken before.
+func (a *App) spend(ctx context.Context, name string) bool { return a.gate.Spend(ctx, name) }
 
 // listSaves lists what this node saves periodically.
 func (a *App) listSaves() {

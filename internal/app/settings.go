@@ -54,6 +54,7 @@ type Settings struct {
 	ClientAddressHeader httpserver.AddressHeader
 	ForwardTokenHeader  httpserver.TokenHeader // header with the check token of a proxy at /v1/forward
 	Challenge           challenge.Options      // without Secret and Now
+	CaptchaHosts        httpserver.AllowedHosts
 
 	CheckDeadline      time.Duration
 	GRPCDeadline       time.Duration // of Envoy's Rate Limit Service
@@ -193,6 +194,12 @@ func (s *Settings) options() []option {
 		{name: "challenge-pass", preset: "12h", value: duration(&s.Challenge.PassFor, time.Hour, 30*24*time.Hour), help: "how long the pass of a solved challenge holds"},
 		{name: "challenge-passes", preset: strconv.Itoa(challenge.DefaultPasses), value: number(&s.Challenge.Passes, 1, 10_000), help: "how many passes one address may earn an hour; who solves more challenges there shares one pass"},
 		{name: "challenge-bind", preset: "false", value: flag(&s.Challenge.Bind), help: "true makes a pass hold only in the IPv4 /24 or IPv6 /48 in which it was earned"},
+		{name: "challenge-captcha", preset: string(challenge.NoCaptcha), value: oneOf((*string)(&s.Challenge.Captcha.Provider), string(challenge.NoCaptcha), string(challenge.Altcha), string(challenge.Turnstile), string(challenge.HCaptcha)), help: "the captcha that challenges are, in place of work and waiting: off, altcha, which Stint makes itself, turnstile or hcaptcha; see docs/CHALLENGE.md"},
+		{name: "challenge-captcha-site-key", value: text(&s.Challenge.Captcha.SiteKey), help: "the site key that Turnstile or hCaptcha gave"},
+		{name: "challenge-captcha-secret", secret: true, value: text(&s.Challenge.Captcha.Secret), help: "the secret that Turnstile or hCaptcha gave"},
+		{name: "challenge-captcha-hosts", value: parsed(&s.CaptchaHosts, httpserver.ParseAllowedHosts), help: "the host names of the sites, with commas between, whose visitors' answers Turnstile or hCaptcha may report; *.example.com for all below it, * for any"},
+		{name: "challenge-captcha-verify-url", value: plainHook(&s.Challenge.Captcha.VerifyURL, ""), help: "where answers are verified in place of Turnstile's or hCaptcha's own URL, such as a proxy of it; that URL when empty"},
+		{name: "challenge-captcha-outage", preset: "work", value: oneOf(&s.Challenge.Captcha.Outage, "work", challenge.RefuseInOutage), help: "what becomes of visitors whose answers cannot be verified while Turnstile or hCaptcha does not answer: work lets their browsers work instead, refuse asks them to try again later"},
 		{name: "contact", value: text(&s.Challenge.Contact), help: "whom refused and challenged visitors can ask, on the pages that they see: a mail address, an https URL or a sentence"},
 		{name: "check-deadline", preset: "100ms", value: duration(&s.CheckDeadline, time.Millisecond, 10*time.Second), help: "how long a check waits for Redis before the policy's on_failure answers"},
 		{name: "grpc-deadline", preset: envoy.DefaultDeadline.String(), value: duration(&s.GRPCDeadline, time.Millisecond, 10*time.Second), help: "how long Envoy's rate limit service waits for Redis before the policy's on_failure answers; shorter than Envoy's own timeout, 20ms unless configured"},

@@ -63,6 +63,12 @@ func TestLoadRejectsWrongSettingsInOneLine(t *testing.T) {
 		{"gRPC on the address of checks", []string{"--listen", "127.0.0.1:9", "--grpc-listen", "127.0.0.1:9"}, nil, "its own port"},
 		{"gRPC without a port", []string{"--grpc-listen", "127.0.0.1"}, nil, "write host:port"},
 		{"an unknown check-auth", []string{"--check-auth", "maybe"}, nil, "off or token"},
+		{"a captcha of nobody", []string{"--challenge-captcha", "recaptcha"}, nil, "must be off, altcha, turnstile or hcaptcha"},
+		{"a captcha without a secret", []string{"--challenge-captcha", "turnstile", "--challenge-captcha-site-key", "k"}, nil, "STINT_CHALLENGE_CAPTCHA_SECRET"},
+		{"a captcha without hosts", []string{"--challenge-captcha", "hcaptcha", "--challenge-captcha-site-key", "k"}, []string{"STINT_CHALLENGE_CAPTCHA_SECRET=hunter2"}, "needs --challenge-captcha-hosts"},
+		{"a captcha for a host with a port", []string{"--challenge-captcha-hosts", "shop.example:443"}, nil, "is not the name of a host"},
+		{"a captcha that is verified nowhere", []string{"--challenge-captcha-verify-url", "shop.example"}, nil, "not a URL"},
+		{"a captcha that lets pass", []string{"--challenge-captcha-outage", "allow"}, nil, "must be work or refuse"},
 		{"a certificate without a key", []string{"--tls-cert", "c"}, nil, "belong together"},
 		{"trusting every proxy", []string{"--trusted-proxies", "0.0.0.0/0"}, nil, "choose their own address"},
 		{"trusting every IPv6 proxy", []string{"--trusted-proxies", "::/0"}, nil, "choose their own address"},
@@ -137,7 +143,7 @@ func TestLoadNamesUnknownSettingInFile(t *testing.T) {
 func TestShownSettingsHideSecrets(t *testing.T) {
 	s, err := Load([]string{
 		"--redis-url", "redis://u:hunter2@h:1/0", "--database-url", "postgres://u@h/db?password=hunter2",
-	}, []string{"STINT_ADMIN_TOKEN=hunter2+9f5c1b7D2830694ef1a5c3d7e2b4a8", "STINT_ADMIN_PASSWORD=hunter2hunter2"})
+	}, []string{"STINT_ADMIN_TOKEN=hunter2+9f5c1b7D2830694ef1a5c3d7e2b4a8", "STINT_ADMIN_PASSWORD=hunter2hunter2", "STINT_CHALLENGE_CAPTCHA_SECRET=hunter2"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 // validate checks the settings that depend on each other. Its errors are one line
 // each.
 func (s Settings) validate() error {
-	for _, check := range []func(Settings) error{validateListeners, validateBackends, validateTLS, validateCredentials, validateOpenID, validateSchedules, validateChannels} {
+	for _, check := range []func(Settings) error{validateListeners, validateBackends, validateTLS, validateCredentials, validateOpenID, validateSchedules, validateChannels, validateCaptcha} {
 		if err := check(s); err != nil {
 			return err
 		}
@@ -97,6 +97,19 @@ func validateBackends(s Settings) error {
 	}
 	if s.RedisPrefix == "" || strings.ContainsAny(s.RedisPrefix, "{}: \t\n") {
 		return fmt.Errorf("--redis-prefix: %w", mustBe("a word without braces, colons and spaces", s.RedisPrefix))
+	}
+	return nil
+}
+
+func validateCaptcha(s Settings) error {
+	c := s.Challenge.Captcha
+	switch {
+	case !c.Provider.IsRemote():
+		return nil
+	case c.SiteKey == "" || c.Secret == "":
+		return fmt.Errorf("--challenge-captcha %s needs --challenge-captcha-site-key, and the secret in STINT_CHALLENGE_CAPTCHA_SECRET or the file that --challenge-captcha-secret-file names: the provider gives both for a site", c.Provider)
+	case s.CaptchaHosts.String() == "":
+		return fmt.Errorf("--challenge-captcha %s needs --challenge-captcha-hosts: the host names of your sites, so that answers from the pages of others do not count, or * for any", c.Provider)
 	}
 	return nil
 }

@@ -49,6 +49,8 @@ type Options struct {
 	// solve challenges once the address has earned its passes, "" until then, and whether the challenge
 	// was not solved before. nil counts nothing.
 	Earn func(ctx context.Context, address netip.Addr, challenge string) (shared string, isFirst bool)
+	// Captcha is what browsers are asked in place of work; its zero value is none.
+	Captcha Captcha
 	// Contact is what pages name for questions: a mail address, a URL or a sentence; "" for none.
 	Contact string
 }
@@ -62,7 +64,10 @@ const (
 )
 
 // Service makes and answers challenges. It is safe for concurrent use.
-type Service struct{ o Options }
+type Service struct {
+	o       Options
+	captcha *captcha // nil for none
+}
 
 // New returns a service.
 func New(o Options) *Service {
@@ -72,7 +77,7 @@ func New(o Options) *Service {
 	if o.Earn == nil {
 		o.Earn = func(context.Context, netip.Addr, string) (string, bool) { return "", true }
 	}
-	return &Service{o}
+	return &Service{o: o, captcha: newCaptcha(o.Captcha)}
 }
 
 // Visit is what a page has to know about a request.
@@ -83,7 +88,8 @@ type Visit struct {
 	Languages string   // Accept-Language
 	Cookies   [][]byte // the lines of Cookie
 	// IsInsecure says that the client came by HTTP to this machine's own name, where no cookie is Secure.
-	IsInsecure bool
+	IsInsecure  bool
+	AcceptsGzip bool // by Accept-Encoding
 	// IsForeign says that a page of another site made the browser ask, by Sec-Fetch-Site: it would
 	// give its visitors passes and failures of its choice.
 	IsForeign bool
@@ -96,7 +102,9 @@ const Foreign = "cross-site"
 type Answer struct {
 	Status  int
 	Headers [][2]string
-	Body    []byte // HTML; nil for none
+	Body    []byte // nil for none
+	// ContentType is the type of Body.
+	ContentType string
 }
 
 // IsOwn reports whether a target, as the client sent it, is one of the paths of challenges. Others below
@@ -149,26 +157,28 @@ func IsNavigation(method, target, accept, mode, dest string) bool {
 
 // Show answers a navigation with a challenge. id is that of the refusal, "" for none.
 func (s *Service) Show(v *Visit, id string) *Answer {
-	c := s.issue(v, cleanTarget(v.Target))
+	c := s.issue(v, cleanTarget(v.Target), s.way())
 	return s.show(v, &c, c.wait, id)
 }
 
-func (s *Service) issue(v *Visit, target string) challenge {
-	c := challenge{issued: s.o.Now(), nonce: newNonce(), difficulty: s.o.Difficulty, wait: s.o.Wait, target: target}
+func (s *Service) issue(v *Visit, target string, by way) challenge {
+	c := challenge{issued: s.o.Now(), nonce: newNonce(), difficulty: s.o.Difficulty, way: by, wait: s.o.Wait, target: target}
 	if s.o.Bind {
 		c.network = networkOf(v.Address)
 	}
 	return c
 }
 
-func (s *Service) show(v *Visit, c *challenge, wait time.Duration, id string) *Answer {
-	token := c.token(s.o.Secret())
+func (s *Service) show(v *Visit, c *challenge, wait time.Duration, id string, more ...string) *Answer {
 	p := s.page(v, http.StatusTooManyRequests)
-	p.Challenge = &shownChallenge{
-		Token: token, Prefix: c.prefix(), Difficulty: c.difficulty, Seconds: int64((wait + time.Second - 1) / time.Second),
-		Pass: PathPass + "?c=" + token,
+	p.Title, p.Lead, p.ID = p.ChallengeTitle, p.ChallengeLead, id
+	pass := PathPass + "?c=" + c.token(s.o.Secret())
+	if c.way == byWork {
+		p.Challenge = &shownChallenge{Prefix: c.prefix(), Difficulty: c.difficulty, Seconds: int64((wait + time.Second - 1) / time.Second), Pass: pass}
+	} else {
+		s.showCaptcha(p, c, pass)
 	}
-	p.Title, p.Lead, p.ID = p.Texts.ChallengeTitle, p.Texts.ChallengeLead, id
+	p.More = append(p.More, more...)
 	return p.answer()
 }
 
@@ -192,6 +202,9 @@ func (s *Service) Visit(ctx context.Context, v *Visit) (*Answer, Outcome) {
 	}
 	switch path {
 	case Path:
+		if values.Get("file") == altchaFile {
+			return altchaWidget(v), Nothing
+		}
 		shown := *v
 		if shown.Target = values.Get("to"); len(cleanTarget(shown.Target)) > MaxTarget {
 			shown.Target = "/"
@@ -213,8 +226,8 @@ func (s *Service) expired(v *Visit) *Answer {
 	return p.answer()
 }
 
-// takeSolution answers a solution by its parameters: c is the challenge, and n the counter; without
-// n the client has waited.
+// takeSolution answers a solution by its parameters: c is the challenge, n the counter, and captcha the
+// answer of a captcha; without either the client has waited.
 func (s *Service) takeSolution(ctx context.Context, v *Visit, values url.Values) (*Answer, Outcome) {
 	now := s.o.Now()
 	c, state := readChallenge(s.o.Secret(), values.Get("c"), now)
@@ -224,21 +237,68 @@ func (s *Service) takeSolution(ctx context.Context, v *Visit, values url.Values)
 	case state != valid, c.network.IsValid() && c.network != networkOf(v.Address):
 		return s.expired(v), Failed
 	}
+	if c.way != byWork {
+		return s.takeAnswer(ctx, v, &c, values)
+	}
 	if values.Has("n") {
 		if !c.isSolvedBy(values.Get("n")) {
 			return s.expired(v), Failed
 		}
 	} else if left := c.wait - now.Sub(c.issued); left > 0 {
 		if left > c.wait { // the clock of the node that issued it is ahead: wait by this one's
-			c = s.issue(v, c.target)
+			c = s.issue(v, c.target, byWork)
 			left = c.wait
 		}
 		return s.show(v, &c, left, ""), Nothing
 	}
-	next := PathContinue + "?c=" + values.Get("c")
-	if _, has := s.PassOf(v.Cookies, v.Address); has { // another tab was faster: a good pass stays
-		return redirect(next), Nothing
+	if s.hasPass(v) {
+		return redirect(nextOf(values)), Nothing
 	}
+	return s.givePass(ctx, v, &c, values)
+}
+
+// hasPass reports whether the client has a pass, since another tab was faster: a good pass stays.
+func (s *Service) hasPass(v *Visit) bool {
+	_, has := s.PassOf(v.Cookies, v.Address)
+	return has
+}
+
+// nextOf returns where a solved challenge leads.
+func nextOf(values url.Values) string { return PathContinue + "?c=" + values.Get("c") }
+
+// takeAnswer takes the answer of a captcha.
+func (s *Service) takeAnswer(ctx context.Context, v *Visit, c *challenge, values url.Values) (*Answer, Outcome) {
+	if s.hasPass(v) { // an answer is taken once: one that is sent again is not verified again
+		return redirect(nextOf(values)), Nothing
+	}
+	switch s.verify(ctx, c, values.Get("captcha")) {
+	case accepted:
+		return s.givePass(ctx, v, c, values)
+	case unverified:
+		return s.unverified(v, c), Nothing
+	}
+	again := s.issue(v, c.target, s.way())
+	return s.show(v, &again, again.wait, "", textsOf(v.Languages).CaptchaFailed), Failed
+}
+
+// unverified answers a visitor whose answer cannot be verified. It is never taken for solved: the browser
+// works instead, or is refused if the settings say so.
+func (s *Service) unverified(v *Visit, c *challenge) *Answer {
+	by := s.way()
+	if s.captcha != nil && s.captcha.provider.way == c.way {
+		if by = byWork; s.captcha.Outage == RefuseInOutage {
+			p := s.page(v, http.StatusServiceUnavailable)
+			p.Title, p.Lead, p.Link = p.UnavailableTitle, p.CaptchaUnverified, c.target
+			return p.answer()
+		}
+	}
+	instead := s.issue(v, c.target, by)
+	return s.show(v, &instead, instead.wait, "")
+}
+
+// givePass sets the pass of a solved challenge.
+func (s *Service) givePass(ctx context.Context, v *Visit, c *challenge, values url.Values) (*Answer, Outcome) {
+	now := s.o.Now()
 	shared, isFirst := s.o.Earn(ctx, v.Address, c.prefix())
 	cookie, expires := c.pass(s.o.Secret(), s.o.PassFor, shared)
 	text := Cookie + "=" + cookie + "; Path=/; Max-Age=" + strconv.FormatInt(max(1, int64(expires.Sub(now)/time.Second)), 10) + "; HttpOnly; SameSite=Lax"
@@ -249,7 +309,7 @@ func (s *Service) takeSolution(ctx context.Context, v *Visit, values url.Values)
 	if isFirst {
 		outcome = Solved
 	}
-	return redirect(next, [2]string{"Set-Cookie", text}), outcome
+	return redirect(nextOf(values), [2]string{"Set-Cookie", text}), outcome
 }
 
 // goOn leads to the target of a challenge if the client has sent its pass back. Without this step a

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	_ "embed"
+	"fmt"
 	"html/template"
 	"net/http"
 	"strconv"
@@ -17,7 +18,7 @@ import (
 var pageText string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	"fill": func(text string, n int64) string { return strings.Replace(text, "%s", strconv.FormatInt(n, 10), 1) },
+	"fill": func(text string, n any) string { return strings.Replace(text, "%s", fmt.Sprint(n), 1) },
 }).Parse(pageText))
 
 // page is what the template shows.
@@ -33,16 +34,56 @@ type page struct {
 	// ContactLink is where Contact leads, "" if it leads nowhere.
 	Contact, ContactLink string
 	Challenge            *shownChallenge
+	Captcha              *shownCaptcha
 	// IsPreview shows the page to an operator: its script does not run, and its links lead nowhere.
 	IsPreview bool
 	status    int
 }
 
 type shownChallenge struct {
-	Token, Prefix string
-	Difficulty    int
-	Seconds       int64
-	Pass          string // where a solution is sent
+	Prefix     string
+	Difficulty int
+	Seconds    int64
+	Pass       string // where a solution is sent
+}
+
+// shownCaptcha is what the page's script has to know of a captcha.
+type shownCaptcha struct {
+	Provider Provider `json:"provider"`
+	Language string   `json:"language"`
+	Pass     string   `json:"pass"` // where an answer is sent
+	Script   string   `json:"script"`
+	// SiteKey, Action and Data are for a remote provider, which names the latter two with the answer.
+	SiteKey string `json:"sitekey,omitempty"`
+	Action  string `json:"action,omitempty"`
+	Data    string `json:"data,omitempty"`
+	// Altcha is ALTCHA's challenge, and Words are its words where they are not English.
+	Altcha *altchaChallenge  `json:"altcha,omitempty"`
+	Words  map[string]string `json:"words,omitempty"`
+
+	of *provider
+}
+
+// Name is the provider's.
+func (c *shownCaptcha) Name() string { return c.of.name }
+
+// Host is where the widget comes from, "" for Stint.
+func (c *shownCaptcha) Host() string { return c.of.host() }
+
+// showCaptcha lets a page ask for the captcha that c is.
+func (s *Service) showCaptcha(p *page, c *challenge, pass string) {
+	of := s.captcha
+	shown := &shownCaptcha{Provider: of.Provider, Language: p.Language, Pass: pass, Script: of.script, of: of.provider}
+	if of.Provider == Altcha {
+		altcha, _ := c.altcha(s.o.Secret())
+		shown.Altcha, shown.Script, shown.Words = &altcha, altchaURL, p.AltchaWords
+	} else {
+		shown.SiteKey, shown.Action, shown.Data = of.SiteKey, action, c.name()
+		if of.Provider == HCaptcha {
+			shown.Script += "&hl=" + p.Language
+		}
+	}
+	p.Captcha, p.Lead = shown, p.CaptchaLead
 }
 
 func (s *Service) page(v *Visit, status int) *page {
@@ -62,12 +103,32 @@ func (p *page) answer() *Answer {
 	if err := pageTemplate.Execute(&b, p); err != nil {
 		panic(err) // the template and its data are ours
 	}
-	return &Answer{Status: p.status, Body: b.Bytes(), Headers: [][2]string{
-		{"Content-Security-Policy", "default-src 'none'; script-src 'nonce-" + p.Nonce + "'; style-src 'nonce-" + p.Nonce + "'; worker-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+	return &Answer{Status: p.status, Body: b.Bytes(), ContentType: "text/html; charset=utf-8", Headers: [][2]string{
+		{"Content-Security-Policy", p.policy()},
 		{"Referrer-Policy", "no-referrer"},
 		{"Vary", vary},
 		{"X-Robots-Tag", "noindex"},
 	}}
+}
+
+// policy returns the Content-Security-Policy of the page: what it needs, and what the widget of its captcha needs.
+func (p *page) policy() string {
+	more := func(string) string { return "" }
+	if c := p.Captcha; c != nil && !p.IsPreview {
+		more = func(directive string) string {
+			if sources := c.of.sources[directive]; sources != "" {
+				return " " + sources
+			}
+			return ""
+		}
+	}
+	text := "default-src 'none'; script-src 'nonce-" + p.Nonce + "'" + more("script-src") + "; style-src 'nonce-" + p.Nonce + "'" + more("style-src") + "; worker-src blob:"
+	for _, directive := range []string{"connect-src", "frame-src"} {
+		if sources := more(directive); sources != "" {
+			text += "; " + directive + sources
+		}
+	}
+	return text + "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }
 
 // Refusal is what the page of a refused browser says.
@@ -116,7 +177,11 @@ func (s *Service) Preview(languages, outcome string) *Answer {
 		s.refuse(p, &Refusal{Outcome: outcome, ID: id, At: now, RetryAt: now.Add(15 * time.Minute)})
 	default:
 		p.Title, p.Lead = p.ChallengeTitle, p.ChallengeLead
-		p.Challenge = &shownChallenge{Difficulty: s.o.Difficulty, Seconds: int64(s.o.Wait / time.Second), Pass: "#"}
+		if s.captcha != nil {
+			p.Captcha, p.Lead = &shownCaptcha{of: s.captcha.provider}, p.CaptchaLead
+		} else {
+			p.Challenge = &shownChallenge{Difficulty: s.o.Difficulty, Seconds: int64(s.o.Wait / time.Second), Pass: "#"}
+		}
 	}
 	return p.answer()
 }
@@ -134,6 +199,3 @@ func (t *texts) lengthOf(d time.Duration) string {
 	}
 	return strings.Replace(t.Hours, "%s", count(time.Hour), 1)
 }
-
-// ContentType is the type of pages.
-const ContentType = "text/html; charset=utf-8"

@@ -44,6 +44,7 @@ const (
 const (
 	kindChallenge byte = 'c'
 	kindPass      byte = 'p'
+	kindAltcha    byte = 'a'
 )
 
 var tokenText = base64.RawURLEncoding.Strict()
@@ -53,6 +54,7 @@ type challenge struct {
 	issued     time.Time
 	nonce      [nonceSize]byte
 	difficulty int
+	way        way
 	wait       time.Duration // whole seconds
 	network    netip.Prefix  // in which its pass holds, zero for any
 	target     string        // cleaned, where its pass leads
@@ -93,6 +95,9 @@ func open(secret []byte, kind byte, token string) (issued time.Time, body []byte
 	mac.Write(signed)
 	return issued, signed[headSize:], hmac.Equal(mac.Sum(nil), sum)
 }
+
+// difficultyBits of a byte are the difficulty of a challenge, and those above them its way.
+const difficultyBits = 5
 
 // The sizes of the fixed parts of bodies: a network is its address as 16 bytes and its bits.
 const (
@@ -138,7 +143,7 @@ func networkOf(address netip.Addr) netip.Prefix {
 }
 
 func (c *challenge) token(secret []byte) string {
-	body := append(c.nonce[:len(c.nonce):len(c.nonce)], byte(c.difficulty))
+	body := append(c.nonce[:len(c.nonce):len(c.nonce)], byte(c.difficulty)|byte(c.way)<<difficultyBits)
 	body = binary.BigEndian.AppendUint16(body, uint16(c.wait/time.Second))
 	return seal(secret, kindChallenge, c.issued, append(appendNetwork(body, c.network), c.target...))
 }
@@ -162,7 +167,7 @@ func readChallenge(secret []byte, token string, now time.Time) (c challenge, is 
 		return c, tooOld
 	}
 	c.issued, c.nonce = issued, [nonceSize]byte(body)
-	c.difficulty = int(body[nonceSize])
+	c.difficulty, c.way = int(body[nonceSize]&(1<<difficultyBits-1)), way(body[nonceSize]>>difficultyBits)
 	c.wait = time.Duration(binary.BigEndian.Uint16(body[nonceSize+1:])) * time.Second
 	c.network = networkIn(body[nonceSize+3:])
 	c.target = string(body[challengeSize:])
@@ -175,8 +180,11 @@ func newNonce() (nonce [nonceSize]byte) {
 	return nonce
 }
 
+// name is the challenge's own, which nobody can know before.
+func (c *challenge) name() string { return hex.EncodeToString(c.nonce[:]) }
+
 // prefix is what the counter of a solution is appended to.
-func (c *challenge) prefix() string { return hex.EncodeToString(c.nonce[:]) + ":" }
+func (c *challenge) prefix() string { return c.name() + ":" }
 
 // isSolvedBy reports whether SHA-256 of the prefix and the counter begins with as many zero bits as
 // the difficulty says.

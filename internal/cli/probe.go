@@ -87,9 +87,9 @@ func (p *probe) run(ctx context.Context) error {
 	}
 	p.pass("429, as a challenged request")
 	p.begin("hand on the page")
-	found := probedLink.FindStringSubmatch(body)
+	found, isCaptcha := probedLink.FindStringSubmatch(body), strings.Contains(body, `<div id="captcha">`)
 	switch {
-	case found == nil:
+	case found == nil && !isCaptcha:
 		return p.fail("The body is not Stint's page but %d bytes of %q: the gateway replaces the bodies of errors.", len(body), page.Header.Get("Content-Type"))
 	case !strings.Contains(page.Header.Get("Cache-Control"), "no-store"):
 		return p.fail("The page came without Cache-Control: no-store, so a cache may show it to others: hand on the headers of Stint's answer.")
@@ -97,6 +97,9 @@ func (p *probe) run(ctx context.Context) error {
 		return p.fail("The page came with %d headers Content-Security-Policy, not with its own one alone: its script will not run.", len(page.Header.Values("Content-Security-Policy")))
 	}
 	p.pass(fmt.Sprintf("%d bytes", len(body)))
+	if isCaptcha {
+		return p.captcha(ctx, body)
+	}
 	difficulty, _ := strconv.Atoi(found[3])
 	if difficulty > maxBits {
 		return p.fail("The page asks for %d bits, and Stint for %d at most: it is not Stint's.", difficulty, maxBits)
@@ -155,6 +158,26 @@ func (p *probe) run(ctx context.Context) error {
 	default:
 		p.pass(page.Status)
 	}
+	return nil
+}
+
+// probedWidget is the widget of a captcha that Stint serves itself.
+var probedWidget = regexp.MustCompile(`"script":"(/\.well-known/stint/challenge\?file=[a-z0-9.-]{1,64})"`)
+
+// captcha ends a probe whose challenge only a person can solve.
+func (p *probe) captcha(ctx context.Context, body string) error {
+	if found := probedWidget.FindStringSubmatch(body); found != nil {
+		answer, script, err := p.get(ctx, "hand on the widget of the captcha", found[1], "") //nolint:bodyclose // get closes it
+		if err != nil {
+			return err
+		}
+		if !strings.HasPrefix(script, "/*! ALTCHA") {
+			return p.fail("Got %s and %d bytes of %q: the gateway needs a route of its own for %s, as HAProxy does.", answer.Status, len(script), answer.Header.Get("Content-Type"), probedPrefix+"challenge")
+		}
+		p.pass(fmt.Sprintf("%d bytes", len(script)))
+	}
+	p.begin("solve it")
+	p.pass("The challenge is a captcha, so the rest is for a person: open " + p.site.String())
 	return nil
 }
 

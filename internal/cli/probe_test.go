@@ -12,8 +12,11 @@ import (
 )
 
 // gatewayOf is a site behind a gateway that hands challenges on, with a fault of its own.
-func gatewayOf(t *testing.T, fault func(w http.ResponseWriter, r *http.Request, a *challenge.Answer) bool) string {
-	service := challenge.New(challenge.Options{Secret: func() []byte { return []byte("secret") }, Difficulty: 6, Wait: time.Minute, PassFor: time.Hour})
+func gatewayOf(t *testing.T, fault func(w http.ResponseWriter, r *http.Request, a *challenge.Answer) bool, provider ...challenge.Provider) string {
+	options := challenge.Options{Secret: func() []byte { return []byte("secret") }, Difficulty: 6, Wait: time.Minute, PassFor: time.Hour}
+	for _, options.Captcha.Provider = range provider {
+	}
+	service := challenge.New(options)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := &challenge.Visit{Target: r.URL.RequestURI(), Address: netip.MustParseAddr("198.51.100.7"), IsInsecure: true}
 		for _, line := range r.Header.Values("Cookie") {
@@ -32,7 +35,7 @@ func gatewayOf(t *testing.T, fault func(w http.ResponseWriter, r *http.Request, 
 			return
 		}
 		w.Header().Set("Cache-Control", "no-store")
-		w.Header().Set("Content-Type", challenge.ContentType)
+		w.Header().Set("Content-Type", a.ContentType)
 		for _, h := range a.Headers {
 			w.Header().Set(h[0], h[1])
 		}
@@ -141,6 +144,35 @@ func TestProbeNamesTheStepThatFails(t *testing.T) {
 	for _, site := range []string{"", "shop.example", "ftp://shop.example", "http://"} {
 		if _, err := newProbe(site); err == nil {
 			t.Errorf("%q is taken", site)
+		}
+	}
+}
+
+// A probe cannot solve a captcha, and says so; it sees whether a gateway hands the widget on.
+func TestProbeOfCaptchas(t *testing.T) {
+	cut := func(w http.ResponseWriter, r *http.Request, _ *challenge.Answer) bool {
+		is := strings.Contains(r.URL.RawQuery, "file=")
+		if is {
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+		return is
+	}
+	for _, c := range []struct {
+		provider challenge.Provider
+		fault    func(http.ResponseWriter, *http.Request, *challenge.Answer) bool
+		steps    int
+		says     string
+	}{
+		{challenge.Altcha, nil, 4, "for a person"}, {challenge.Turnstile, nil, 3, "for a person"}, {challenge.Altcha, cut, 3, "a route of its own"},
+	} {
+		p, err := newProbe(gatewayOf(t, c.fault, c.provider))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = p.run(t.Context())
+		last := p.steps[len(p.steps)-1]
+		if (err == nil) != (c.fault == nil) || len(p.steps) != c.steps || last.OK != (err == nil) || !strings.Contains(last.Detail, c.says) {
+			t.Errorf("%s: got %v, %+v", c.provider, err, p.steps)
 		}
 	}
 }

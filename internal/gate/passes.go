@@ -13,6 +13,7 @@ import (
 const (
 	logSolutions   int64 = -100 - iota // one for each challenge
 	logSolvedPlace                     // one for each address
+	logSpent                           // one for each answer of a captcha
 )
 
 // PassRules limit a pass that no other policy is for than one that refuses everything but passes. They are
@@ -46,6 +47,13 @@ func (g *Gate) Earn(ctx context.Context, address keys.Key, challenge string, per
 	}
 	isNew, _ := g.count(ctx, logSolutions, challenge, "", rules.Rule{Limit: 1, Window: solvedFor})
 	return Earned{IsFirst: !replayed && isNew}
+}
+
+// Spend reports whether a name of what can be used once, such as the answer of a captcha, was not spent
+// within the hour before, at any node. While the log is unreachable this node knows its own alone.
+func (g *Gate) Spend(ctx context.Context, name string) bool {
+	isNew, _ := g.count(ctx, logSpent, name, "", rules.Rule{Limit: 1, Window: solvedFor})
+	return isNew
 }
 
 // count charges a log of this package's own, and reports whether it had room, as it has if no log can be asked.

@@ -193,3 +193,14 @@ func TestPassesAreEarnedWhileTheLogIsDown(t *testing.T) {
 		}
 	}
 }
+
+func TestAnswersAreSpentOnce(t *testing.T) {
+	n, log := newRemoteNode(t)
+	if !n.Spend(t.Context(), "a") || n.Spend(t.Context(), "a") || !n.Spend(t.Context(), "b") {
+		t.Error("an answer is taken twice, or another one is not")
+	}
+	log.down.Store(true)
+	if !n.Spend(t.Context(), "c") || n.Spend(t.Context(), "c") {
+		t.Error("while the log is down this node forgets")
+	}
+}

@@ -77,7 +77,14 @@ func (h AllowedHosts) allows(host []byte) bool {
 	}
 	name := strings.ToLower(string(hostOnly(host)))
 	name = strings.TrimSuffix(name, ".")
-	if name == "localhost" || strings.HasSuffix(name, ".localhost") || slices.Contains(h.names, name) {
+	return name == "localhost" || strings.HasSuffix(name, ".localhost") || h.Lists(name)
+}
+
+// Lists reports whether a name without a port is among the names themselves: localhost and addresses are
+// only where they are listed.
+func (h AllowedHosts) Lists(name string) bool {
+	name = strings.ToLower(strings.TrimSuffix(name, "."))
+	if name != "" && (h.any || slices.Contains(h.names, name)) {
 		return true
 	}
 	return slices.ContainsFunc(h.suffixes, func(suffix string) bool {

@@ -23,7 +23,19 @@ import (
 )
 
 // chromium starts the browser that all tests share.
-var chromium = sync.OnceValues(func() (context.Context, error) {
+var chromium = sync.OnceValues(func() (context.Context, error) { return startChromium() })
+
+// newChromium starts a browser for one test, with flags.
+func newChromium(t *testing.T, flags ...chromedp.ExecAllocatorOption) context.Context {
+	t.Helper()
+	ctx, err := startChromium(flags...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ctx
+}
+
+func startChromium(flags ...chromedp.ExecAllocatorOption) (context.Context, error) {
 	profile, err := os.MkdirTemp("", "stint-chromium-")
 	if err != nil {
 		return nil, err
@@ -33,7 +45,7 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 		options = append(options, chromedp.ExecPath(path))
 	}
 	options = append(options, chromedp.UserDataDir(profile), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WSURLReadTimeout(maxWait))
-	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), append(options, flags...)...)
 	ctx, cancel := chromedp.NewContext(allocator)
 	servers.AtExit(func() {
 		_ = chromedp.Cancel(ctx)
@@ -42,7 +54,7 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 		os.RemoveAll(profile)
 	})
 	return ctx, chromedp.Do(ctx)
-})
+}
 
 // tab is a tab of a browser.
 type tab struct {
@@ -250,6 +262,12 @@ func TestChallengesWhileStintIsStopped(t *testing.T) {
 		})
 	}
 }
+
+// challengePass is where the page of a captcha sends its answer, and captchaName is what the answer is for.
+var (
+	challengePass = regexp.MustCompile(`/\.well-known/stint/pass\?c=[A-Za-z0-9_-]+`)
+	captchaName   = regexp.MustCompile(`"data":"([0-9a-f]{32})"`)
+)
 
 var challengeLink = regexp.MustCompile(`<a id="pass" href="([^"]+)"`)
 

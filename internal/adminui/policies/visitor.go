@@ -3,7 +3,6 @@ package policies
 import (
 	"github.com/gofiber/fiber/v2"
 
-	"github.com/stint-dev/stint/internal/challenge"
 	"github.com/stint-dev/stint/internal/httpserver"
 )
 
@@ -17,7 +16,7 @@ func (h *Handler) showVisitorPage(c *httpserver.Call) error {
 	for _, header := range answer.Headers {
 		c.Set(header[0], header[1])
 	}
-	c.Set(fiber.HeaderContentType, challenge.ContentType)
+	c.Set(fiber.HeaderContentType, answer.ContentType)
 	c.Response().SetBody(answer.Body)
 	return nil
 }

@@ -43,8 +43,9 @@ func (s *Server) pageOf(a *authv3.AttributeContext, key keys.Key) (p page) {
 	p.server, p.key = s, key
 	p.request = &challenge.Visit{
 		Target: http.GetPath(), Address: network.Addr(), Languages: first("accept-language"), Cookies: linesOf(a, "cookie"),
-		IsInsecure: http.GetScheme() == "http" && isLoopback(http.GetHost()),
-		IsForeign:  first("sec-fetch-site") == challenge.Foreign,
+		IsInsecure:  http.GetScheme() == "http" && isLoopback(http.GetHost()),
+		IsForeign:   first("sec-fetch-site") == challenge.Foreign,
+		AcceptsGzip: false, // the body of an answer of ext_authz is text
 	}
 	p.pass, _ = s.o.Challenges.PassOf(p.request.Cookies, p.request.Address)
 	p.isNavigation = challenge.IsNavigation(http.GetMethod(), http.GetPath(), first("accept"), first("sec-fetch-mode"), first("sec-fetch-dest"))
@@ -110,11 +111,11 @@ func setPage(denied *authv3.DeniedHttpResponse, answer *challenge.Answer) {
 			Header: &corev3.HeaderValue{Key: name, Value: value}, AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
 		})
 	}
+	set("Cache-Control", "no-store")
 	for _, h := range answer.Headers {
 		set(h[0], h[1])
 	}
-	set("Cache-Control", "no-store")
 	if answer.Body != nil {
-		set("Content-Type", challenge.ContentType)
+		set("Content-Type", answer.ContentType)
 	}
 }

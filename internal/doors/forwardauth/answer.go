@@ -121,7 +121,7 @@ func (d *Door) answerFast(c *httpserver.FastCall, q *Query, decision *gate.Decis
 			c.Head = appendHeader(c.Head, []byte(h[0]), h[1])
 		}
 		if page.Body != nil {
-			c.Answer, c.ContentType = append(c.Answer, page.Body...), challenge.ContentType
+			c.Answer, c.ContentType = append(c.Answer, page.Body...), page.ContentType
 		}
 		return
 	}

@@ -50,9 +50,11 @@ var (
 		ID: "showChallenge", Tag: "checks", Summary: "Show a challenge to a browser.",
 		Doc: "For browsers, not for programs. A trusted gateway may name the target of its client's request, and what it was answered about it, in headers; " +
 			"then the page is that of this refusal.",
-		Query:          []openapi.Param{{Name: "to", Doc: "The path and query that the challenge leads back to; / if omitted."}},
+		Query: []openapi.Param{{Name: "to", Doc: "The path and query that the challenge leads back to; / if omitted."},
+			{Name: "file", Doc: "A file that the page needs, in place of the page: the widget of ALTCHA."}},
 		RequestHeaders: []openapi.Param{{Name: forwardedURI, Doc: "The target of the client's request."}},
 		Answers: []openapi.Answer{
+			{Status: http.StatusOK, Doc: "The file.", Types: []string{"text/javascript"}},
 			{Status: http.StatusForbidden, Doc: "The page of a block.", Types: pageTypes},
 			{Status: http.StatusTooManyRequests, Doc: "The page of the challenge, or of a limit.", Types: pageTypes},
 			{Status: http.StatusServiceUnavailable, Doc: "The page of an outage.", Types: pageTypes},
@@ -63,11 +65,13 @@ var (
 		Query: []openapi.Param{
 			{Name: "c", Doc: "The challenge."},
 			{Name: "n", Doc: "The number that solves it; omitted by a browser that has waited instead."},
+			{Name: "captcha", Doc: "The answer of the captcha, if the challenge is one."},
 		},
 		Answers: []openapi.Answer{
 			{Status: http.StatusSeeOther, Doc: "Solved. The cookie stint_pass is set, and Location leads on."},
 			{Status: http.StatusForbidden, Doc: "It has expired, or is no solution.", Types: pageTypes},
-			{Status: http.StatusTooManyRequests, Doc: "The browser has not waited long enough, or its address has earned too many passes.", Types: pageTypes},
+			{Status: http.StatusTooManyRequests, Doc: "The browser has not waited long enough, or the captcha is not solved: the page is that of another challenge.", Types: pageTypes},
+			{Status: http.StatusServiceUnavailable, Doc: "The answer of the captcha cannot be verified.", Types: pageTypes},
 		},
 	}
 	opContinue = &openapi.Operation{

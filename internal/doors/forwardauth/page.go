@@ -70,6 +70,7 @@ func visitOf(r request, target string) *challenge.Visit {
 	return &challenge.Visit{
 		Target: target, Address: r.CountedAddress(), Languages: r.Get(fiber.HeaderAcceptLanguage),
 		Cookies: r.AppendLines(nil, "Cookie"), IsInsecure: isInsecure(r), IsForeign: r.Get("Sec-Fetch-Site") == challenge.Foreign,
+		AcceptsGzip: strings.Contains(r.Get(fiber.HeaderAcceptEncoding), "gzip"),
 	}
 }
 
@@ -136,7 +137,13 @@ func (d *Door) visit(c *httpserver.Call, r request, q *Query, target string) err
 		c.Status(http.StatusUnauthorized)
 		return nil
 	}
-	return d.answerVisit(c, r, target)
+	if err := d.answerVisit(c, r, target); err != nil {
+		return err
+	}
+	if status := c.Response().StatusCode(); status < http.StatusMultipleChoices { // which would let the request through
+		c.Status(http.StatusTooManyRequests)
+	}
+	return nil
 }
 
 // handleChallenge answers requests for the paths of challenges that a gateway leads here, and
@@ -194,7 +201,7 @@ func send(c *httpserver.Call, answer *challenge.Answer) error {
 		c.SetHeader([]byte(h[0]), []byte(h[1]))
 	}
 	if answer.Body != nil {
-		c.Set(fiber.HeaderContentType, challenge.ContentType)
+		c.Set(fiber.HeaderContentType, answer.ContentType)
 		c.Response().SetBody(answer.Body)
 	}
 	return nil
