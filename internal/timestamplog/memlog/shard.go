@@ -159,7 +159,9 @@ func (s *shard) log(hash uint64, k *keyLog, now, reservation int64, q *timestamp
 // know makes the ID of a request known that was charged for a reservation.
 func (s *shard) know(q *timestamplog.Request, reservation, now int64) {
 	s.ids.add(q.LogID, q.ID, reservation, q.Cost, now)
-	s.cancelled.forget(q.LogID, q.ID, reservation)
+	if reservation > now {
+		s.cancelled.forget(q.LogID, q.ID, reservation)
+	}
 }
 
 // replace puts a log of another size in the place of k.
