@@ -28,7 +28,7 @@ root="$(cd "$(dirname "$0")/.." && pwd)"
 # registry lacks the optional packages of other platforms.
 install_frameworks() {
 	local folder
-	for folder in clients/node test/doors/crowdsec; do
+	for folder in clients/node test/doors/crowdsec test/doors/signer; do
 		cd "$root/$folder"
 		[ node_modules/.package-lock.json -nt package-lock.json ] && continue
 		echo "installing the packages of $folder" >&2

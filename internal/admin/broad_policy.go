@@ -99,7 +99,7 @@ func recordedPolicy(e *audit.Record, document []byte) (*rules.Policy, error) {
 	if p.Rules, err = rules.ParseStack(d.Rules); err != nil {
 		return nil, fmt.Errorf("audit entry %d: %w", e.ID, err)
 	}
-	if p.When, err = conditions.ParseStored(d.When.Texts()); err != nil {
+	if p.When, err = conditions.Parse(d.When.Texts()); err != nil {
 		return nil, fmt.Errorf("audit entry %d: %w", e.ID, err)
 	}
 	for _, text := range d.Match {

@@ -390,7 +390,7 @@ func someBots(t testing.TB, n *node) *operations.Bots {
 		}
 	}
 	lists := bots.NewLists("", func(context.Context, string, string) (io.ReadCloser, string, error) {
-		return io.NopCloser(strings.NewReader(`{"prefixes":[{"ipv4Prefix":"20.0.0.0/24"}]}`)), "", nil
+		return io.NopCloser(strings.NewReader(`{"prefixes":[{"ipv4Prefix":"20.0.0.0/24"}],"keys":[]}`)), "", nil
 	}, n.clock.Now)
 	_, err := lists.Pull(t.Context())
 	must(t, err)

@@ -11,8 +11,8 @@ import (
 	"github.com/stint-dev/stint/internal/notify/egress"
 )
 
-// botListsOf returns the lists of addresses that operators of bots publish, as far as the data directory
-// has them.
+// botListsOf returns the lists of addresses and keys that operators of bots publish, as far as the data
+// directory has them.
 func botListsOf(s Settings) *bots.Lists {
 	client := egress.New(egress.Options{AllowPrivate: s.Notify.AllowPrivate, Timeout: time.Minute})
 	download := func(ctx context.Context, url, etag string) (io.ReadCloser, string, error) {
@@ -30,10 +30,17 @@ func botListsOf(s Settings) *bots.Lists {
 
 // buildBots builds what identifies and counts bots. It needs the verifier and the lists.
 func (a *App) buildBots() {
-	a.bots = &bots.Directory{Verifier: a.crawlers, Lists: a.botLists}
+	a.bots = &bots.Directory{Verifier: a.crawlers, Lists: a.botLists, Began: time.Now()}
 	a.botCounts = &bots.Counts{File: filepath.Join(a.settings.DataDir, "bot-counts.json")}
 	if err := a.botCounts.Load(); err != nil {
 		a.log.Warn("the counts of bots cannot be read and begin at zero", "error", err)
+	}
+}
+
+// fetchBotKeys fetches the keys of bots that sign, when they come.
+func (a *App) fetchBotKeys(ctx context.Context) {
+	if a.settings.FetchBotKeys {
+		a.botLists.Run(ctx)
 	}
 }
 

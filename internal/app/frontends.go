@@ -180,7 +180,7 @@ func connectOf(a *App, tokens *identities.Tokens) *operations.Connect {
 	return &operations.Connect{
 		Tokens: tokens, CheckURL: urlOf(a.settings.TLS, a.checks), NeedsToken: a.settings.CheckAuth == "token",
 		TokenHeader: string(cmp.Or(a.settings.ForwardTokenHeader, forwardauth.DefaultTokenHeader)),
-		Asked:       func() []conditions.Attribute { return a.catalog.Selector().Asked() },
+		Asked:       func() []conditions.Attribute { return operations.AskedBy(a.catalog, time.Now()) },
 		LastAsked:   func() time.Time { return a.forward.LastAsked() },
 		Pathless: func() string {
 			if a.forward.Pathless() == 0 {

@@ -79,6 +79,7 @@ type Settings struct {
 	Counts           offences.Retention
 	Presets          presets.Set     // of a new database
 	VerifiedCrawlers []bots.Operator // whose missing pages do not count
+	FetchBotKeys     bool            // fetch the keys of bots that sign their requests
 	GeoIPDir         string          // folder of the files with the origins of addresses, "" for none
 	ReverseDNS       bool            // look up the names of addresses shown to people
 	KeepAudit        time.Duration   // also for runs, notifications, and ended blocks, tokens and proposals
@@ -229,6 +230,7 @@ func (s *Settings) options() []option {
 		{name: "notify-allow-private", preset: "false", value: flag(&n.AllowPrivate), help: "true lets the webhooks reach private addresses"},
 		{name: "schedules", value: schedules(&s.Schedules), help: "schedules of jobs in UTC, with semicolons between: daily-report=0 6 * * *; weekly-report=off"},
 		{name: "verified-crawlers", value: crawlerOperators(&s.VerifiedCrawlers), help: "operators of search engines, for example google,bing, whose crawlers may request missing pages; crawlers are verified by reverse and forward DNS"},
+		{name: "fetch-bot-keys", preset: "true", value: flag(&s.FetchBotKeys), help: "false fetches no keys of operators whose bots sign their requests, such as https://chatgpt.com, when one comes; see docs/BOTS.md"},
 		{name: "geoip-dir", value: text(&s.GeoIPDir), help: "a directory with files of the MaxMind DB format, *.mmdb of GeoLite2, DB-IP or IPinfo, that know the country and the network of addresses; see docs/GEOIP.md"},
 		{name: "reverse-dns", preset: "false", value: flag(&s.ReverseDNS), help: "true looks up the names in DNS of the addresses that people look at; checks never wait for it"},
 		{name: "escalation-safety-limit", preset: "20%", value: percentage(&s.SafetyLimit), help: "the share of the keys seen within an hour beyond which an escalation stops and waits for a person; at 100% none does"},

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/keys"
@@ -36,8 +38,15 @@ func (i Identity) IsVerified() bool {
 type Directory struct {
 	// Verifier verifies by DNS; nil for nobody.
 	Verifier *Verifier
-	// Lists are the addresses that operators publish; nil for none.
+	// Lists are the addresses and the keys that operators publish; nil for none.
 	Lists *Lists
+	// Began is since when the directory remembers which signatures were used: one that is older verifies
+	// nobody. Now nil means time.Now.
+	Began time.Time
+	Now   func() time.Time
+
+	spent   spent
+	refused sync.Map // why the last signature of an origin that verified nobody did not
 }
 
 // agents is the index of the tokens of all agents, in the order of known.
@@ -67,9 +76,16 @@ func FindByAgent(r *conditions.Request) (found *Agent) {
 }
 
 // CanVerify reports whether the node can verify requests of a bot: it has the lists of its
-// operator, or asks DNS about that.
+// operator, or the keys by which the bot signs, or asks DNS about it.
 func (d *Directory) CanVerify(a *Agent) bool {
-	return d.Lists.has(a) || a.hasDNS() && d.Verifier.recognises(a.Operator.Name)
+	return d.Lists.has(a) || d.Lists.hasKeys(a) || a.hasDNS() && d.Verifier.recognises(a.Operator.Name)
+}
+
+// Refused returns why the last signature that names a list of keys verified nobody, "" for none.
+func (d *Directory) Refused(list string) string {
+	reason, _ := d.refused.Load(strings.TrimSuffix(list, keysPath))
+	text, _ := reason.(string)
+	return text
 }
 
 // As returns the identity of a request of a bot that was verified in a way.
@@ -78,9 +94,18 @@ func (d *Directory) As(a *Agent, verified string) Identity {
 }
 
 // Identify returns who a request from an address says that it is; Agent is nil for no known bot. An
-// address that DNS must still be asked about is looked up afterwards. address may be zero.
-func (d *Directory) Identify(r *conditions.Request, address keys.Key) Identity {
+// address that DNS must still be asked about is looked up afterwards, and so are keys. address may be zero.
+func (d *Directory) Identify(r *conditions.Request, address keys.Key, use Use) Identity {
 	a := FindByAgent(r)
+	if r.Signed() != nil {
+		by := d.signerOf(r, a, address, use)
+		if by.isVerified {
+			return d.As(by.agent, conditions.BySignature)
+		}
+		if a == nil {
+			a = by.agent
+		}
+	}
 	if a == nil {
 		return Identity{}
 	}
@@ -195,8 +220,8 @@ func IsSelected(p keys.Pattern) bool {
 
 // Describe returns r, which may be nil, with what is found of the bot, and if asksOrigin with the origin
 // of the address.
-func (d *Directory) Describe(r *conditions.Request, address keys.Key, asksOrigin bool) (*conditions.Request, Identity) {
-	i := d.Identify(r, address)
+func (d *Directory) Describe(r *conditions.Request, address keys.Key, asksOrigin bool, use Use) (*conditions.Request, Identity) {
+	i := d.Identify(r, address, use)
 	return r.With(found(i, i.Verified, address, asksOrigin)), i
 }
 

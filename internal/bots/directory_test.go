@@ -46,7 +46,7 @@ func TestLookingForABotNeedsNoMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := testing.AllocsPerRun(100, func() { d.Describe(r, address, false) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { d.Describe(r, address, false, Use{}) }); n != 0 {
 		t.Errorf("looking for the bot of a browser allocates %v times", n)
 	}
 }
@@ -101,7 +101,11 @@ func (p *publisher) download(_ context.Context, url, etag string) (io.ReadCloser
 		return nil, etag, nil
 	}
 	text, found := p.body[url]
-	if !found {
+	switch {
+	case found:
+	case strings.HasSuffix(url, keysPath):
+		text = `{"keys":[]}`
+	default:
 		text = `{"prefixes":[{"ipv4Prefix":"198.51.100.0/24"}]}`
 	}
 	return io.NopCloser(bytes.NewReader([]byte(text))), "tag", nil
@@ -226,14 +230,14 @@ func TestIdentityNeedsOneWayAndALieTwo(t *testing.T) {
 	lists := NewLists("", p.download, time.Now)
 	d := &Directory{Verifier: v, Lists: lists}
 	google := agentIs("Googlebot/2.1")
-	if got := d.Identify(google, key("66.249.66.2")); got.Verified != conditions.Claimed {
+	if got := d.Identify(google, key("66.249.66.2"), Use{}); got.Verified != conditions.Claimed {
 		t.Errorf("one way says no, and it is %s", got.Verified)
 	}
 	if _, err := lists.Pull(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for address, want := range map[string]string{"66.249.66.1": conditions.ByDNS, "20.0.0.9": conditions.ByList, "66.249.66.2": conditions.Spoofed, "66.249.66.3": conditions.Claimed} {
-		if got := d.Identify(google, key(address)); got.Verified != want || got.Agent.Name() != "google/googlebot" {
+		if got := d.Identify(google, key(address), Use{}); got.Verified != want || got.Agent.Name() != "google/googlebot" {
 			t.Errorf("%s is %s, want %s", address, got.Verified, want)
 		}
 	}
@@ -245,17 +249,17 @@ func TestIdentityNeedsOneWayAndALieTwo(t *testing.T) {
 		v.known[a] = old
 	}
 	for address, want := range map[string]string{"66.249.66.1": conditions.ByDNS, "66.249.66.2": conditions.Spoofed} {
-		if got := d.Identify(google, key(address)); got.Verified != want || !v.known[netip.MustParseAddr(address)].waiting {
+		if got := d.Identify(google, key(address), Use{}); got.Verified != want || !v.known[netip.MustParseAddr(address)].waiting {
 			t.Errorf("%s is %s while it is looked up again, want %s", address, got.Verified, want)
 		}
 	}
 	if v.Waiting() != 3 {
 		t.Errorf("%d addresses wait to be looked up, want the one that is not known and two again", v.Waiting())
 	}
-	if got := d.Identify(agentIs("ChatGPT-User/1.0"), key("66.249.66.2")); got.Verified != conditions.Claimed {
+	if got := d.Identify(agentIs("ChatGPT-User/1.0"), key("66.249.66.2"), Use{}); got.Verified != conditions.Claimed {
 		t.Errorf("a bot that may fetch from a user's device is %s", got.Verified)
 	}
-	if got := (&Directory{}).Identify(google, keys.Key{}); got.Verified != conditions.Claimed || got.IsVerified() {
+	if got := (&Directory{}).Identify(google, keys.Key{}, Use{}); got.Verified != conditions.Claimed || got.IsVerified() {
 		t.Errorf("without an address it is %s", got.Verified)
 	}
 }

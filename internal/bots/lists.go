@@ -33,22 +33,30 @@ const (
 // Download fetches a list unless it is the one with that ETag, in which case body is nil.
 type Download func(ctx context.Context, url, etag string) (body io.ReadCloser, newETag string, err error)
 
-// Lists are the addresses that operators publish for their bots. The last good copy of each list is a
-// file in a folder, from which a node begins and where an operator may put it by hand.
+// Lists are the addresses that operators publish for their bots, and the keys by which these sign. The
+// last good copy of each list is a file in a folder, from which a node begins and where an operator may
+// put it by hand.
 type Lists struct {
 	folder   string
 	download Download
 	now      func() time.Time
 	mu       sync.Mutex // held while lists change
 	current  atomic.Pointer[map[string]*list]
+	fetches  fetches
 }
 
-// list is one published list.
+// list is one published list, of addresses or of keys.
 type list struct {
 	ListState
 	etag     string
-	modified time.Time      // of its file when that was read or written, zero for none
+	modified time.Time // of its file when that was read or written, zero for none
+	content
+}
+
+// content is what a list has.
+type content struct {
 	prefixes []netip.Prefix // sorted, and no two overlap
+	keys     signingKeys    // by their thumbprints
 }
 
 // ListState is the state of a list.
@@ -56,6 +64,7 @@ type ListState struct {
 	URL      string
 	File     string // the name of its file
 	Prefixes int
+	Keys     int       // by which requests are signed, of a list of keys
 	Fetched  time.Time // when it was last read from its publisher or from its file, zero for never
 	// Problem is why the last fetch changed nothing, "" for none.
 	Problem string
@@ -67,12 +76,17 @@ func NewLists(folder string, download Download, now func() time.Time) *Lists {
 	l := &Lists{folder: folder, download: download, now: now}
 	all := map[string]*list{}
 	for _, a := range Agents() {
-		for _, url := range a.Lists {
+		urls := a.Lists
+		if a.Keys != "" {
+			urls = append(slices.Clone(urls), a.Keys+keysPath)
+		}
+		for _, url := range urls {
 			if all[url] == nil {
 				all[url] = l.load(url)
 			}
 		}
 	}
+	l.fetches.waiting = make(chan string, len(all))
 	l.current.Store(&all)
 	return l
 }
@@ -81,7 +95,8 @@ func NewLists(folder string, download Download, now func() time.Time) *Lists {
 // no two are the same.
 func fileOf(url string) string {
 	sum := sha256.Sum256([]byte(url))
-	base := url[strings.LastIndexByte(url, '/')+1:]
+	base := strings.TrimSuffix(url, keysPath)
+	base = base[strings.LastIndexByte(base, '/')+1:]
 	return strings.TrimSuffix(base, ".json") + "-" + hex.EncodeToString(sum[:3]) + ".json"
 }
 
@@ -97,14 +112,23 @@ func (l *Lists) load(url string) *list {
 	defer file.Close()
 	info, err := file.Stat()
 	if err == nil {
-		one.prefixes, err = readPrefixes(file)
+		one.content, err = readContent(url, file)
 	}
 	if err != nil {
 		one.Problem = fmt.Sprintf("the file %s cannot be read: %s", one.File, err)
 		return one
 	}
-	one.Prefixes, one.Fetched, one.modified = len(one.prefixes), info.ModTime(), info.ModTime()
+	one.Prefixes, one.Keys, one.Fetched, one.modified = len(one.prefixes), len(one.keys), info.ModTime(), info.ModTime()
 	return one
+}
+
+func readContent(url string, r io.Reader) (c content, err error) {
+	if strings.HasSuffix(url, keysPath) {
+		c.keys, err = readKeys(r)
+	} else {
+		c.prefixes, err = readPrefixes(r)
+	}
+	return c, err
 }
 
 // Reread reads the files that are others than those that were read or written last: an operator may put
@@ -265,7 +289,7 @@ func (l *Lists) Pull(ctx context.Context) (result string, err error) {
 			return "", ctx.Err()
 		}
 		next[state.URL] = after
-		if !slices.Equal(before.prefixes, after.prefixes) {
+		if !slices.Equal(before.prefixes, after.prefixes) || !before.keys.equal(after.keys) {
 			changed++
 		}
 		if after.Problem != "" {
@@ -300,38 +324,26 @@ func (l *Lists) pull(ctx context.Context, before *list) *list {
 		return &after
 	}
 	defer body.Close()
-	prefixes, err := readPrefixes(body)
+	found, err := readContent(before.URL, body)
 	if err != nil {
 		return fail(err)
 	}
-	if lost := len(before.prefixes) - len(prefixes); lost > minDropped && 2*lost > len(before.prefixes) {
-		return fail(fmt.Errorf("it has %d prefixes instead of %d; if that is right, delete the file and fetch again", len(prefixes), len(before.prefixes)))
+	if lost := len(before.prefixes) - len(found.prefixes); lost > minDropped && 2*lost > len(before.prefixes) {
+		return fail(fmt.Errorf("it has %d prefixes instead of %d; if that is right, delete the file and fetch again", len(found.prefixes), len(before.prefixes)))
 	}
-	after.prefixes, after.Prefixes, after.etag = prefixes, len(prefixes), etag
+	after.content, after.Prefixes, after.Keys, after.etag = found, len(found.prefixes), len(found.keys), etag
 	if err := l.save(&after); err != nil {
 		after.Problem = err.Error()
 	}
 	return &after
 }
 
-// save writes the last good copy in the form in which operators publish.
+// save writes the last good copy.
 func (l *Lists) save(one *list) error {
 	if l.folder == "" {
 		return nil
 	}
-	type row struct {
-		IPv4 string `json:"ipv4Prefix,omitempty"`
-		IPv6 string `json:"ipv6Prefix,omitempty"`
-	}
-	rows := make([]row, len(one.prefixes))
-	for i, p := range one.prefixes {
-		if p.Addr().Is4() {
-			rows[i].IPv4 = p.String()
-		} else {
-			rows[i].IPv6 = p.String()
-		}
-	}
-	text, err := json.Marshal(map[string]any{"prefixes": rows})
+	text, err := one.content.text()
 	if err != nil {
 		return err
 	}
@@ -346,4 +358,24 @@ func (l *Lists) save(one *list) error {
 		one.modified = info.ModTime()
 	}
 	return nil
+}
+
+// text returns the list in the form in which operators publish.
+func (c content) text() ([]byte, error) {
+	if c.keys != nil {
+		return c.keys.text()
+	}
+	type row struct {
+		IPv4 string `json:"ipv4Prefix,omitempty"`
+		IPv6 string `json:"ipv6Prefix,omitempty"`
+	}
+	rows := make([]row, len(c.prefixes))
+	for i, p := range c.prefixes {
+		if p.Addr().Is4() {
+			rows[i].IPv4 = p.String()
+		} else {
+			rows[i].IPv6 = p.String()
+		}
+	}
+	return json.Marshal(map[string]any{"prefixes": rows})
 }

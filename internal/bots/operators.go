@@ -31,6 +31,9 @@ type Agent struct {
 	Category string    `yaml:"category"`
 	Lists    []string  `yaml:"lists"` // addresses where the operator publishes those of the bot
 	DNS      *bool     `yaml:"dns"`
+	// Keys is the origin where the operator publishes the keys by which the bot signs its requests, "" for
+	// a bot that signs none.
+	Keys string `yaml:"keys"`
 	// Devices reports that it may also fetch from the device of a user.
 	Devices bool `yaml:"devices"`
 
@@ -67,6 +70,9 @@ func loadOperators() []*Operator {
 			a.complete()
 			if !slices.Contains(conditions.Categories(), a.Category) {
 				panic("bots: " + a.Token + " has no category")
+			}
+			if origin, is := originOf(a.Keys); a.Keys != "" && (!is || origin != a.Keys) {
+				panic("bots: " + a.Keys + " is no origin with keys")
 			}
 		}
 	}

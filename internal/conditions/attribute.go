@@ -71,18 +71,16 @@ const AttributeSyntax = "path, method, agent, host, scheme, country, asn, bot, c
 // Forms of the words of attributes.
 const (
 	// Verifications are how a bot was verified: not, by DNS, by the list of addresses that its operator
-	// publishes; spoofed if both say that it lies.
-	Claimed = "claimed"
-	ByDNS   = "dns"
-	ByList  = "list"
-	Spoofed = "spoofed"
-
-	// bySigned could be written once, and never occurred.
-	bySigned = "signature"
+	// publishes, by the signature of its request; spoofed if DNS and the list say that it lies.
+	Claimed     = "claimed"
+	ByDNS       = "dns"
+	ByList      = "list"
+	BySignature = "signature"
+	Spoofed     = "spoofed"
 )
 
 // Verifications returns how a bot may have been verified.
-func Verifications() []string { return []string{Claimed, ByDNS, ByList, Spoofed} }
+func Verifications() []string { return []string{Claimed, ByDNS, ByList, BySignature, Spoofed} }
 
 // Categories returns the categories of bots.
 func Categories() []string {
@@ -191,7 +189,7 @@ func (a Attribute) fold(text string) string {
 // check returns an error if a pattern without stars can match no value of the attribute.
 func (a Attribute) check(text string) error {
 	oneOf := func(all []string, example string) error {
-		if slices.Contains(all, text) || a == Verified && text == bySigned || strings.Contains(text, "*") {
+		if slices.Contains(all, text) || strings.Contains(text, "*") {
 			return nil
 		}
 		return errors.New("is none of " + strings.Join(all, ", ") + "; write for example " + example)

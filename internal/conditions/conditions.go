@@ -228,13 +228,7 @@ func (e *Error) Error() string { return e.Field + " " + e.Problem }
 
 // Parse parses the patterns of each attribute, sorts them, those with "not" last, and removes
 // duplicates. An error is an *Error.
-func Parse(texts Texts) (When, error) { return parseTexts(texts, false) }
-
-// ParseStored is Parse for conditions that were stored by an earlier build: it takes the words that new ones
-// must not have, which nothing meets.
-func ParseStored(texts Texts) (When, error) { return parseTexts(texts, true) }
-
-func parseTexts(texts Texts, isStored bool) (When, error) {
+func Parse(texts Texts) (When, error) {
 	if len(texts) > MaxAttributes {
 		return nil, &Error{"when", fmt.Sprintf("has conditions on %d attributes; the most is %d", len(texts), MaxAttributes)}
 	}
@@ -254,7 +248,7 @@ func parseTexts(texts Texts, isStored bool) (When, error) {
 		if len(w.of(a)) > 0 {
 			return nil, &Error{field, "is there in another spelling too"}
 		}
-		patterns, err := parsePatterns(a, field, texts[name], isStored)
+		patterns, err := parsePatterns(a, field, texts[name])
 		if err != nil {
 			return nil, err
 		}
@@ -264,12 +258,9 @@ func parseTexts(texts Texts, isStored bool) (When, error) {
 	return w, nil
 }
 
-func parsePatterns(a Attribute, field string, texts []string, isStored bool) (all []Pattern, err error) {
+func parsePatterns(a Attribute, field string, texts []string) (all []Pattern, err error) {
 	for i, text := range texts {
 		p, err := ParsePattern(a, text)
-		if err == nil && !isStored && a == Verified && strings.TrimPrefix(p.text, notPrefix) == bySigned {
-			err = errors.New("is " + bySigned + ", which no request is verified by; leave it out")
-		}
 		if err != nil {
 			return nil, &Error{fmt.Sprintf("%s[%d]", field, i), err.Error()}
 		}

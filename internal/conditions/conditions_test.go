@@ -380,21 +380,3 @@ func TestConditionsOnWhatEverybodySendsAreNotNarrow(t *testing.T) {
 		}
 	}
 }
-
-// An earlier build took the verification signature: what was stored is read, and nothing meets it.
-func TestAStoredWordThatIsNoLongerTakenIsNeverMet(t *testing.T) {
-	for _, texts := range [][]string{{"signature"}, {"dns", "signature"}, {"not signature"}} {
-		if _, err := Parse(Texts{"verified": texts}); err == nil || !strings.Contains(err.Error(), "signature, which no request is verified by") {
-			t.Errorf("a new condition with %q: %v", texts, err)
-		}
-	}
-	w, err := ParseStored(Texts{"verified": {"signature"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, verified := range Verifications() {
-		if w.Meets(NewRequest("/", "GET", "", "").With(Found{Bot: "openai/gptbot", Category: "search", Verified: verified})) {
-			t.Errorf("a request of a bot that is %s meets it", verified)
-		}
-	}
-}

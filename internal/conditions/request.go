@@ -21,6 +21,7 @@ type Request struct {
 	// isQueryKnown reports that parameters that are not in query were not sent.
 	isQueryKnown bool
 	named        []namedValues
+	signed       *Signed // nil for a request without signatures
 	scope        string
 	// said are the further values by name, nil for none. The map must not be changed.
 	said map[string]string

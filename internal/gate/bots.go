@@ -15,11 +15,11 @@ func (g *Gate) findClient(c *Check) {
 }
 
 // identify sets who a check is about, besides its key: its client, and its bot with what the node finds
-// of the request.
-func (g *Gate) identify(c *Check, selector *rules.Selector) {
+// of the request. isReport says that it is made of a report about a request that was checked before.
+func (g *Gate) identify(c *Check, selector *rules.Selector, isReport bool) {
 	g.findClient(c)
 	c.countsBot = true
-	c.Request, c.bot = g.bots.Describe(c.Request, c.address(), selector.AsksOrigin())
+	c.Request, c.bot = g.bots.Describe(c.Request, c.address(), selector.AsksOrigin(), bots.Use{ID: c.ID, IsPeek: c.Peek, IsReport: isReport})
 }
 
 // appendBot appends the policies that the bot of a check, and its category, select by a pattern of bots,

@@ -22,7 +22,7 @@ const gptbot = "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)
 func withLists(t *testing.T, n *node) {
 	t.Helper()
 	n.bots.Lists = bots.NewLists("", func(context.Context, string, string) (io.ReadCloser, string, error) {
-		return io.NopCloser(strings.NewReader(`{"prefixes":[{"ipv4Prefix":"20.0.0.0/24"}]}`)), "", nil
+		return io.NopCloser(strings.NewReader(`{"prefixes":[{"ipv4Prefix":"20.0.0.0/24"}],"keys":[]}`)), "", nil
 	}, n.clock)
 	if _, err := n.bots.Lists.Pull(t.Context()); err != nil {
 		t.Fatal(err)

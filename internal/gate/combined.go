@@ -145,7 +145,7 @@ func (g *Gate) prepareAll(checks []Check, decisions []Decision) error {
 		if d.Check.Address.IsZero() {
 			d.Check.Address = address
 		}
-		g.identify(&d.Check, selector)
+		g.identify(&d.Check, selector, false)
 		if err := g.prepare(d, selector, set); err != nil {
 			return inCheck(i, err)
 		}

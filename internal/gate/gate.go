@@ -124,7 +124,7 @@ func (g *Gate) DecideAt(ctx context.Context, now time.Time, checks []Check, deci
 		d := &decisions[i]
 		d.begin(&checks[i], now)
 		d.Check.ensureID()
-		g.identify(&d.Check, selector)
+		g.identify(&d.Check, selector, false)
 		if errs[i] = g.prepare(d, selector, set); errs[i] == nil {
 			errs[i] = prepareHold(decisions[i : i+1])
 		}

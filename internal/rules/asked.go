@@ -5,7 +5,13 @@ import (
 	"strings"
 
 	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/keys"
 )
+
+// isOfBots reports whether a pattern selects bots or their categories, as in package bots.
+func isOfBots(pattern string) bool {
+	return strings.HasPrefix(pattern, "bot:") || strings.HasPrefix(pattern, "category:")
+}
 
 // asked are the attributes of requests that policies look at.
 type asked struct {
@@ -31,7 +37,18 @@ func (x *asked) add(name string) {
 	case conditions.Country, conditions.ASN:
 		x.origin = true
 	case conditions.Bot, conditions.Category, conditions.Verified:
-		x.add(conditions.Agent.String())
+		x.addBot()
+	}
+}
+
+// addBot adds what a bot is identified by. Whoever asks about a request says its signature by itself: it is
+// not among named.
+func (x *asked) addBot() {
+	x.add(conditions.Agent.String())
+	for _, a := range conditions.SignatureHeaders() {
+		if !slices.Contains(x.all, a) {
+			x.all = append(x.all, a)
+		}
 	}
 }
 
@@ -39,6 +56,9 @@ func (x *asked) add(name string) {
 func (x *asked) addPolicy(p *Policy) {
 	for _, name := range p.Asks() {
 		x.add(name)
+	}
+	if slices.ContainsFunc(p.Match, func(m keys.Pattern) bool { return isOfBots(m.String()) }) {
+		x.addBot()
 	}
 }
 

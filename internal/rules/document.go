@@ -26,13 +26,6 @@ func (e *TextError) Unwrap() error { return e.Err }
 // was made. The error is a *TextError, a *conditions.Error or, of evidence, a
 // *FieldError.
 func ReadDocument(d *wire.PolicyRequest, pattern func(string) (keys.Pattern, error)) (*Policy, error) {
-	return readDocument(d, pattern, conditions.ParseStored)
-}
-
-// parser parses conditions, as conditions.Parse does.
-type parser func(conditions.Texts) (conditions.When, error)
-
-func readDocument(d *wire.PolicyRequest, pattern func(string) (keys.Pattern, error), parse parser) (*Policy, error) {
 	p := &Policy{
 		Name: d.Name, Outcome: d.Outcome, Scope: d.Scope,
 		Mode: orElse(Mode(d.Mode), Enforce), OnFailure: orElse(OnFailure(d.OnFailure), FailLocal),
@@ -64,10 +57,10 @@ func readDocument(d *wire.PolicyRequest, pattern func(string) (keys.Pattern, err
 	if p.Rules, err = p.Rules.withUnit(d.Unit); err != nil {
 		return nil, &TextError{"rules", err}
 	}
-	if p.When, err = parse(d.When.Texts()); err != nil {
+	if p.When, err = conditions.Parse(d.When.Texts()); err != nil {
 		return nil, err
 	}
-	if p.Evidence, err = parseItems(d.Evidence, parse); err != nil {
+	if p.Evidence, err = ParseEvidence(d.Evidence); err != nil {
 		return nil, err
 	}
 	for i, text := range d.Also {
@@ -97,9 +90,9 @@ func readDocument(d *wire.PolicyRequest, pattern func(string) (keys.Pattern, err
 }
 
 // FromDocument is ReadDocument for a new policy, which it validates: its error may also be a
-// *FieldError, or be about conditions that new policies must not have.
+// *FieldError.
 func FromDocument(d *wire.PolicyRequest, pattern func(string) (keys.Pattern, error)) (*Policy, error) {
-	p, err := readDocument(d, pattern, conditions.Parse)
+	p, err := ReadDocument(d, pattern)
 	if err == nil {
 		err = p.Validate()
 	}

@@ -3,7 +3,6 @@ package rules
 import (
 	"errors"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 
@@ -50,21 +49,6 @@ func TestOnLimitBlockEscalatesAtTheFirstRefusal(t *testing.T) {
 	d.OnLimit = "limit"
 	if p, err := FromDocument(&d, keys.Parser{}.Pattern); err != nil || p.OnLimit != LimitOnLimit || p.Document().OnLimit != "" {
 		t.Errorf("on_limit limit is the usual case and said nowhere: %v", err)
-	}
-}
-
-// What an earlier build stored is read, and not taken in new policies.
-func TestStoredDocumentsMayHaveWordsThatNewOnesMayNot(t *testing.T) {
-	for field, d := range map[string]wire.PolicyRequest{
-		"when.verified[0]": {Name: "signed", Match: []string{"ip:*"}, Rules: []string{"5/1m"}, When: wire.PolicyWhen{Verified: []string{"signature"}}},
-		"evidence[0]":      {Name: "signed", Match: []string{"ip:*"}, Rules: []string{"20 points/1h"}, Evidence: []string{"20 verified signature"}},
-	} {
-		if p, err := ReadDocument(&d, keys.Parser{}.Pattern); err != nil || p.Validate() != nil || !reflect.DeepEqual(p.Document().When, d.When) {
-			t.Errorf("%s: what is stored is not read: %v", field, err)
-		}
-		if _, err := FromDocument(&d, keys.Parser{}.Pattern); err == nil || !strings.HasPrefix(err.Error(), field) || !strings.Contains(err.Error(), "signature") {
-			t.Errorf("%s of a new policy: %v", field, err)
-		}
 	}
 }
 

@@ -53,12 +53,10 @@ const (
 
 // ParseEvidence parses items such as "20 path @secrets /backup*", "2 outcome not_found distinct path",
 // "5 agent @scanners", "-6 outcome login_ok forgives login_failed". The error is a *FieldError.
-func ParseEvidence(texts []string) (Items, error) { return parseItems(texts, conditions.Parse) }
-
-func parseItems(texts []string, parse parser) (Items, error) {
+func ParseEvidence(texts []string) (Items, error) {
 	var items Items
 	for i, text := range texts {
-		e, err := parseEvidence(text, parse)
+		e, err := parseEvidence(text)
 		if err != nil {
 			return nil, &FieldError{fmt.Sprintf("evidence[%d]", i), err.Error()}
 		}
@@ -82,7 +80,7 @@ func (all Items) number() {
 	}
 }
 
-func parseEvidence(text string, parse parser) (e Evidence, err error) {
+func parseEvidence(text string) (e Evidence, err error) {
 	words, err := splitQuoted(text)
 	if err != nil {
 		return e, err
@@ -119,7 +117,7 @@ func parseEvidence(text string, parse parser) (e Evidence, err error) {
 			patterns[word], words = joinNot(words[1:n+1]), words[n+1:]
 		}
 	}
-	if e.When, err = parse(patterns); err != nil {
+	if e.When, err = conditions.Parse(patterns); err != nil {
 		var wrong *conditions.Error
 		if errors.As(err, &wrong) {
 			return e, fmt.Errorf("has a pattern of the %s that %s", strings.TrimPrefix(wrong.Field, "when."), wrong.Problem)

@@ -16,7 +16,7 @@ type Bots struct {
 	// Robots is the part of a robots.txt that says which bots blocks and policies refuse wholly. It says
 	// nothing of other bots.
 	Robots string `json:"robots"`
-	// Lists are the lists of addresses that operators publish.
+	// Lists are the lists of addresses and of keys that operators publish.
 	Lists []BotList `json:"lists"`
 }
 
@@ -25,7 +25,7 @@ type Bot struct {
 	KnownBot
 	// Verified is how its requests were verified: claimed if they were not, spoofed if two ways say that
 	// they are those of somebody else.
-	Verified string `json:"verified" enum:"list,dns,claimed,spoofed"`
+	Verified string `json:"verified" enum:"signature,list,dns,claimed,spoofed"`
 	// Pattern selects these requests, for blocks and policies: bot:openai/gptbot/claimed only those who say
 	// to be the bot and are not verified, although the node can verify it, and bot:openai/gptbot all that say
 	// to be it.
@@ -44,13 +44,15 @@ type KnownBot struct {
 	IsRefused bool   `json:"is_refused"` // a block or a policy refuses every request of it, if it is verified where the node can do so
 }
 
-// BotList is a list of addresses that an operator publishes.
+// BotList is a list of addresses, or of keys that verify signatures, that an operator publishes.
 type BotList struct {
 	URL      string `json:"url"`        // where the operator publishes it
 	File     string `json:"file"`       // its last good copy in the folder bots of the data directory
-	Prefixes int    `json:"prefixes"`   // 0 before it was first fetched
+	Prefixes int    `json:"prefixes"`   // 0 before it was first fetched, and of keys
+	Keys     int    `json:"keys"`       // by which its bots sign; 0 before they were first fetched, and of addresses
 	Fetched  Time   `json:"fetched_at"` // null for never
 	Problem  string `json:"problem"`    // why the last fetch changed nothing, "" for none
+	Refused  string `json:"refused"`    // why the last signature that names these keys verified nobody, "" for none since the start
 }
 
 // PathBots is the path of the bots.

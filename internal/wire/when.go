@@ -87,9 +87,10 @@ type RequestAttributes struct {
 	Path   string `json:"path,omitzero"`   // or the whole target; of the query, only parameters that conditions name are looked at
 	Method string `json:"method,omitzero"` // as GET
 	Agent  string `json:"agent,omitzero"`  // the header User-Agent
-	Host   string `json:"host,omitzero"`   // its port is not looked at
+	Host   string `json:"host,omitzero"`   // with its port if it has one, which only signatures are about
 	Scheme string `json:"scheme,omitzero"` // http or https
-	// Headers has those headers that policies ask for, see getGuide: "" says that a header was
+	// Headers has those headers that policies ask for, see getGuide, and of a bot that signs its requests
+	// Signature, Signature-Input and Signature-Agent: "" says that a header was
 	// not sent, and one that is left out meets no condition on it. At most 32.
 	Headers map[string]string `json:"headers,omitzero"`
 	Query   map[string]string `json:"query,omitzero"`   // parameters of the query, like headers

@@ -84,7 +84,7 @@ func TestRobotsNameWhatIsRefusedWholly(t *testing.T) {
 func withLists(t *testing.T) *bots.Directory {
 	t.Helper()
 	lists := bots.NewLists("", func(context.Context, string, string) (io.ReadCloser, string, error) {
-		return io.NopCloser(strings.NewReader(`{"prefixes":[{"ipv4Prefix":"20.0.0.0/24"}]}`)), "", nil
+		return io.NopCloser(strings.NewReader(`{"prefixes":[{"ipv4Prefix":"20.0.0.0/24"}],"keys":[]}`)), "", nil
 	}, time.Now)
 	if _, err := lists.Pull(t.Context()); err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func withLists(t *testing.T) *bots.Directory {
 func TestSeenBotsHaveTheirPatterns(t *testing.T) {
 	b := &Bots{Counts: &bots.Counts{}, Directory: withLists(t), View: decisions{blocks.NewSet(), rules.NewSelector(nil)}, Now: time.Now}
 	for agent, address := range map[string]string{"GPTBot/1": "ip:20.0.0.1", "gptbot/2": "ip:203.0.113.1", "Bytespider": "ip:203.0.113.1", "Baiduspider": "ip:203.0.113.1"} {
-		b.Counts.Add(b.Directory.Identify(conditions.NewRequest("/", "", agent, ""), keytest.Key(t, address)), time.Now(), false)
+		b.Counts.Add(b.Directory.Identify(conditions.NewRequest("/", "", agent, ""), keytest.Key(t, address), bots.Use{}), time.Now(), false)
 	}
 	got, err := b.Seen(t.Context(), admin.Caller{}, wire.BotsSeen{})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/docs/doors"
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/admin/identities"
+	"github.com/stint-dev/stint/internal/bots"
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/wire"
@@ -34,6 +35,27 @@ type Connect struct {
 	// LastAsked returns when a gateway last asked this node by /v1/forward, zero for never. nil means
 	// that this is not known.
 	LastAsked func() time.Time
+}
+
+// AskedBy returns the attributes of requests that policies look at, and what bots are identified by if any
+// block or exemption is about bots.
+func AskedBy(v BotsView, now time.Time) []conditions.Attribute {
+	all, set := v.Selector().Asked(), v.Blocks()
+	for _, a := range bots.Agents() {
+		i := bots.Identity{Agent: a, Verified: conditions.Spoofed}
+		for _, key := range slices.Concat(i.Keys(), i.CountedKeys()) {
+			if match := set.Match(key, now); match.Block == nil && match.Exemption == nil {
+				continue
+			}
+			for _, needed := range append([]conditions.Attribute{conditions.Agent}, conditions.SignatureHeaders()...) {
+				if !slices.Contains(all, needed) {
+					all = append(slices.Clip(all), needed)
+				}
+			}
+			return all
+		}
+	}
+	return all
 }
 
 // Gateways returns the gateways in the order of their names.

@@ -146,10 +146,25 @@ func RequestOf(in *wire.RequestAttributes, values map[string]string) (*condition
 			} else {
 				r = r.Saying(a, value)
 			}
+			if a == signatureInput && value != "" {
+				signed := &conditions.Signed{Method: in.Method, Scheme: in.Scheme, Authority: in.Host, Input: []string{value}}
+				for name, value := range in.Headers {
+					switch strings.ToLower(name) {
+					case conditions.SignatureValue:
+						signed.Signature = []string{value}
+					case conditions.SignatureAgent:
+						signed.Agent = []string{value}
+					}
+				}
+				r = r.SayingSigned(signed)
+			}
 		}
 	}
 	return r.InScope(in.Scope).WithValues(values), nil
 }
+
+// signatureInput is the header that a signed request has.
+var signatureInput = conditions.Header(conditions.SignatureInput)
 
 // CutMeta shortens the values of meta, which clients choose, to the length that is stored, and
 // replaces their control characters.

@@ -137,6 +137,12 @@ func requestOf(a *authv3.AttributeContext, named []conditions.Attribute) *condit
 		agent = string(lines[0])
 	}
 	about := conditions.NewRequest(request.GetPath(), request.GetMethod(), agent, request.GetHost())
+	if input := linesOf(a, conditions.SignatureInput); len(input) > 0 {
+		about = about.SayingSigned(&conditions.Signed{
+			Method: request.GetMethod(), Scheme: request.GetScheme(), Authority: request.GetHost(),
+			Input: textsOf(input), Signature: textsOf(linesOf(a, conditions.SignatureValue)), Agent: textsOf(linesOf(a, conditions.SignatureAgent)),
+		})
+	}
 	if len(named) == 0 {
 		return about
 	}
@@ -260,6 +266,13 @@ func headerValues(a *authv3.AttributeContext, name string) (values []string) {
 	}
 	slices.Sort(values) // the order of maps is random
 	return values
+}
+
+func textsOf(lines [][]byte) (all []string) {
+	for _, line := range lines {
+		all = append(all, string(line))
+	}
+	return all
 }
 
 // linesOf returns the lines of a header of the client's request. name must be in lower case.

@@ -71,14 +71,17 @@ func originalTarget(r request) (target, host string) {
 }
 
 // hostOf returns the host name that the client requested, in lower case and without a port.
-func hostOf(r request) string {
+func hostOf(r request) string { return plainHost(authorityOf(r)) }
+
+// authorityOf returns the host that the client requested, with its port if that was sent.
+func authorityOf(r request) string {
 	host := ""
 	if r.FromTrustedProxy() {
 		if host = r.Get(forwardedHost); host == "" {
 			_, host = originalTarget(r)
 		}
 	}
-	return plainHost(cmp.Or(host, r.Host()))
+	return cmp.Or(host, r.Host())
 }
 
 // plainHost returns a host in lower case and without a port.

@@ -72,7 +72,30 @@ func (q *Query) clientRequest(r request, host string, named []conditions.Attribu
 	if len(named) > 0 {
 		about = q.sayNamed(about, r, target, named)
 	}
+	if r.Get(signatureInput) != "" {
+		about = saySigned(about, r)
+	}
 	return about.InScope(q.Scope), nil
+}
+
+// signatureInput is the header that a signed request has.
+const signatureInput = "Signature-Input"
+
+// saySigned adds the signatures of the client's request, if a trusted proxy says what they are about.
+func saySigned(about *conditions.Request, r request) *conditions.Request {
+	if !r.FromTrustedProxy() {
+		return about
+	}
+	lines := func(name string) (all []string) {
+		for _, line := range r.AppendLines(nil, name) {
+			all = append(all, string(line))
+		}
+		return all
+	}
+	return about.SayingSigned(&conditions.Signed{
+		Method: methodOf(r), Scheme: schemeOf(r), Authority: authorityOf(r),
+		Input: lines(conditions.SignatureInput), Signature: lines(conditions.SignatureValue), Agent: lines(conditions.SignatureAgent),
+	})
 }
 
 // schemeOf returns the scheme of the client's request, "" if no trusted proxy says it.

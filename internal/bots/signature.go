@@ -1,0 +1,246 @@
+package bots
+
+import (
+	"crypto/sha256"
+	"hash/maphash"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+
+	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/httpsig"
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+const (
+	// signatureTag is what the signatures of bots are for: Web Bot Auth.
+	signatureTag = "web-bot-auth"
+	// maxSignedFor is for how long a signature may count, and maxAhead how far a signer's clock may be ahead.
+	maxSignedFor = 24 * 60 * 60 // seconds
+	maxAhead     = 60
+	maxAgentSize = 1024 // bytes of the header Signature-Agent
+	// maxSpent is how many signatures are remembered. Only those that are verified are: strangers cannot
+	// fill the memory.
+	maxSpent = 100_000
+)
+
+// Use is what a request is identified for. The signature of a request is verified once: who has read it on
+// its way must not be able to send it again.
+type Use struct {
+	// ID names the request, "" for none. A gateway that checks a request again says the same ID.
+	ID string
+	// IsPeek leaves the signature to the check that follows.
+	IsPeek bool
+	// IsReport says that the request was checked before, for the same address.
+	IsReport bool
+}
+
+// signer is who has signed a request.
+type signer struct {
+	agent      *Agent // who the request says, nil for nobody that is known
+	isVerified bool
+}
+
+// signerOf returns who has signed a request. named is whom its agent names.
+func (d *Directory) signerOf(r *conditions.Request, named *Agent, address keys.Key, use Use) signer {
+	signed := r.Signed()
+	if before, is := signed.Memo.Load().(signer); is {
+		return before
+	}
+	found := d.findSigner(r, named, address, use)
+	signed.Memo.Store(found)
+	return found
+}
+
+func (d *Directory) findSigner(r *conditions.Request, named *Agent, address keys.Key, use Use) (found signer) {
+	signed := r.Signed()
+	all, err := httpsig.Read(signed.Input, signed.Signature)
+	at := slices.IndexFunc(all, func(s httpsig.Signature) bool { return s.Tag == signatureTag })
+	if err != nil || at < 0 {
+		return found
+	}
+	s := &all[at]
+	origin, isCovered := agentOf(signed, s)
+	mayBe := signers[origin]
+	if len(mayBe) == 0 {
+		return found
+	}
+	found.agent = mayBe[0]
+	if slices.Contains(mayBe, named) {
+		found.agent = named
+	}
+	reason := d.refuse(r, s, origin, isCovered, address, use)
+	found.isVerified = reason == ""
+	if !found.isVerified {
+		d.refused.Store(origin, reason)
+	}
+	return found
+}
+
+// agentOf returns the origin that the header Signature-Agent names as that of the signer, "" for none, and
+// whether the signature covers that. The header is a dictionary of which the signature covers a member, or
+// as the drafts had it first one string that it covers whole.
+func agentOf(signed *conditions.Signed, s *httpsig.Signature) (origin string, isCovered bool) {
+	size := 0
+	for _, line := range signed.Agent {
+		size += len(line)
+	}
+	if size == 0 || size > maxAgentSize {
+		return "", false
+	}
+	read := func(member any) string {
+		item, is := member.(httpsfv.Item)
+		text, isText := item.Value.(string)
+		if !is || !isText {
+			return ""
+		}
+		if kind, is := item.Params.Get("type"); is && kind != "directory" && kind != httpsfv.Token("directory") {
+			return ""
+		}
+		origin, _ := originOf(text)
+		return origin
+	}
+	if item, err := httpsfv.UnmarshalItem(signed.Agent); err == nil {
+		if _, isText := item.Value.(string); isText {
+			return read(item), s.Covers(conditions.SignatureAgent)
+		}
+	}
+	members, err := httpsfv.UnmarshalDictionary(signed.Agent)
+	if err != nil {
+		return "", false
+	}
+	for _, key := range s.CoveredKeys(conditions.SignatureAgent) {
+		if member, is := members.Get(key); is {
+			return read(member), true
+		}
+	}
+	member, is := members.Get(s.Label)
+	if names := members.Names(); !is && len(names) == 1 {
+		member, is = members.Get(names[0])
+	}
+	if !is {
+		return "", false
+	}
+	return read(member), s.Covers(conditions.SignatureAgent)
+}
+
+// refuse returns why a signature does not verify that a request is of a bot whose operator publishes its
+// keys at origin, "" if it does, which spends it.
+func (d *Directory) refuse(r *conditions.Request, s *httpsig.Signature, origin string, isCovered bool, address keys.Key, use Use) string {
+	signed, now := r.Signed(), d.now()
+	at := now.Unix()
+	switch {
+	case slices.Contains(testKeys, s.KeyID):
+		return "it is signed by a published test key"
+	case !isCovered:
+		return "it does not cover Signature-Agent"
+	case !s.Covers("@authority") && !s.Covers("@target-uri"):
+		return "it does not cover @authority"
+	case !s.HasCreated || !s.HasExpires || s.Expires <= s.Created || s.Expires-s.Created > maxSignedFor:
+		return "it does not say for which time, of at most a day, it counts"
+	case s.Created > at+maxAhead:
+		return "it is of the future"
+	case at >= s.Expires:
+		return "it has expired"
+	case s.Created < d.Began.Unix():
+		return "it is older than this node, which cannot know whether it was used"
+	}
+	isMissing := func(all signingKeys) bool { _, has := all[s.KeyID]; return !has }
+	published := d.Lists.keysOf(origin, isMissing)
+	key, has := published[s.KeyID]
+	if !has || !key.isCurrent(now) {
+		return "its key is not among those that the operator publishes, as far as this node knows them"
+	}
+	m := httpsig.Message{Method: signed.Method, Scheme: signed.Scheme, Authority: signed.Authority, Target: r.Target(), Header: func(name string) []string {
+		if name == conditions.SignatureAgent {
+			return signed.Agent
+		}
+		return nil
+	}}
+	if !s.Verify(key.public, &m) {
+		return "it is not of this request, or not by its key"
+	}
+	if !d.spent.take(nonceOf(origin, s), s.Expires, at, address, use) {
+		return "it was used before"
+	}
+	return ""
+}
+
+// nonce is what makes a signature one that was never used: its nonce, or itself if it has none.
+type nonce [16]byte
+
+func nonceOf(origin string, s *httpsig.Signature) (n nonce) {
+	hash := sha256.New()
+	hash.Write([]byte(origin + "\x00" + s.KeyID + "\x00"))
+	if s.Nonce != "" {
+		hash.Write([]byte("nonce\x00" + s.Nonce))
+	} else {
+		hash.Write(s.Value)
+	}
+	copy(n[:], hash.Sum(nil))
+	return n
+}
+
+// spent are the signatures that were used and have not expired, of this node. The zero value has none.
+type spent struct {
+	mu    sync.Mutex
+	all   map[nonce]spentBy
+	sweep int // at which size what has expired is forgotten
+}
+
+// spentBy is which request a signature was used for.
+type spentBy struct {
+	expires     int64
+	address, id uint64 // hashes, 0 for none
+}
+
+var spentSeed = maphash.MakeSeed()
+
+func hashed(text string) uint64 {
+	if text == "" {
+		return 0
+	}
+	return maphash.String(spentSeed, text)
+}
+
+// take reports whether a signature may be used, and remembers it until it expires.
+func (s *spent) take(n nonce, expires, now int64, address keys.Key, use Use) bool {
+	by := spentBy{expires: expires, id: hashed(use.ID)}
+	if !address.IsZero() {
+		by.address = hashed(address.String())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if before, is := s.all[n]; is && now < before.expires {
+		isSame := before.address == by.address && (by.id == before.id && by.id != 0 || use.IsReport && by.address != 0)
+		return isSame
+	}
+	if use.IsPeek {
+		return true
+	}
+	if s.all == nil {
+		s.all, s.sweep = map[nonce]spentBy{}, 1000
+	}
+	if len(s.all) >= s.sweep {
+		for n, by := range s.all {
+			if now >= by.expires {
+				delete(s.all, n)
+			}
+		}
+		s.sweep = min(max(1000, 2*len(s.all)), maxSpent)
+		if len(s.all) >= maxSpent {
+			return false
+		}
+	}
+	s.all[n] = by
+	return true
+}
+
+func (d *Directory) now() time.Time {
+	if d.Now == nil {
+		return time.Now()
+	}
+	return d.Now()
+}
