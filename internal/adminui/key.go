@@ -76,6 +76,7 @@ type keyPolicy struct {
 	// Queue means that it allows requests one after the other.
 	Counter bool
 	Queue   bool
+	Budget  *chart.Budget // nil unless amounts count now
 }
 
 // keyRule is one row of the rules.
@@ -224,6 +225,7 @@ func (p *keyPage) explain() {
 		}
 		policy := newKeyPolicy(px, px.Policy.Mode == rules.Shadow)
 		policy.Own = px == x.Enforcing && p.HasOwnRules()
+		policy.Budget = chart.DrawBudget(px, x.At)
 		for j, r := range px.Rules {
 			policy.Rules = append(policy.Rules, p.ruleOf(px, j, r))
 		}

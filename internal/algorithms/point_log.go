@@ -55,16 +55,17 @@ func (t Tag) Forgives() bool { return t&forgiveness != 0 }
 // Item returns the number of the item.
 func (t Tag) Item() uint32 { return uint32(t>>valueBits) & MaxItem } //nolint:gosec // 20 bits
 
-// Charge is one charge in the log of points.
+// Charge is one charge in the log of points, or in that of amounts.
 type Charge struct {
-	At     int64 // Unix milliseconds
-	Item   uint32
+	At     int64  // Unix milliseconds
+	Item   uint32 // without meaning in the log of amounts
 	Points int64
 }
 
-// Charges returns the charges of a state that are younger than window at now, the newest first. It
-// returns none for a state of another algorithm.
+// Charges returns the charges of a state of the log of points or of amounts that are younger than window at
+// now, the newest first, without open holds. It returns none for a state of another algorithm.
 func Charges(numbers []int64, window, now int64) (all []Charge) {
+	_, numbers = split(numbers)
 	if len(numbers)%runNumbers != 0 {
 		return nil
 	}

@@ -81,6 +81,9 @@ type PolicyExplanation struct {
 	Points  string
 	// Holds are the open holds of the key, the oldest first; none under a policy that takes none.
 	Holds []OpenHold
+	// Charged is what the log of amounts has charged the key, the oldest first, some of it no longer counting; none
+	// under other policies.
+	Charged []AmountCharge
 	// Timestamps are the logged times that count for some rule: reservations ahead first, then
 	// the others, newest first, at most MaxTimestamps of them. None if the policy's algorithm
 	// keeps counters instead of times.
@@ -217,6 +220,13 @@ func (g *Gate) explainPolicy(ctx context.Context, who rules.Subject, p *rules.Po
 		for _, h := range holds {
 			px.Holds = append(px.Holds, OpenHold{time.UnixMilli(h.Taken), time.UnixMilli(h.Expires), int(h.Amount)})
 		}
+		charges, _, err := g.log.Charges(limited, request.LogID, p.Rules.LongestWindow().Milliseconds()+algorithms.CalendarSlack)
+		if err != nil {
+			return px, err
+		}
+		for _, c := range slices.Backward(charges) {
+			px.Charged = append(px.Charged, AmountCharge{time.UnixMilli(c.At), int(c.Points)})
+		}
 	}
 	if p.HasEvidence() {
 		charges, now, err := g.log.Charges(limited, request.LogID, p.Rules.LongestWindow().Milliseconds())
@@ -235,6 +245,12 @@ func (g *Gate) explainPolicy(ctx context.Context, who rules.Subject, p *rules.Po
 type OpenHold struct {
 	Taken, Expires time.Time
 	Amount         int
+}
+
+// AmountCharge is an amount that was charged at a time.
+type AmountCharge struct {
+	At     time.Time
+	Amount int
 }
 
 // EvidenceCharge is one charge of a policy with evidence.

@@ -241,9 +241,9 @@ type Log interface {
 	// none for a counter or a log that does not exist. It writes nothing.
 	Timestamps(ctx context.Context, id LogID, limit int) (times []int64, now int64, err error)
 
-	// Charges returns what a log of points holds, the newest first, and the log's present time. It
-	// returns only the charges that are younger than window, in milliseconds, and none for another kind
-	// of log. It writes nothing.
+	// Charges returns what a log of points or of amounts holds, the newest first and without open holds, and
+	// the log's present time. It returns only the charges that are younger than window, in milliseconds, and
+	// none for another kind of log. It writes nothing.
 	Charges(ctx context.Context, id LogID, window int64) (charges []algorithms.Charge, now int64, err error)
 
 	// Settle ends or renews a hold, once, and reports what became of it. It changes nothing for a hold

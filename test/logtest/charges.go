@@ -118,6 +118,10 @@ func amountCancelled(t *testing.T, h Harness) {
 	f := newFixture(t, h, "10000/10s")
 	f.chargeID("a", 1000).at(1000).chargeID("b", 2000).chargeID("c", 3000)
 	f.at(2000).wantLeft(4000)
+	charges, _, err := f.Log.Charges(t.Context(), f.id(), 1001)
+	if err != nil || len(charges) != 1 || charges[0].At-f.start != 1000 || charges[0].Points != 5000 {
+		t.Errorf("Charges: got %+v, %v, want 5000 at 1 s", charges, err)
+	}
 	f.wantChargeCancelled(false, "b", 999, 2000)
 	f.wantChargeCancelled(true, "b", 1000, 2000)
 	f.wantChargeCancelled(false, "b", 1000, 2000)
