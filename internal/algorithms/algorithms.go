@@ -30,6 +30,12 @@ type Algorithm struct {
 // IsLog reports whether the algorithm keeps the time of each request.
 func (a *Algorithm) IsLog() bool { return a.Counter == nil && !a.Amounts }
 
+// TakesAmounts reports whether the algorithm of that name takes limits and costs up to MaxAmount: the log of
+// amounts, and the counters that only add costs up. The others multiply them by times, and would not stay below 2^53.
+func TakesAmounts(name string) bool {
+	return name == AmountLog || name == FixedWindow || name == SlidingBuckets
+}
+
 // TakesReservations reports whether a request may be allowed for a time ahead.
 func (a *Algorithm) TakesReservations() bool { return !a.Amounts }
 

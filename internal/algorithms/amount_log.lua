@@ -10,13 +10,17 @@ local MAX_HOLDS, MIN_LATE, LONGEST_LATE = 1024, 60000, 3600000
 local RUN, SIZE, TIME, SUM = '>I7I6I7', 20, -4, 2  -- the offsets of a time and a sum in the string are those of its run times SIZE, plus TIME or SUM
 local NO_RUNS = 'U\0\0\0\0\0\0\0'
 
-local pack, unpack_at, sub, concat
+local BATCH = 16 -- runs that are read or written by one call
+local pack, unpack_at, sub, concat, values_of, batch
 
 local amounts = {}
 
 -- open prepares the runs of a state for use.
 local function open(s, runs)
-  if not pack then pack, unpack_at, sub, concat = struct.pack, struct.unpack, string.sub, table.concat end
+  if not pack then
+    pack, unpack_at, sub, concat, values_of = struct.pack, struct.unpack, string.sub, table.concat, unpack
+    batch = '>' .. string.rep('I7I6I7', BATCH)
+  end
   s.runs = runs or s.runs or NO_RUNS
   s.n = quotient(#s.runs - #NO_RUNS, SIZE)
   if s.n > 0 then
@@ -64,28 +68,36 @@ end
 -- list_of returns the runs from the i-th on as a list of three numbers for each: those of the run, with its own
 -- amount in place of the sum.
 local function list_of(s, i)
-  local list, before = {}, sum_of(s, i - 1)
-  for j = i, s.n do
-    local size, sum = #list, nil
-    list[size + 1], list[size + 2], sum = unpack_at(RUN, s.runs, SIZE * j + TIME - 7)
-    list[size + 3], before = sum - before, sum
+  local list, before, j = {}, sum_of(s, i - 1), i
+  while j <= s.n do
+    local many = s.n - j >= BATCH
+    local runs = { unpack_at(many and batch or RUN, s.runs, SIZE * j + TIME - 7) }
+    for k = 1, #runs - 1, 3 do
+      local size, sum = #list, runs[k + 2]
+      list[size + 1], list[size + 2], list[size + 3], before = runs[k], runs[k + 1], sum - before, sum
+    end
+    j = j + (many and BATCH or 1)
   end
   return list
 end
 
 -- set_list replaces the runs after the first n by those of a list, without those that have no amount.
 local function set_list(s, n, list)
-  local parts, sum
-  if n == 0 then
-    parts, sum = { NO_RUNS }, 0
-  else
-    parts, sum = { sub(s.runs, 1, #NO_RUNS + SIZE * n) }, sum_of(s, n)
-  end
+  local parts, sum, size = { NO_RUNS }, 0, 0
+  if n > 0 then parts[1], sum = sub(s.runs, 1, #NO_RUNS + SIZE * n), sum_of(s, n) end
   for i = 1, #list, 3 do
     if list[i + 2] > 0 then
       sum = sum + list[i + 2]
-      parts[#parts + 1] = pack(RUN, list[i], list[i + 1], sum)
+      list[size + 1], list[size + 2], list[size + 3] = list[i], list[i + 1], sum
+      size = size + 3
     end
+  end
+  local i = 1
+  while i <= size do
+    local many = size - i >= 3 * BATCH
+    local last = many and i + 3 * BATCH - 1 or i + 2
+    parts[#parts + 1] = pack(many and batch or RUN, values_of(list, i, last))
+    i = last + 1
   end
   open(s, concat(parts))
 end
@@ -549,14 +561,17 @@ end
 function amounts.cancel(s, now, at, amount)
   if not s.n then open(s) end
   if s.n == 0 or s.last > now then return false end
-  local list, freed = list_of(s, 1), false
+  -- The runs before the first of these were over by then.
+  local from, freed = first_after(s, at - 1), false
+  local list = list_of(s, from)
   for i = 1, #list, 3 do
-    if list[i] <= at and at <= list[i + 1] and amount > 0 then
+    if amount <= 0 then break end
+    if list[i] <= at and at <= list[i + 1] then
       local taken = smaller(amount, list[i + 2])
       list[i + 2], amount, freed = list[i + 2] - taken, amount - taken, true
     end
   end
-  set_list(s, 0, list)
+  if freed then set_list(s, from - 1, list) end
   return freed
 end
 

@@ -99,9 +99,9 @@ func drawStep(t *rapid.T, rules []algorithms.Rule, wait int64) int64 {
 	).Draw(t, "step")
 }
 
-// largest returns the largest limit or cost to draw: usual, or that of the log of amounts.
+// largest returns the largest limit or cost to draw: usual, or that of amounts.
 func (v variant) largest(usual int64) int64 {
-	if v.Amounts {
+	if v.Amounts || algorithms.TakesAmounts(v.Name) {
 		return algorithms.MaxAmount
 	}
 	return usual

@@ -42,6 +42,35 @@ func TestAmountsAreChargedExactly(t *testing.T) {
 	}, policy(t, 1, "tokens", "team:*", "1000T/d", countsAmounts))
 }
 
+func TestCountersThatAddCostsUpTakeAmounts(t *testing.T) {
+	for _, name := range []string{algorithms.FixedWindow, algorithms.SlidingBuckets} {
+		t.Run(name, func(t *testing.T) {
+			onEveryLog(t, func(t *testing.T, n *node) {
+				const k = "team:search"
+				for _, cost := range []int{700_000_000_000_000, 299_999_999_999_998} {
+					if d := n.check(t, k, withCost(cost)); d.Outcome != Allowed {
+						t.Fatalf("a cost of %d is %s", cost, d.Outcome)
+					}
+				}
+				if d := n.check(t, k, withCost(3)); d.Outcome != Limited || d.RetryAfter() <= 0 || d.RetryAfter() > 25*time.Hour {
+					t.Fatalf("a cost of 3 is %s, wait %s", d.Outcome, d.RetryAfter())
+				}
+				// What is used beyond the limit fills it.
+				if d := n.check(t, k, withCost(5_000_000), func(c *Check) { c.ChargeAlways = true }); d.Outcome != Limited {
+					t.Errorf("usage beyond the limit is %s", d.Outcome)
+				}
+				if x, err := n.Explain(t.Context(), key(t, k), ""); err != nil || x.Enforcing.Rules[0].Used != algorithms.MaxAmount {
+					t.Errorf("the explanation has %+v, %v", x.Enforcing, err)
+				}
+				n.advance(25 * time.Hour)
+				if d := n.check(t, k, withCost(algorithms.MaxAmount)); d.Outcome != Allowed {
+					t.Errorf("the whole limit is %s a day later", d.Outcome)
+				}
+			}, policy(t, 1, "tokens", "team:*", "1000T/d", func(p *rules.Policy) { p.Algorithm = name }))
+		})
+	}
+}
+
 func TestCostsAreBoundedByWhatThePolicyCounts(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "50000/m"), policy(t, 2, "tokens", "team:*", "1M/m", countsAmounts))
 	always := func(c *Check) { c.ChargeAlways = true }

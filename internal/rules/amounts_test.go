@@ -19,10 +19,10 @@ func amounts(t *testing.T, algorithm string, texts ...string) *rules.Policy {
 	return &rules.Policy{Name: "tokens", Match: []keys.Pattern{keytest.Pattern(t, "team:*")}, Rules: stack, Algorithm: algorithm, Mode: rules.Enforce, OnFailure: rules.FailLocal}
 }
 
-func TestLimitsBeyondThoseOfRequestsNeedTheLogOfAmounts(t *testing.T) {
+func TestLimitsBeyondThoseOfRequestsNeedAnAlgorithmOfAmounts(t *testing.T) {
 	for _, a := range algorithms.All() {
 		err := amounts(t, a.Name, "1M/d").Validate()
-		if a.Amounts != (err == nil) {
+		if algorithms.TakesAmounts(a.Name) != (err == nil) {
 			t.Errorf("1M/d under %s: got %v", a.Name, err)
 		}
 		if err != nil && !strings.Contains(err.Error(), "choose the algorithm amount_log") {
@@ -32,6 +32,29 @@ func TestLimitsBeyondThoseOfRequestsNeedTheLogOfAmounts(t *testing.T) {
 	for text, want := range map[string]string{"1M/d": algorithms.AmountLog, "100000/d": algorithms.TimestampLog} {
 		if got := rules.AlgorithmFor(amounts(t, "", text).Rules, nil); got != want {
 			t.Errorf("%s without an algorithm is counted by %s, want %s", text, got, want)
+		}
+	}
+}
+
+// A counter that only adds costs up takes amounts too, but nothing can be held or taken back there.
+func TestCountersOfAmountsHoldNothing(t *testing.T) {
+	for _, name := range []string{algorithms.FixedWindow, algorithms.SlidingBuckets} {
+		p := amounts(t, name, "1000T tokens/1d")
+		p.Cost = 2_000_000
+		if err := p.Validate(); err != nil || !p.CountsAmounts() || p.TakesHolds() || p.CanCancel() {
+			t.Errorf("%s: %v, counts amounts: %v, takes holds: %v", name, err, p.CountsAmounts(), p.TakesHolds())
+		}
+		p.Hold = rules.MinHold
+		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), "needs the algorithm amount_log: the others keep only counts") {
+			t.Errorf("a hold under %s: %v", name, err)
+		}
+		if p := amounts(t, name, "100/1d"); p.CountsAmounts() {
+			t.Errorf("%s without a unit takes amounts", name)
+		}
+	}
+	for _, name := range []string{algorithms.TokenBucket, algorithms.LeakyBucket, algorithms.GCRA, algorithms.SlidingWindow, algorithms.TimestampLog} {
+		if err := amounts(t, name, "10 tokens/1d").Validate(); err == nil || !strings.Contains(err.Error(), "must be amount_log, fixed_window or sliding_buckets for rules with a unit") {
+			t.Errorf("a unit under %s: %v", name, err)
 		}
 	}
 }

@@ -127,7 +127,7 @@ func (p *Policy) counts(is func(Rule) bool) bool {
 }
 
 // TakesHolds reports whether a check of the policy can hold its cost.
-func (p *Policy) TakesHolds() bool { return p != nil && p.CountsAmounts() }
+func (p *Policy) TakesHolds() bool { return p != nil && p.Algorithm == algorithms.AmountLog }
 
 // HoldFor returns for how long a check that asks to hold for a time holds under the policy, 0 if it
 // holds nothing.
@@ -178,7 +178,9 @@ func (p *Policy) validateHolds() error {
 		return &FieldError{"cost", "is more than the smallest limit, so that every check that says none would be refused"}
 	case p.Hold != 0 && (p.Hold < MinHold || p.Hold > MaxHold || p.Hold%time.Millisecond != 0):
 		return &FieldError{"hold", "must be 1s to 1d, for example 30s"}
-	case p.Hold != 0 && !p.CountsAmounts():
+	case p.Hold != 0 && !p.TakesHolds() && p.CountsAmounts():
+		return &FieldError{"hold", "needs the algorithm " + algorithms.AmountLog + ": the others keep only counts"}
+	case p.Hold != 0 && !p.TakesHolds():
 		return &FieldError{"hold", "needs a unit, as in \"1M tokens/1d\", a rule such as \"16 concurrent\", or the algorithm " + algorithms.AmountLog}
 	case isConcurrent && p.Hold == 0:
 		return &FieldError{"hold", "is missing; beside a rule of what is concurrent say for how long a check takes its place if it says nothing itself, for example 30s"}
@@ -188,16 +190,16 @@ func (p *Policy) validateHolds() error {
 	switch p.OnExpiry {
 	case "":
 	case ExpiryKeeps, ExpiryReleases:
-		if !p.CountsAmounts() {
+		if !p.TakesHolds() {
 			return &FieldError{"on_expiry", "needs a policy that takes holds: one with a unit, or with a rule such as \"16 concurrent\""}
 		}
 	default:
 		return &FieldError{"on_expiry", "must be keep or release"}
 	}
 	switch counts := func(r Rule) bool { return r.Unit != "" }; {
-	case p.CountsAmounts():
-	case p.counts(counts):
-		return &FieldError{"algorithm", "must be " + algorithms.AmountLog + " for rules with a unit"}
+	case p.TakesHolds():
+	case p.counts(counts) && !algorithms.TakesAmounts(p.Algorithm):
+		return &FieldError{"algorithm", "must be " + algorithms.AmountLog + ", " + algorithms.FixedWindow + " or " + algorithms.SlidingBuckets + " for rules with a unit"}
 	case p.counts(Rule.isCalendar):
 		return &FieldError{"algorithm", "must be " + algorithms.AmountLog + " for rules of the calendar"}
 	case isConcurrent:

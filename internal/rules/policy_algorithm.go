@@ -16,7 +16,7 @@ func (p *Policy) validateAlgorithm() error {
 	if a == nil {
 		return &FieldError{"algorithm", "must be one of " + strings.Join(algorithms.Names(), ", ")}
 	}
-	if largest := p.Rules.LargestLimit(); largest > MaxLimit && !a.Amounts {
+	if largest := p.Rules.LargestLimit(); largest > MaxLimit && !a.Amounts && !algorithms.TakesAmounts(a.Name) {
 		return &FieldError{"rules", fmt.Sprintf("have the limit %s, but %s takes at most %d; choose the algorithm %s", appendLimit(nil, largest), a.Name, MaxLimit, algorithms.AmountLog)}
 	}
 	var wrong *algorithms.OptionError
@@ -46,15 +46,19 @@ func (p *Policy) CanCountBy(a *algorithms.Algorithm) bool {
 	return p.Rules.Distinct() == "" && !p.Rules.CountsPoints() && changed.validateAlgorithm() == nil && changed.validateHolds() == nil
 }
 
-// CountsAmounts reports whether the policy takes limits and costs up to algorithms.MaxAmount.
-func (p *Policy) CountsAmounts() bool { return p.Algorithm == algorithms.AmountLog }
+// CountsAmounts reports whether the policy takes costs up to algorithms.MaxAmount: under the log of amounts, and
+// under a counter that takes them if a rule has a unit or a limit above MaxLimit.
+func (p *Policy) CountsAmounts() bool {
+	isLarge := func(r Rule) bool { return r.Unit != "" || r.Limit > MaxLimit }
+	return p.Algorithm == algorithms.AmountLog || algorithms.TakesAmounts(p.Algorithm) && p.counts(isLarge)
+}
 
 // CanCancel reports whether what one check was charged can be taken out of the logs of the policy again. It
 // cannot if the policy counts with a few numbers or counts values, and neither if it counts refused
 // requests, in whose place an earlier one would have counted.
 func (p *Policy) CanCancel() bool {
 	a := algorithms.ByName(p.Algorithm)
-	return (a.IsLog() || p.CountsAmounts()) && p.Rules.Distinct() == "" && !p.Options.CountRefused
+	return (a.IsLog() || p.TakesHolds()) && p.Rules.Distinct() == "" && !p.Options.CountRefused
 }
 
 // MovesGeneration reports whether replacing p by next starts the logs of its keys from zero,

@@ -115,7 +115,7 @@ func DrawBudget(px *gate.PolicyExplanation, now time.Time) *Budget {
 
 // fullestWindow returns the rule with a window that is used most, nil if nothing is.
 func fullestWindow(px *gate.PolicyExplanation) (fullest *gate.RuleExplanation) {
-	if !px.Policy.CountsAmounts() {
+	if !px.Policy.TakesHolds() { // others keep no times
 		return nil
 	}
 	share := 0.0
