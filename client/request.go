@@ -15,6 +15,7 @@ type Request struct {
 	Agent  string `json:"agent,omitzero"` // the header User-Agent
 	Host   string `json:"host,omitzero"`
 	Scheme string `json:"scheme,omitzero"` // http or https
+	JA4    string `json:"ja4,omitzero"`    // the fingerprint of the client's TLS
 	// Headers has the headers that policies look at, by name in any case; "" says that one was not sent.
 	// The page Connect shows which these are. Query and Cookies have parameters and cookies.
 	Headers map[string]string `json:"headers,omitzero"`
@@ -31,7 +32,7 @@ func RequestOf(r *http.Request) Request {
 }
 
 func (r Request) isZero() bool {
-	return r.Path+r.Method+r.Agent+r.Host+r.Scheme+r.Scope == "" && len(r.Headers)+len(r.Query)+len(r.Cookies) == 0
+	return r.Path+r.Method+r.Agent+r.Host+r.Scheme+r.JA4+r.Scope == "" && len(r.Headers)+len(r.Query)+len(r.Cookies) == 0
 }
 
 // cut returns the request as the server takes it: clients choose its values, and none
@@ -40,7 +41,7 @@ func (r Request) cut() Request {
 	target, _, _ := strings.Cut(r.Path, "?")
 	return Request{
 		Path: cutPath(target), Method: cutValue(r.Method, 32), Agent: cutValue(r.Agent, 2048), Host: cutValue(r.Host, 255),
-		Scheme: r.Scheme, Headers: r.Headers, Query: r.Query, Cookies: r.Cookies, Scope: r.Scope,
+		Scheme: r.Scheme, JA4: r.JA4, Headers: r.Headers, Query: r.Query, Cookies: r.Cookies, Scope: r.Scope,
 	}
 }
 

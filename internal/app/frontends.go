@@ -35,7 +35,7 @@ func (a *App) newServer() (*httpserver.Server, error) {
 	}
 	options.Sessions, options.MissingPage = pages.Sessions(), pages.MissingPage
 	own := append(httpserver.PprofRoutes(), httpserver.MetricsRoute(a.metrics.Handler()))
-	a.forward = forwardauth.New(forwardauth.Options{Gate: a.gate, View: a.catalog, TokenHeader: a.settings.ForwardTokenHeader, Challenges: a.challenges, Logger: a.log})
+	a.forward = forwardauth.New(forwardauth.Options{Gate: a.gate, View: a.catalog, TokenHeader: a.settings.ForwardTokenHeader, JA4Header: a.settings.JA4Header, Challenges: a.challenges, Logger: a.log})
 	deps := a.apiDeps(use)
 	deps.Doors = a.forward.Routes()
 	return httpserver.New(options, api.New(deps).Routes(), openapi.Served(deps.Doors), crowdsec.New(a.bouncers).Routes(), a.grpc.routes(), own, pages.Routes()), nil
@@ -180,6 +180,7 @@ func connectOf(a *App, tokens *identities.Tokens) *operations.Connect {
 	return &operations.Connect{
 		Tokens: tokens, CheckURL: urlOf(a.settings.TLS, a.checks), NeedsToken: a.settings.CheckAuth == "token",
 		TokenHeader: string(cmp.Or(a.settings.ForwardTokenHeader, forwardauth.DefaultTokenHeader)),
+		JA4Header:   a.settings.JA4Header,
 		Asked:       func() []conditions.Attribute { return operations.AskedBy(a.catalog, time.Now()) },
 		LastAsked:   func() time.Time { return a.forward.LastAsked() },
 		Pathless: func() string {

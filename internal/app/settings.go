@@ -53,6 +53,7 @@ type Settings struct {
 	TrustedProxies      proxies.Trusted
 	ClientAddressHeader httpserver.AddressHeader
 	ForwardTokenHeader  httpserver.TokenHeader // header with the check token of a proxy at /v1/forward
+	JA4Header           string                 // header with the fingerprint of the TLS of a proxy's client, "" for none
 	Challenge           challenge.Options      // without Secret and Now
 	CaptchaHosts        httpserver.AllowedHosts
 
@@ -189,6 +190,7 @@ func (s *Settings) options() []option {
 		{name: "allowed-hosts", value: parsed(&s.AllowedHosts, httpserver.ParseAllowedHosts), help: "host names, with commas between, under which requests without a token are answered, besides addresses and localhost; *.example.com for all below it, * for any"},
 		{name: "trusted-proxies", value: parsed(&s.TrustedProxies, proxies.Parse), help: "addresses and networks, with commas between, whose client address header is trusted"},
 		{name: "client-address-header", preset: "X-Forwarded-For", value: parsed(&s.ClientAddressHeader, httpserver.ParseAddressHeader), help: "the one header in which the trusted proxies write the client's address: X-Forwarded-For, Forwarded, or one that holds a single address such as X-Real-IP"},
+		{name: "ja4-header", value: headerName(&s.JA4Header), help: "the header in which trusted proxies send the JA4 fingerprint of their client's TLS, for conditions on ja4; they must set it in place of what the client sends"},
 		{name: "forward-token-header", preset: forwardauth.DefaultTokenHeader, value: parsed(&s.ForwardTokenHeader, httpserver.ParseTokenHeader), help: "the header in which proxies that ask /v1/forward send their check token; never Authorization, which is their client's"},
 		{name: "challenge-difficulty", preset: strconv.Itoa(challenge.DefaultDifficulty), value: number(&s.Challenge.Difficulty, 1, challenge.MaxDifficulty), help: "how much work a challenge is: each number doubles it, and 17 is about a second on a phone of 2018"},
 		{name: "challenge-wait", preset: challenge.DefaultWait.String(), value: duration(&s.Challenge.Wait, time.Second, 10*time.Minute), help: "how long a challenged browser without JavaScript waits, in whole seconds"},

@@ -16,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/stint-dev/stint/internal/bots"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wholefile"
 )
@@ -250,6 +251,22 @@ func parsed[T fmt.Stringer](field *T, parse func(string) (T, error)) value {
 	return value{
 		set:  func(s string) (err error) { *field, err = parse(s); return err },
 		show: func() string { return (*field).String() },
+	}
+}
+
+// headerName is the name of a header, "" for none.
+func headerName(field *string) value {
+	return value{
+		set: func(s string) error {
+			if s != "" {
+				if _, err := conditions.ParseAttribute("header:" + s); err != nil {
+					return fmt.Errorf("must be the name of a header that the proxy sets, for example X-JA4, got %q", s)
+				}
+			}
+			*field = s
+			return nil
+		},
+		show: func() string { return *field },
 	}
 }
 

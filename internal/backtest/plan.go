@@ -142,7 +142,7 @@ func (p Plan) Unseen(c accesslog.Columns) []string {
 				need("agent", c.Has("agent"))
 			case a == conditions.Country || a == conditions.ASN:
 				need(a.Words()+" of addresses", keys.KnowsOrigins())
-			case source != "" || a == conditions.Scheme || a == conditions.Verified:
+			case source != "" || a == conditions.Scheme || a == conditions.JA4 || a == conditions.Verified:
 				need(a.Words(), false)
 			default:
 				need(name, c.Has(name))

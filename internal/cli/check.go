@@ -91,6 +91,7 @@ func addRequestFlags(c *cobra.Command, r *wire.RequestAttributes) {
 	flags.StringVar(&r.Agent, "agent", "", "the User-Agent of the request")
 	flags.StringVar(&r.Host, "host", "", "the host of the request")
 	flags.StringVar(&r.Scheme, "scheme", "", "http or https")
+	flags.StringVar(&r.JA4, "ja4", "", "the JA4 fingerprint of the client's TLS")
 	flags.StringToStringVar(&r.Headers, "header", nil, "a header, for example accept-language=de, or accept-language= for one that was not sent; may be repeated")
 	flags.StringToStringVar(&r.Query, "query", nil, "a parameter of the query, like --header")
 	flags.StringToStringVar(&r.Cookies, "cookie", nil, "a cookie, like --header")

@@ -21,16 +21,17 @@ var (
 	Method   = Attribute{index: 1}
 	Agent    = Attribute{index: 2}
 	Host     = Attribute{index: 3}
-	Scheme   = Attribute{index: 4} // http or https
-	Country  = Attribute{index: 5} // of the address, for example NL
-	ASN      = Attribute{index: 6} // the number of the autonomous system of the address
-	Bot      = Attribute{index: 7} // for example openai/gptbot
-	Category = Attribute{index: 8} // of the bot
-	Verified = Attribute{index: 9} // how the bot was verified
+	Scheme   = Attribute{index: 4}  // http or https
+	JA4      = Attribute{index: 5}  // the fingerprint of the client's TLS, as a proxy says it
+	Country  = Attribute{index: 6}  // of the address, for example NL
+	ASN      = Attribute{index: 7}  // the number of the autonomous system of the address
+	Bot      = Attribute{index: 8}  // for example openai/gptbot
+	Category = Attribute{index: 9}  // of the bot
+	Verified = Attribute{index: 10} // how the bot was verified
 )
 
 // attributeCount is the number of attributes without a name of their own.
-const attributeCount = 10
+const attributeCount = 11
 
 // The attributes with a name of their own.
 const (
@@ -39,7 +40,7 @@ const (
 	cookieIndex
 )
 
-var names = []string{"path", "method", "agent", "host", "scheme", "country", "asn", "bot", "category", "verified", "header", "query", "cookie"}
+var names = []string{"path", "method", "agent", "host", "scheme", "ja4", "country", "asn", "bot", "category", "verified", "header", "query", "cookie"}
 
 // Header returns the attribute for a header. Its name is case-insensitive.
 func Header(name string) Attribute { return Attribute{headerIndex, strings.ToLower(name)} }
@@ -66,7 +67,7 @@ func Attributes() []Attribute {
 func Sources() []string { return slices.Clone(names[attributeCount:]) }
 
 // AttributeSyntax says which attributes there are.
-const AttributeSyntax = "path, method, agent, host, scheme, country, asn, bot, category, verified, header:NAME, query:NAME, cookie:NAME"
+const AttributeSyntax = "path, method, agent, host, scheme, ja4, country, asn, bot, category, verified, header:NAME, query:NAME, cookie:NAME"
 
 // Forms of the words of attributes.
 const (
@@ -160,12 +161,14 @@ func (a Attribute) Words() string {
 		return names[a.index] + " " + a.name
 	case a == Verified:
 		return "verification"
+	case a == JA4:
+		return "JA4 fingerprint"
 	}
 	return names[a.index]
 }
 
 // maxLength is the maximum length of each attribute that has no name of its own.
-var maxLength = [attributeCount]int{MaxPath, MaxMethod, MaxAgent, MaxHost, 8, 2, 10, 128, 32, 16}
+var maxLength = [attributeCount]int{MaxPath, MaxMethod, MaxAgent, MaxHost, 8, 64, 2, 10, 128, 32, 16}
 
 // MaxLength returns the maximum length of the attribute's value, in bytes.
 func (a Attribute) MaxLength() int {

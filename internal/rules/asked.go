@@ -16,7 +16,7 @@ func isOfBots(pattern string) bool {
 // asked are the attributes of requests that policies look at.
 type asked struct {
 	all []conditions.Attribute // by name
-	// named are those of them that are headers, parameters or cookies, and the scheme.
+	// named are those of them that are headers, parameters or cookies, the scheme and the fingerprint.
 	named []conditions.Attribute
 	// origin reports whether any of them is found by the address alone, and found whether any is found
 	// by the node.
@@ -29,7 +29,7 @@ func (x *asked) add(name string) {
 		return
 	}
 	x.all = append(x.all, a)
-	if source, _ := a.Source(); source != "" || a == conditions.Scheme {
+	if source, _ := a.Source(); source != "" || a == conditions.Scheme || a == conditions.JA4 {
 		x.named = append(x.named, a)
 	}
 	x.found = x.found || a.IsFound()
@@ -93,7 +93,7 @@ func (p *Policy) Asks() (all []string) {
 func (s *Selector) Asked() []conditions.Attribute { return s.asked.all }
 
 // AskedNamed returns those of Asked that conditions.NewRequest has no parameter for and that gateways
-// send: headers, parameters of the query, cookies and the scheme.
+// send: headers, parameters of the query, cookies, the scheme and the fingerprint.
 func (s *Selector) AskedNamed() []conditions.Attribute { return s.asked.named }
 
 // AsksOrigin reports whether policies look at the country or the autonomous system of addresses.

@@ -48,7 +48,7 @@ func TestBadEvidenceSaysWhatWouldBeRight(t *testing.T) {
 		"5 path a":                              "begin with / or *",
 		"5 outcome":                             "no name after outcome",
 		"5 outcome a b":                         "has \"b\", where path",
-		"5 when path /a":                        "where path, method, agent, host, scheme, country, asn, bot, category, verified, header:NAME, query:NAME, cookie:NAME, outcome, distinct or forgives is expected",
+		"5 when path /a":                        "where path, method, agent, host, scheme, ja4, country, asn, bot, category, verified, header:NAME, query:NAME, cookie:NAME, outcome, distinct or forgives is expected",
 		"5 outcome Not-Found":                   "a-z, 0-9",
 		"-5 outcome login_ok":                   "does not say of which outcome",
 		"-5 path /a forgives login_failed":      "only a reported outcome can",

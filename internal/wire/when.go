@@ -17,11 +17,12 @@ type PolicyWhen struct {
 	Agent    []string `json:"agent,omitempty" yaml:"agent,omitempty"`            // of the header User-Agent, case-insensitive
 	Host     []string `json:"host,omitempty" yaml:"host,omitempty"`              // case-insensitive, without port and final dot
 	Scheme   []string `json:"scheme,omitempty" yaml:"scheme,omitempty,flow"`     // http or https
+	JA4      []string `json:"ja4,omitempty" yaml:"ja4,omitempty,flow"`           // the fingerprint of the client's TLS, as the proxy of ja4-header says it: t13d1516h2_*
 	Country  []string `json:"country,omitempty" yaml:"country,omitempty,flow"`   // of the address, by the files of origins: NL
 	ASN      []string `json:"asn,omitempty" yaml:"asn,omitempty,flow"`           // the number of the autonomous system of the address: 64500
 	Bot      []string `json:"bot,omitempty" yaml:"bot,omitempty,flow"`           // who a known bot says that it is: openai/gptbot, openai/*
 	Category []string `json:"category,omitempty" yaml:"category,omitempty,flow"` // of a known bot: search, ai-training, ai-user, preview, feed, seo, monitor or archive
-	Verified []string `json:"verified,omitempty" yaml:"verified,omitempty,flow"` // how a known bot was verified: list, dns, claimed for not at all, or spoofed
+	Verified []string `json:"verified,omitempty" yaml:"verified,omitempty,flow"` // how a known bot was verified: signature, list, dns, claimed for not at all, or spoofed
 	// Header, Query and Cookie have the patterns of a header, of a parameter of the query or of a cookie
 	// by its name: {"accept-language":["not *"]} is met if it is missing, "*" if it is there. A header or a
 	// cookie that is empty is missing.
@@ -33,7 +34,7 @@ type PolicyWhen struct {
 // plain returns the patterns of the attributes without a name of their own, by their name.
 func (w *PolicyWhen) plain() map[string]*[]string {
 	return map[string]*[]string{
-		"path": &w.Path, "method": &w.Method, "agent": &w.Agent, "host": &w.Host, "scheme": &w.Scheme,
+		"path": &w.Path, "method": &w.Method, "agent": &w.Agent, "host": &w.Host, "scheme": &w.Scheme, "ja4": &w.JA4,
 		"country": &w.Country, "asn": &w.ASN, "bot": &w.Bot, "category": &w.Category, "verified": &w.Verified,
 	}
 }
@@ -89,6 +90,7 @@ type RequestAttributes struct {
 	Agent  string `json:"agent,omitzero"`  // the header User-Agent
 	Host   string `json:"host,omitzero"`   // with its port if it has one, which only signatures are about
 	Scheme string `json:"scheme,omitzero"` // http or https
+	JA4    string `json:"ja4,omitzero"`    // the fingerprint of the client's TLS
 	// Headers has those headers that policies ask for, see getGuide, and of a bot that signs its requests
 	// Signature, Signature-Input and Signature-Agent: "" says that a header was
 	// not sent, and one that is left out meets no condition on it. At most 32.
@@ -105,7 +107,7 @@ const MaxNamed = 32
 
 // IsZero reports whether nothing is said.
 func (r RequestAttributes) IsZero() bool {
-	return r.Path+r.Method+r.Agent+r.Host+r.Scheme+r.Scope == "" && len(r.Headers)+len(r.Query)+len(r.Cookies) == 0
+	return r.Path+r.Method+r.Agent+r.Host+r.Scheme+r.JA4+r.Scope == "" && len(r.Headers)+len(r.Query)+len(r.Cookies) == 0
 }
 
 // Named returns the headers, parameters and cookies by what they are, as conditions name them.

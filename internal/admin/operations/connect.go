@@ -27,6 +27,7 @@ type Connect struct {
 	CheckURL    string // of the check listener
 	TokenHeader string // header in which proxies send their token
 	NeedsToken  bool   // the check listener requires a token
+	JA4Header   string // header in which proxies send the fingerprint of their client's TLS, "" for none
 	// Pathless returns the name of a policy that applies by paths, if a gateway has asked this node
 	// without the path of its client's request, and "" otherwise. nil means "".
 	Pathless func() string
@@ -151,6 +152,9 @@ func (c *Connect) guide(name, host string, token *wire.CreatedToken) wire.Guide 
 			if source, _ := a.Source(); source == "header" || source == "cookie" {
 				chosen = append(chosen, a.String())
 			}
+			if a == conditions.JA4 && c.JA4Header != "" {
+				chosen = append(chosen, conditions.Header(c.JA4Header).String())
+			}
 		}
 	}
 	if found := neededScope.FindStringSubmatch(page); found != nil {
@@ -168,6 +172,13 @@ func (c *Connect) guide(name, host string, token *wire.CreatedToken) wire.Guide 
 			g.Steps = append(g.Steps, wire.GuideStep{Text: "A gateway asks this node without the path of its client's request. The policy `" + policy +
 				"` has paths and never applies to such a request: let the gateway send `X-Forwarded-Uri` or `X-Original-URL`, and be among `--trusted-proxies`."})
 		}
+	}
+	if slices.Contains(g.Needs, conditions.JA4.String()) && strings.Contains(page, "/v1/forward") {
+		text := "Policies look at the JA4 fingerprint of TLS, and no header has it: name that of your gateway by `--ja4-header`."
+		if c.JA4Header != "" {
+			text = "Policies look at the JA4 fingerprint of TLS: the gateway must set the header `" + c.JA4Header + "` to it, in place of what its client sends."
+		}
+		g.Steps = append(g.Steps, wire.GuideStep{Text: text})
 	}
 	if len(chosen) > 0 && strings.Contains(page, "`sends=") {
 		g.Steps = append(g.Steps, wire.GuideStep{Text: "Policies look at headers or cookies, of which this gateway sends only those of its configuration: write `sends=" + strings.Join(chosen, ",") +

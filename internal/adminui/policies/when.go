@@ -20,7 +20,7 @@ var whenFields = [...]whenField{
 	{Name: "when_method", Label: "Method", Hint: "POST"},
 	{Name: "when_agent", Label: "Agent", Hint: "*sqlmap* or @scanners"},
 	{Name: "when_host", Label: "Host", Hint: "shop.example.org or *.example.org"},
-	{Name: whenOther, Label: "Other parts of the request: scheme, country, asn, bot, category, verified, header:NAME, query:NAME, cookie:NAME", Hint: "country NL or header:accept-language not * or category ai-training"},
+	{Name: whenOther, Label: "Other parts of the request: scheme, ja4, country, asn, bot, category, verified, header:NAME, query:NAME, cookie:NAME", Hint: "country NL or header:accept-language not * or category ai-training"},
 }
 
 const whenOther = "when_other"

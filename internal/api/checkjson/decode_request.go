@@ -27,6 +27,8 @@ func requestField(r *wire.RequestAttributes, name string) *string {
 		return &r.Host
 	case "scheme":
 		return &r.Scheme
+	case "ja4":
+		return &r.JA4
 	case "scope":
 		return &r.Scope
 	}
@@ -34,7 +36,7 @@ func requestField(r *wire.RequestAttributes, name string) *string {
 }
 
 // requestFields are the members of the request of a check.
-const requestFields = "path, method, agent, host, scheme, headers, query, cookies, scope"
+const requestFields = "path, method, agent, host, scheme, ja4, headers, query, cookies, scope"
 
 // readRequest reads the member request of a check.
 func readRequest(d *jsontext.Decoder, in *wire.RequestAttributes) error {
@@ -105,7 +107,7 @@ func CheckValues(values map[string]string) error {
 // gateRequest validates the attributes and values of a request. It returns nil if there are
 // none.
 func gateRequest(in *wire.RequestAttributes, values map[string]string) (*conditions.Request, error) {
-	for _, a := range conditions.Attributes()[:5] { // those that are said
+	for _, a := range conditions.Attributes()[:6] { // those that are said
 		if value := requestField(in, a.String()); *value != "" {
 			if err := fault.CheckLine("request."+a.String(), *value, a.MaxLength()); err != nil {
 				return nil, err
@@ -134,6 +136,9 @@ func RequestOf(in *wire.RequestAttributes, values map[string]string) (*condition
 	r := conditions.NewRequest(in.Path, in.Method, in.Agent, in.Host)
 	if in.Scheme != "" {
 		r = r.Saying(conditions.Scheme, in.Scheme)
+	}
+	if in.JA4 != "" {
+		r = r.Saying(conditions.JA4, in.JA4)
 	}
 	for source, all := range in.Named() {
 		for name, value := range all {

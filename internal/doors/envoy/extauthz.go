@@ -88,7 +88,7 @@ func (s *Server) readCheck(a *authv3.AttributeContext, address keys.Key) ([]gate
 			return nil, fault.Field(extensionScope, "%s", err)
 		}
 	}
-	check.Request = requestOf(a, s.o.View.Selector().AskedNamed()).InScope(scope)
+	check.Request = requestOf(a, s.o.View.Selector().AskedNamed(), s.o.JA4Header).InScope(scope)
 	if text, given := extensions[extensionCost]; given {
 		cost, err := strconv.Atoi(text)
 		if err != nil || cost < 1 || cost > wire.MaxAmount {
@@ -129,8 +129,8 @@ func (s *Server) readCheck(a *authv3.AttributeContext, address keys.Key) ([]gate
 }
 
 // requestOf returns the attributes of the client's request, for policies with conditions.
-// named are the headers, parameters and cookies that policies look at.
-func requestOf(a *authv3.AttributeContext, named []conditions.Attribute) *conditions.Request {
+// named are the headers, parameters and cookies that policies look at, ja4Header is Options.JA4Header.
+func requestOf(a *authv3.AttributeContext, named []conditions.Attribute, ja4Header string) *conditions.Request {
 	request := a.GetRequest().GetHttp()
 	agent := ""
 	if lines := linesOf(a, "user-agent"); len(lines) > 0 {
@@ -156,12 +156,27 @@ func requestOf(a *authv3.AttributeContext, named []conditions.Attribute) *condit
 		case "cookie":
 			about = about.Saying(n, cookieValues(a, name)...)
 		case "":
-			if scheme := request.GetScheme(); scheme != "" {
-				about = about.Saying(n, scheme)
+			value := request.GetScheme()
+			if n == conditions.JA4 {
+				value = ja4Of(a, ja4Header)
+			}
+			if value != "" {
+				about = about.Saying(n, value)
 			}
 		}
 	}
 	return about
+}
+
+// ja4Of returns the fingerprint in a header, "" if there is none, or several: one of them is the client's.
+func ja4Of(a *authv3.AttributeContext, header string) string {
+	if header == "" {
+		return ""
+	}
+	if values := headerValues(a, strings.ToLower(header)); len(values) == 1 {
+		return values[0]
+	}
+	return ""
 }
 
 func cookieValues(a *authv3.AttributeContext, name string) []string {

@@ -85,6 +85,8 @@ type Options struct {
 	// means always. Calls with other tokens do not delay those that arrive with them.
 	Knows func(token string) bool
 	TLS   *tls.Config // nil for none
+	// JA4Header is the header in which Envoy sends the JA4 fingerprint of the client's TLS, "" for none.
+	JA4Header string
 	// Challenges makes challenges and writes pages for ext_authz; nil refuses without pages.
 	Challenges *challenge.Service
 	// Reflection describes the services to clients such as grpcurl.

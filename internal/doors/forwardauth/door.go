@@ -46,6 +46,9 @@ type Options struct {
 	// TokenHeader is the header with the check token if checks need one; "" means
 	// DefaultTokenHeader.
 	TokenHeader httpserver.TokenHeader
+	// JA4Header is the header in which trusted proxies send the JA4 fingerprint of their client's TLS, ""
+	// for none.
+	JA4Header string
 	// Challenges makes and answers challenges, and writes the pages of refused browsers. nil refuses
 	// challenged clients, and answers no request with a page.
 	Challenges *challenge.Service
@@ -71,6 +74,7 @@ type scratch struct {
 	checks  []gate.Check
 	address keys.Key // of the client, zero if it is not known
 	host    string   // of the client's request, "" if it is not known
+	ja4     string   // Options.JA4Header
 	// For one part of the request: the lines of its header, its values and their keys.
 	lines  [][]byte
 	values []string
@@ -103,7 +107,7 @@ func New(o Options) *Door {
 	}
 	d := &Door{o: o}
 	d.queries.seed = maphash.MakeSeed()
-	d.scratch.New = func() any { return new(scratch) }
+	d.scratch.New = func() any { return &scratch{ja4: o.JA4Header} }
 	return d
 }
 

@@ -21,7 +21,7 @@ import (
 func (q *Query) appendChecks(k *scratch, r request, parser keys.Parser, selector *rules.Selector) error {
 	check := gate.Check{Policy: q.Policy, Cost: max(q.Cost, 1), Detail: true, Source: q.Source, ID: q.id(r), Address: parser.AddressKey(r.CountedAddress())}
 	k.address, k.host = check.Address, hostOf(r)
-	about, err := q.clientRequest(r, k.host, selector.AskedNamed())
+	about, err := q.clientRequest(r, k.host, k.ja4, selector.AskedNamed())
 	switch {
 	case err == nil:
 		check.Request = about
@@ -56,8 +56,8 @@ func (q *Query) appendChecks(k *scratch, r request, parser keys.Parser, selector
 var onlyIP = []By{{Kind: ByIP}}
 
 // clientRequest returns the known attributes of the client's request, with the query's scope.
-// It ignores the headers of an untrusted proxy.
-func (q *Query) clientRequest(r request, host string, named []conditions.Attribute) (*conditions.Request, error) {
+// It ignores the headers of an untrusted proxy. ja4Header is Options.JA4Header.
+func (q *Query) clientRequest(r request, host, ja4Header string, named []conditions.Attribute) (*conditions.Request, error) {
 	by := By{Kind: ByPath}
 	for _, b := range q.By {
 		if b.Kind == ByPath {
@@ -70,7 +70,7 @@ func (q *Query) clientRequest(r request, host string, named []conditions.Attribu
 	target := by.targetOf(r, q.Target)
 	about := conditions.NewRequest(target, methodOf(r), r.Get("User-Agent"), host)
 	if len(named) > 0 {
-		about = q.sayNamed(about, r, target, named)
+		about = q.sayNamed(about, r, target, ja4Header, named)
 	}
 	if r.Get(signatureInput) != "" {
 		about = saySigned(about, r)
@@ -112,9 +112,18 @@ func schemeOf(r request) string {
 	return ""
 }
 
+// ja4Of returns the JA4 fingerprint that a proxy says, "" if it says none, or several: one of them is the
+// client's.
+func ja4Of(r request, header string) string {
+	if lines := r.AppendLines(nil, header); len(lines) == 1 {
+		return string(lines[0])
+	}
+	return ""
+}
+
 // sayNamed adds the headers, parameters and cookies that policies look at. What is not there is missing
 // only if the gateway would have sent it.
-func (q *Query) sayNamed(about *conditions.Request, r request, target string, named []conditions.Attribute) *conditions.Request {
+func (q *Query) sayNamed(about *conditions.Request, r request, target, ja4Header string, named []conditions.Attribute) *conditions.Request {
 	if target != "" {
 		about = about.SayingQuery()
 	}
@@ -131,8 +140,15 @@ func (q *Query) sayNamed(about *conditions.Request, r request, target string, na
 			lines := r.AppendLines(nil, "Cookie")
 			values, isSent = occurrences.AppendCookies(nil, lines, name, q.Target != ""), isSent || len(lines) > 0
 		default:
-			if scheme := schemeOf(r); a == conditions.Scheme && scheme != "" {
-				about = about.Saying(a, scheme)
+			value := ""
+			switch {
+			case a == conditions.Scheme:
+				value = schemeOf(r)
+			case a == conditions.JA4 && ja4Header != "" && r.FromTrustedProxy():
+				value = ja4Of(r, ja4Header)
+			}
+			if value != "" {
+				about = about.Saying(a, value)
 			}
 			continue
 		}
