@@ -27,6 +27,7 @@ import (
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/bots"
+	"github.com/stint-dev/stint/internal/breakdown"
 	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/conditions"
@@ -381,18 +382,29 @@ func (v *visitor) send(r *http.Request) *answer {
 	return a
 }
 
+// seenBots are the bots that came.
+type seenBots struct{ breakdown.Table }
+
+// Breakdowns implements operations.BotsStore.
+func (s *seenBots) Breakdowns(_ context.Context, _, from, to time.Time, _ time.Duration, begin func(offences.TrafficSeries), do func(time.Time, *breakdown.Table) error) error {
+	begin(offences.TrafficSeries{Span: offences.Span{From: from, To: to}})
+	return do(from, &s.Table)
+}
+
 // someBots returns the bots page's use case with requests of a few bots.
 func someBots(t testing.TB, n *node) *operations.Bots {
-	counts := &bots.Counts{}
+	var seen seenBots
+	bot, _ := breakdown.Find("bot")
+	how, _ := breakdown.Find("verified")
 	for name, verified := range map[string]string{"openai/gptbot": conditions.Claimed, "google/googlebot": conditions.ByDNS, "bing/bingbot": conditions.Spoofed} {
-		for i := range 40 {
-			counts.Add(bots.Identity{Agent: bots.FindAgent(name), Verified: verified}, n.clock.Now(), i%4 == 0)
-		}
+		var values breakdown.Values
+		values[bot], values[how] = name, verified
+		seen.Row(values).Add(breakdown.Counts{Allowed: 30, Limited: 10})
 	}
 	lists := bots.NewLists("", func(context.Context, string, string) (io.ReadCloser, string, error) {
 		return io.NopCloser(strings.NewReader(`{"prefixes":[{"ipv4Prefix":"20.0.0.0/24"}],"keys":[]}`)), "", nil
 	}, n.clock.Now)
 	_, err := lists.Pull(t.Context())
 	must(t, err)
-	return &operations.Bots{Counts: counts, Directory: &bots.Directory{Lists: lists}, View: n.catalog, Now: n.clock.Now}
+	return &operations.Bots{Store: &seen, Directory: &bots.Directory{Lists: lists}, View: n.catalog, Now: n.clock.Now}
 }

@@ -158,7 +158,7 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 				Tokens: &identities.Tokens{Store: store.Identities, Now: n.clock.Now}, CheckURL: "http://0.0.0.0:8080", TokenHeader: "X-Stint-Token",
 			},
 			Users: &identities.Users{Store: store.Identities, Secret: func() []byte { return known.Settings().Secret }, Now: n.clock.Now},
-			Bots:  &operations.Bots{Counts: &bots.Counts{}, Directory: &bots.Directory{Lists: bots.NewLists("", nil, n.clock.Now)}, View: known, Now: n.clock.Now},
+			Bots:  &operations.Bots{Store: store.Offences, Directory: &bots.Directory{Lists: bots.NewLists("", nil, n.clock.Now)}, View: known, Now: n.clock.Now},
 			Sources: &sources.Sources{
 				Store: store.BlockSources, Entries: store.Entries, Leases: store.Jobs, View: known, Node: "test", Now: n.clock.Now, Log: slog.New(slog.DiscardHandler),
 				Own: func() []netip.Prefix { return nil }, Fetch: n.fetchList,

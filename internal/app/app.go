@@ -92,7 +92,6 @@ type App struct {
 	crawlers   *bots.Verifier // nil without operators
 	bots       *bots.Directory
 	botLists   *bots.Lists
-	botCounts  *bots.Counts
 	geo        *geoip.Follower
 	names      *geoip.Names // nil if names are not looked up
 	stopGeo    func()

@@ -235,7 +235,7 @@ func (a *App) useCases() useCases {
 		audit:         &operations.Audit{Store: store.Audit},
 		notifications: notificationsOf(a),
 		crawlers:      operations.Crawlers{Verifier: a.crawlers},
-		bots:          &operations.Bots{Counts: a.botCounts, Directory: a.bots, View: a.catalog, Now: time.Now},
+		bots:          &operations.Bots{Store: a.backends.store.Offences, Directory: a.bots, View: a.catalog, Now: time.Now},
 		origins:       originsOf(a),
 	}
 	use.connect = connectOf(a, use.tokens)

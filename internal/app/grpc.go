@@ -64,7 +64,7 @@ func (g *grpcDoor) build(a *App) error {
 // newGate returns a gate that waits for the log until a deadline. If isStrict, the deadline
 // applies to a batch as a whole.
 func newGate(a *App, deadline time.Duration, isStrict bool) *gate.Gate {
-	recorders := gate.Recorders{a.recorder, a.metrics, a.events, botRecorder{a.botCounts}}
+	recorders := gate.Recorders{a.recorder, a.metrics, a.events}
 	if a.eventLog != nil {
 		recorders = append(recorders, a.eventLog.log)
 	}

@@ -63,7 +63,6 @@ func (a *App) tasks() []task {
 		}},
 		{"follower of changes", a.follower.Run},
 		{"crawlers", a.crawlers.Run},
-		{"counts of bots", a.saveBotCounts},
 		{"keys of bots", a.fetchBotKeys},
 		{"lists of bots", every(time.Minute, func(context.Context) { a.botLists.Reread() })},
 		{"reverse DNS", a.names.Run},

@@ -14,7 +14,7 @@ func newBots(con *console.Console) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bots",
 		Short: "Show the bots that say who they are",
-		Long: `Show which bots that say who they are came to the node, how they were verified, by which
+		Long: `Show which bots that say who they are came to any node, how they were verified, by which
 pattern a block or a policy selects these requests, and how many of them were refused. What
 ends in /claimed or /spoofed selects only those who say to be the bot and are not verified,
 or are proven not to be it.`,

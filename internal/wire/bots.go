@@ -5,9 +5,11 @@ type BotsSeen struct {
 	Last Duration `query:"last" json:"-"` // How far back, 1h to 7d; 24h if omitted.
 }
 
-// Bots are the bots that came to a node.
+// Bots are the bots that came.
 type Bots struct {
-	Since Time `json:"since"` // the beginning of the first hour that is counted
+	Since Time `json:"since"` // the beginning of what is counted, a whole minute, hour or day
+	// Unread is how many parts of the time range could not be read. Their requests are missing.
+	Unread int `json:"unread"`
 	// Items are the bots that came, those with most requests first: one for each way in which requests of
 	// a bot were verified.
 	Items []Bot `json:"items"`
@@ -24,8 +26,8 @@ type Bots struct {
 type Bot struct {
 	KnownBot
 	// Verified is how its requests were verified: claimed if they were not, spoofed if two ways say that
-	// they are those of somebody else.
-	Verified string `json:"verified" enum:"signature,list,dns,claimed,spoofed"`
+	// they are those of somebody else, unknown where that was not kept of the rarest of very many requests.
+	Verified string `json:"verified" enum:"signature,list,dns,claimed,spoofed,unknown"`
 	// Pattern selects these requests, for blocks and policies: bot:openai/gptbot/claimed only those who say
 	// to be the bot and are not verified, although the node can verify it, and bot:openai/gptbot all that say
 	// to be it.
@@ -61,5 +63,5 @@ const PathBots = "/v1/bots"
 // GetBots says which bots came.
 var GetBots = Op[BotsSeen, Bots]{
 	ID: "getBots", Route: "GET " + PathBots, Access: "read", Tag: "health",
-	Summary: "Show which bots that say who they are came to this node, how they were verified, and how many of their requests were refused.", Answer: "The bots.",
+	Summary: "Show which bots that say who they are came, how they were verified, and how many of their requests were refused.", Answer: "The bots.",
 }

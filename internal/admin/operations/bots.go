@@ -1,6 +1,7 @@
 package operations
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -8,19 +9,26 @@ import (
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/bots"
+	"github.com/stint-dev/stint/internal/breakdown"
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// Bots is the use case of showing the bots that came to this node.
+// Bots is the use case of showing the bots that came, to any node.
 type Bots struct {
-	Counts    *bots.Counts
+	Store     BotsStore
 	Directory *bots.Directory
 	View      BotsView
 	Now       func() time.Time
+}
+
+// BotsStore has what was requested of all nodes, as admin.DetectionStore.
+type BotsStore interface {
+	Breakdowns(ctx context.Context, now, from, to time.Time, step time.Duration, begin func(offences.TrafficSeries), do func(start time.Time, t *breakdown.Table) error) error
 }
 
 // BotsView is what decides about bots.
@@ -36,7 +44,7 @@ const (
 )
 
 // Seen returns the bots that came, those that are known, and the state of the lists.
-func (b *Bots) Seen(_ context.Context, _ admin.Caller, in wire.BotsSeen) (wire.Bots, error) {
+func (b *Bots) Seen(ctx context.Context, _ admin.Caller, in wire.BotsSeen) (wire.Bots, error) {
 	last := in.Last.Std()
 	switch {
 	case last == 0:
@@ -44,10 +52,9 @@ func (b *Bots) Seen(_ context.Context, _ admin.Caller, in wire.BotsSeen) (wire.B
 	case last < minBotsSeen || last > maxBotsSeen:
 		return wire.Bots{}, fault.Field("last", "must be from 1h to 7d")
 	}
-	since := b.Now().Add(-last)
-	out := wire.Bots{Since: wire.At(since.Truncate(time.Hour)), Items: []wire.Bot{}, Agents: []wire.KnownBot{}, Lists: []wire.BotList{}}
-	for _, s := range b.Counts.Since(since) {
-		out.Items = append(out.Items, wire.Bot{KnownBot: b.known(s.Agent), Verified: s.Verified, Pattern: b.patternOf(s.Agent, s.Verified), Requests: s.Requests, Refused: s.Refused})
+	out := wire.Bots{Items: []wire.Bot{}, Agents: []wire.KnownBot{}, Lists: []wire.BotList{}}
+	if err := b.addSeen(ctx, &out, last); err != nil {
+		return wire.Bots{}, err
 	}
 	for _, a := range bots.Agents() {
 		out.Agents = append(out.Agents, b.known(a))
@@ -61,6 +68,50 @@ func (b *Bots) Seen(_ context.Context, _ admin.Caller, in wire.BotsSeen) (wire.B
 		out.Lists = append(out.Lists, list)
 	}
 	return out, nil
+}
+
+// seenBot is what is counted apart: a bot, and how it was verified, "" if that was not kept.
+type seenBot struct{ name, verified string }
+
+// notKept is how requests of a bot were verified of which that was not kept.
+const notKept = "unknown"
+
+// addSeen adds the bots that came lately.
+func (b *Bots) addSeen(ctx context.Context, out *wire.Bots, last time.Duration) error {
+	botAt, _ := breakdown.Find(conditions.Bot.String())
+	verifiedAt, _ := breakdown.Find(conditions.Verified.String())
+	sums := map[seenBot]breakdown.Counts{}
+	add := func(of seenBot, c breakdown.Counts) {
+		if of.name != "" && c.Checks() > 0 {
+			sum := sums[of]
+			sum.Add(c)
+			sums[of] = sum
+		}
+	}
+	now := b.Now()
+	err := b.Store.Breakdowns(ctx, now, now.Add(-last), now, 0, func(read offences.TrafficSeries) { out.Since = wire.At(read.From) }, func(_ time.Time, t *breakdown.Table) error {
+		if t == nil {
+			out.Unread++
+			return nil
+		}
+		for values, row := range t.Rows {
+			add(seenBot{values[botAt], values[verifiedAt]}, row.Counts)
+		}
+		for name, counts := range t.Rest[botAt].Values {
+			add(seenBot{name, ""}, counts)
+		}
+		return nil
+	})
+	for of, c := range sums {
+		if a := bots.FindAgent(of.name); a != nil {
+			verified := cmp.Or(of.verified, notKept)
+			out.Items = append(out.Items, wire.Bot{KnownBot: b.known(a), Verified: verified, Pattern: b.patternOf(a, verified), Requests: c.Checks(), Refused: c.Checks() - c.Allowed})
+		}
+	}
+	slices.SortFunc(out.Items, func(x, y wire.Bot) int {
+		return cmp.Or(cmp.Compare(y.Requests, x.Requests), cmp.Compare(x.Bot, y.Bot), cmp.Compare(x.Verified, y.Verified))
+	})
+	return err
 }
 
 func (b *Bots) known(a *bots.Agent) wire.KnownBot {

@@ -2,6 +2,7 @@ package operations
 
 import (
 	"context"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -10,8 +11,10 @@ import (
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/bots"
+	"github.com/stint-dev/stint/internal/breakdown"
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/keytest"
@@ -69,7 +72,7 @@ func TestRobotsNameWhatIsRefusedWholly(t *testing.T) {
 		if c.policy != nil {
 			policies = append(policies, c.policy)
 		}
-		b := &Bots{Counts: &bots.Counts{}, Directory: directory, View: decisions{set, rules.NewSelector(policies)}, Now: time.Now}
+		b := &Bots{Store: requests{}, Directory: directory, View: decisions{set, rules.NewSelector(policies)}, Now: time.Now}
 		got, err := b.Seen(t.Context(), admin.Caller{}, wire.BotsSeen{})
 		if err != nil {
 			t.Fatal(err)
@@ -92,15 +95,59 @@ func withLists(t *testing.T) *bots.Directory {
 	return &bots.Directory{Lists: lists}
 }
 
+// requests are what was requested; a second table cannot be read.
+type requests struct {
+	*breakdown.Table
+	err error
+}
+
+// Breakdowns implements BotsStore.
+func (r requests) Breakdowns(_ context.Context, _, from, to time.Time, _ time.Duration, begin func(offences.TrafficSeries), do func(time.Time, *breakdown.Table) error) error {
+	if r.err != nil || r.Table == nil {
+		return r.err
+	}
+	begin(offences.TrafficSeries{Span: offences.Span{From: from, To: to}})
+	if err := do(from, r.Table); err != nil {
+		return err
+	}
+	return do(from, nil)
+}
+
+var botDimension, _ = breakdown.Find("bot")
+
+func count(in *breakdown.Table, bot, verified string, c breakdown.Counts) {
+	var values breakdown.Values
+	at, _ := breakdown.Find("verified")
+	values[botDimension], values[at] = bot, verified
+	in.Row(values).Add(c)
+}
+
 // What came of a bot has the pattern that selects it: a block beside those who lie must not refuse the bot.
 func TestSeenBotsHaveTheirPatterns(t *testing.T) {
-	b := &Bots{Counts: &bots.Counts{}, Directory: withLists(t), View: decisions{blocks.NewSet(), rules.NewSelector(nil)}, Now: time.Now}
+	var table breakdown.Table
+	b := &Bots{Store: requests{&table, nil}, Directory: withLists(t), View: decisions{blocks.NewSet(), rules.NewSelector(nil)}, Now: time.Now}
 	for agent, address := range map[string]string{"GPTBot/1": "ip:20.0.0.1", "gptbot/2": "ip:203.0.113.1", "Bytespider": "ip:203.0.113.1", "Baiduspider": "ip:203.0.113.1"} {
-		b.Counts.Add(b.Directory.Identify(conditions.NewRequest("/", "", agent, ""), keytest.Key(t, address), bots.Use{}), time.Now(), false)
+		i := b.Directory.Identify(conditions.NewRequest("/", "", agent, ""), keytest.Key(t, address), bots.Use{})
+		count(&table, i.Agent.Name(), i.Verified, breakdown.Counts{Allowed: 2, Blocked: 1, Unavailable: 1, Reported: 5})
 	}
+	count(&table, "", "", breakdown.Counts{Allowed: 99})
+	count(&table, "meta/facebookbot", conditions.Claimed, breakdown.Counts{Reported: 1}) // a report is no check
+	table.AddRest(botDimension, "openai/gptbot", breakdown.Counts{Limited: 3})
+	table.AddRest(botDimension, "", breakdown.Counts{Limited: 9})
+	table.AddRest(botDimension, "nobody/knows", breakdown.Counts{Limited: 9})
 	got, err := b.Seen(t.Context(), admin.Caller{}, wire.BotsSeen{})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if got.Unread != 1 || got.Since.IsZero() || len(got.Items) != 5 {
+		t.Errorf("got %+v", got.Items)
+	}
+	if first, last := got.Items[0], got.Items[4]; first.Requests != 4 || first.Refused != 2 || last.Bot != "openai/gptbot" || last.Verified != "unknown" || last.Requests != 3 || last.Refused != 3 || last.Pattern != "bot:openai/gptbot" {
+		t.Errorf("the first is %+v, the last %+v", first, last)
+	}
+	b.Store = requests{nil, errors.New("the database is gone")}
+	if _, err := b.Seen(t.Context(), admin.Caller{}, wire.BotsSeen{}); err == nil {
+		t.Error("nothing is read, and no error")
 	}
 	patterns := map[string]string{}
 	for _, one := range got.Items {
