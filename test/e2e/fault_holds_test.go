@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"slices"
 	"sync"
 	"syscall"
@@ -21,8 +22,45 @@ const (
 	holdPlaces  = 8
 	holdBudget  = 4000
 	longestHold = 3 * time.Second
-	holders     = 32
+	holders     = 64
 )
+
+// longStreams makes what is held for last 1 to 60 s, as the answers of language models do, instead of less than
+// a third of a second. The test then takes minutes: STINT_TEST_LONG_STREAMS=1 go test ./test/e2e -run TestHoldersThroughFaults.
+var longStreams = os.Getenv("STINT_TEST_LONG_STREAMS") != ""
+
+// streams waits while a holder streams, and renews its hold. It returns early when the load ends.
+func (l *holderLoad) streams(random *rand.Rand, k *heldKey, handle string) {
+	renew := func() {
+		sent := time.Now()
+		a, err := l.post(random, post, wire.PathHolds+"/"+handle+"/extend", fmt.Sprintf(`{"hold":"%s"}`, longestHold))
+		if err == nil && a.status == http.StatusOK { // otherwise it expires
+			l.mu.Lock()
+			k.open[handle] = sent.Add(longestHold)
+			l.mu.Unlock()
+		}
+	}
+	if !longStreams {
+		for range random.IntN(4) {
+			if l.ended(random) {
+				return
+			}
+			renew()
+		}
+		return
+	}
+	ends := time.After(time.Duration(1000+random.IntN(59_000)) * time.Millisecond)
+	for {
+		select {
+		case <-l.stop:
+			return
+		case <-ends:
+			return
+		case <-time.After(longestHold / 3):
+			renew()
+		}
+	}
+}
 
 // holderLoad has callers that hold an estimate at either node, extend it, settle it at the end, or are killed.
 type holderLoad struct {
@@ -137,12 +175,7 @@ func (l *holderLoad) hold(random *rand.Rand) {
 		l.w.Errorf("team:%d has %d charged and held, want at most %d", at, k.charged, most)
 	}
 	l.mu.Unlock()
-	for range random.IntN(4) {
-		if l.ended(random) {
-			break
-		}
-		_, _ = l.post(random, post, wire.PathHolds+"/"+handle+"/extend", fmt.Sprintf(`{"hold":"%s"}`, longestHold)) // it may fail: then it expires
-	}
+	l.streams(random, k, handle)
 	if random.IntN(4) == 0 {
 		return // the holder is killed
 	}
@@ -187,10 +220,14 @@ func (l *holderLoad) await() {
 	l.mu.Lock()
 	l.answered = 0
 	l.mu.Unlock()
+	many := 30
+	if longStreams {
+		many = 5
+	}
 	servers.Await(l.w, "holders are answered", func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return l.answered >= 30 || !slices.ContainsFunc(l.keys[:], func(k heldKey) bool { return k.charged < holdBudget*3/4 })
+		return l.answered >= many || !slices.ContainsFunc(l.keys[:], func(k heldKey) bool { return k.charged < holdBudget*3/4 })
 	})
 }
 
