@@ -27,6 +27,10 @@ type Keys struct {
 	Logs     []timestamplog.Log
 	Notes    NoteStore // nil on a node without notes
 	Recorder audit.Recorder
+	Erasure  ErasureStore
+	Secret   func() []byte // that all nodes share
+	// Forget makes this node forget the requests of a key.
+	Forget func(key string)
 	// WasSeen reports whether keys of a pattern were checked lately. Keys that programs send are
 	// shown although an operator would write them otherwise. Nil knows none.
 	WasSeen func(ctx context.Context, pattern string) bool
@@ -137,6 +141,11 @@ func (k *Keys) Reset(ctx context.Context, by Caller, key, policy string) (*KeyRe
 	}); err != nil {
 		return nil, err
 	}
+	return k.reset(ctx, parsed, policies, policy == "")
+}
+
+// reset resets the counts of a key under policies, which are all.
+func (k *Keys) reset(ctx context.Context, parsed keys.Key, policies []*rules.Policy, all bool) (*KeyReset, error) {
 	reset := &KeyReset{Key: parsed}
 	for _, p := range policies {
 		existed, err := k.resetLogs(ctx, timestamplog.LogIDOf(p, parsed.String()))
@@ -155,7 +164,7 @@ func (k *Keys) Reset(ctx context.Context, by Caller, key, policy string) (*KeyRe
 		}
 		reset.Logs = append(reset.Logs, LogReset{Policy: p.Name, Existed: existed})
 	}
-	return reset, k.resetOwnLimit(ctx, reset, parsed, policies, policy == "")
+	return reset, k.resetOwnLimit(ctx, reset, parsed, policies, all)
 }
 
 // resetOwnLimit resets the additional logs of a key's own limit: those of a counter with other

@@ -43,7 +43,8 @@ func keyFixture(t *testing.T, f *fixture) (*admin.Keys, *orderedRecorder, func()
 	log := memlog.New(memlog.Options{Now: func() time.Time { return f.now }})
 	g := gate.New(gate.Options{View: f.catalog, Log: log, Now: func() time.Time { return f.now }})
 	recorder := &orderedRecorder{Recorder: f.store.Audit, before: func() {}}
-	use := &admin.Keys{View: f.catalog, Gate: g, Logs: []timestamplog.Log{log}, Notes: f.store.Notes, Recorder: recorder}
+	use := &admin.Keys{View: f.catalog, Gate: g, Logs: []timestamplog.Log{log}, Notes: f.store.Notes, Recorder: recorder,
+		Erasure: f.store.Erasure, Secret: func() []byte { return []byte("secret") }, Forget: func(string) {}}
 	key, err := use.Parse(t.Context(), "token:a")
 	if err != nil {
 		t.Fatal(err)

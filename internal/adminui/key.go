@@ -47,13 +47,14 @@ type keyPage struct {
 	Escalations []*escalationView
 	Earlier     []*blocks.Entry
 	Notes       []wire.Note
-	Kept        *profiles.Panel // nil on a node that keeps no profiles
-	HasNotes    bool            // the node stores notes
-	NeverSeen   bool            // no check of the key is known
-	Untracked   int64           // if NeverSeen, allowed checks of keys that are not known
-	FromMemory  bool            // the database did not answer, and its part of the page is missing
-	Ask         string          // the open question: "reset" or ""
-	ResetPolicy string          // what was typed as the policy to reset under
+	Kept        *profiles.Panel  // nil on a node that keeps no profiles
+	HasNotes    bool             // the node stores notes
+	NeverSeen   bool             // no check of the key is known
+	Untracked   int64            // if NeverSeen, allowed checks of keys that are not known
+	FromMemory  bool             // the database did not answer, and its part of the page is missing
+	Ask         string           // the open question: "reset", "erase" or ""
+	Erasure     *wire.KeyErasure // what would be erased, for the question
+	ResetPolicy string           // what was typed as the policy to reset under
 	FieldErrors form.FieldErrors
 
 	hasPolicy func(name string) bool
@@ -139,6 +140,7 @@ func (h *keyHandler) routes() []httpserver.Route {
 	return []httpserver.Route{
 		h.Get(site.KeyPath, identity.Read, h.showKey),
 		h.Post(site.KeyPath+"/reset", identity.Operate, h.resetKey),
+		h.Post(site.KeyPath+"/erase", identity.Admin, h.eraseKey),
 		h.Post(site.KeyPath+"/note", identity.Operate, h.addNote),
 		h.Post(site.KeyPath+"/note/delete", identity.Operate, h.deleteNote),
 	}
@@ -156,6 +158,13 @@ func (h *keyHandler) showKey(c *httpserver.Call) error {
 	page := &keyPage{MonitorPage: w, Ask: w.Query.Get("ask")}
 	if err := h.fill(c, page); err != nil {
 		return err
+	}
+	if page.Ask == "erase" && page.May("admin") {
+		preview, err := h.keys.Erase(c.Context(), site.CallerOf(c), wire.EraseKeyRequest{Key: page.Key, Preview: true})
+		if err != nil {
+			return err
+		}
+		page.Erasure = &preview
 	}
 	return h.RenderLive(c, "keypage", page)
 }
@@ -420,6 +429,9 @@ func (p *keyPage) Counted() []keyPolicy {
 
 // ResetLink returns the address that asks whether to reset the counts.
 func (p *keyPage) ResetLink() string { return p.With("ask", "reset") + "#reset" }
+
+// EraseLink asks whether to erase the key.
+func (p *keyPage) EraseLink() string { return p.With("ask", "erase") + "#erase" }
 
 // CloseLink returns the address of the page without a question.
 func (p *keyPage) CloseLink() string { return p.With("ask", "") }

@@ -28,6 +28,18 @@ func (h *keyHandler) resetKey(c *httpserver.Call) error {
 	return h.ReturnTo(c, values.Get("back"), done, nil)
 }
 
+// eraseKey erases a key that the form confirms.
+func (h *keyHandler) eraseKey(c *httpserver.Call) error {
+	values, err := form.Read(c)
+	if err != nil {
+		return err
+	}
+	if _, err := h.keys.Erase(c.Context(), site.CallerOf(c), wire.EraseKeyRequest{Key: values.Get("key"), Confirm: values.Get("confirm")}); err != nil {
+		return err
+	}
+	return h.ReturnTo(c, values.Get("back"), "erased", nil)
+}
+
 // askAgain shows the page of a key with the form for resetting it if err concerns the policy,
 // and returns any other error.
 func (h *keyHandler) askAgain(c *httpserver.Call, key, policy string, err error) error {

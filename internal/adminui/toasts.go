@@ -27,6 +27,7 @@ var toastTexts = map[string]struct {
 	"restored":         {"Restored the block of", "Restored the blocks of", "", false},
 	"restored-exempt":  {"Restored the exemption of", "Restored the exemptions of", "", true},
 	"reset":            {"Counts reset. All limits start from zero.", "", "", false},
+	"erased":           {"Erased. What names the key in texts and in the audit is a keyed hash now.", "", "", false},
 	"reset-policy":     {"Counts reset under one policy. Its limits start from zero.", "", "", false},
 	"noted":            {"The note is saved.", "", "", false},
 	"profiled":         {"Saved.", "", "/audit/undo", false},

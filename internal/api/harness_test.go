@@ -151,8 +151,9 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 		Deps: Deps{
 			Gate: g, Catalog: known,
 			Profiles: &profiles.Profiles{View: known, Store: store.Profiles, Now: n.clock.Now},
-			Keys:     &admin.Keys{View: known, Gate: g, Escalations: counted, Logs: []timestamplog.Log{log}, Notes: store.Notes, Recorder: store.Audit, WasSeen: entries.WasSeen},
-			Jobs:     &operations.Jobs{Runner: n.newJobs(store.Jobs), Recorder: store.Audit}, Backups: &operations.Backups{Recorder: store.Audit, Now: n.clock.Now},
+			Keys: &admin.Keys{View: known, Gate: g, Escalations: counted, Logs: []timestamplog.Log{log}, Notes: store.Notes, Recorder: store.Audit, WasSeen: entries.WasSeen,
+				Erasure: store.Erasure, Secret: func() []byte { return known.Settings().Secret }, Forget: func(string) {}},
+			Jobs: &operations.Jobs{Runner: n.newJobs(store.Jobs), Recorder: store.Audit}, Backups: &operations.Backups{Recorder: store.Audit, Now: n.clock.Now},
 			Tokens: &identities.Tokens{Store: store.Identities, Now: n.clock.Now},
 			Connect: &operations.Connect{
 				Tokens: &identities.Tokens{Store: store.Identities, Now: n.clock.Now}, CheckURL: "http://0.0.0.0:8080", TokenHeader: "X-Stint-Token",

@@ -26,6 +26,7 @@ func (h *keyHandler) routes() []route {
 	return []route{
 		routes.Answers(wire.ExplainKey, h.explainKey),
 		routes.Answers(wire.ResetKey, h.resetKey),
+		routes.Answers(wire.EraseKey, h.eraseKey),
 		routes.Answers(wire.ListActiveKeys, h.listActiveKeys),
 		routes.Answers(wire.ListKeyRequests, h.listKeyRequests),
 	}
@@ -72,6 +73,10 @@ func (h *keyHandler) resetKey(c *httpserver.Call, in wire.KeyUnder) (out wire.Ke
 		out.Policies = append(out.Policies, wire.LogReset{Policy: l.Policy, Existed: l.Existed})
 	}
 	return out, nil
+}
+
+func (h *keyHandler) eraseKey(c *httpserver.Call, in wire.EraseKeyRequest) (wire.KeyErasure, error) {
+	return h.keys.Erase(c.Context(), callerOf(c), in)
 }
 
 func (h *keyHandler) listActiveKeys(c *httpserver.Call, in wire.ActiveKeyList) (out wire.ActiveKeys, err error) {

@@ -289,6 +289,9 @@ func TestOpenAPIMatchesEveryOperation(t *testing.T) {
 		d.do("listNotes", get, "/v1/keys/notes?key=ip:203.0.113.7", "", 200)
 		d.do("deleteNote", del, "/v1/keys/notes/"+note.ID, "", 204)
 		d.do("deleteNote", del, "/v1/keys/notes/"+note.ID, "", 404)
+		d.do("eraseKey", post, "/v1/keys/erase", `{"key":"ip:203.0.113.7","preview":true}`, 200)
+		d.do("eraseKey", post, "/v1/keys/erase", `{"key":"ip:203.0.113.7"}`, 409)
+		d.do("eraseKey", post, "/v1/keys/erase", `{"key":"ip:203.0.113.7","confirm":"ip:203.0.113.7"}`, 200)
 
 		d.describeProfiles()
 

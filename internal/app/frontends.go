@@ -225,6 +225,7 @@ func (a *App) useCases() useCases {
 		undo:     &admin.Undo{Records: store.Audit, Store: store, Entries: a.entries, Policies: policies},
 		keys: &admin.Keys{
 			View: a.catalog, Gate: a.gate, Escalations: a.detection, Logs: a.logs(), Notes: store.Notes, Recorder: store.Audit, WasSeen: a.entries.WasSeen,
+			Erasure: store.Erasure, Secret: a.secret, Forget: a.recorder.Forget,
 		},
 		profiles:      &profiles.Profiles{View: a.catalog, Store: store.Profiles, Now: time.Now},
 		jobs:          &operations.Jobs{Runner: a.jobs, Recorder: store.Audit},

@@ -12,6 +12,9 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 )
 
+// ErasedName is what the name of an erased key begins with: a keyed hash replaces it.
+const ErasedName = "erased:"
+
 // Hash is what the chain holds of one record: the SHA-256 of the hash of the
 // record before and of the record's own content. The zero value precedes
 // the first record.

@@ -19,11 +19,11 @@ import (
 func newKey(con *console.Console) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "key",
-		Short:   "Explain a key, set its plan or a limit of its own, reset its counts",
+		Short:   "Explain a key, set its plan or a limit of its own, reset its counts, erase it",
 		Example: "admin key show ip:203.0.113.7\nadmin key set token:abc --plan gold\nadmin key limit token:abc 5/s --for 2d --reason launch\nadmin key reset token:abc",
 	}
 	c.AddCommand(newKeyShow(con), newKeyActive(con), newKeyRequests(con), newKeySet(con), newKeyDelete(con), newKeyLimit(con), newKeyList(con), newKeyPlans(con), newKeyImport(con), newKeyExport(con),
-		newKeyReset(con), newKeyNote(con))
+		newKeyReset(con), newKeyErase(con), newKeyNote(con))
 	return c
 }
 
@@ -152,6 +152,68 @@ zero. Blocks stay active; see 'block delete'.`,
 	}
 	c.Flags().StringVar(&policy, "policy", "", "only under this policy")
 	return c
+}
+
+func newKeyErase(con *console.Console) *cobra.Command {
+	var preview, yes bool
+	c := &cobra.Command{
+		Use:   "erase KEY",
+		Short: "Erase everything that is kept about a key",
+		Long: `Erase everything that is kept about a key: its counts, offences, requests, notes, plan, labels
+and limit. Texts that name it, and the audit, have a keyed hash in its place. It shows first what
+would be erased, and asks. Active blocks and exemptions, policies and backups keep what they have.`,
+		Example: "admin key erase ip:203.0.113.7 --preview\nadmin key erase token:abc --yes",
+		Args:    cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			found, err := client.Call(c.Context(), server, wire.EraseKey, wire.EraseKeyRequest{Key: args[0], Preview: true})
+			if err != nil {
+				return err
+			}
+			if preview {
+				return printErasure(con.Printer(), &found)
+			}
+			if !yes {
+				if err := printErasure(con.Printer(), &found); err != nil {
+					return err
+				}
+				if err := con.Confirm("Erase all this? It cannot be restored.", "--yes"); err != nil {
+					return err
+				}
+			}
+			done, err := client.Call(c.Context(), server, wire.EraseKey, wire.EraseKeyRequest{Key: args[0], Confirm: found.Key})
+			if err != nil {
+				return err
+			}
+			return printErasure(con.Printer(), &done)
+		}),
+	}
+	c.Flags().BoolVar(&preview, "preview", false, "show what would be erased, and erase nothing")
+	c.Flags().BoolVar(&yes, "yes", false, "erase without asking")
+	return c
+}
+
+var erasedColumns = []output.Column[wire.ErasedRows]{
+	{Name: "what", Head: "What", Cell: func(r wire.ErasedRows) output.Cell { return output.Text(r.What) }},
+	{Name: "rows", Head: "Rows", Right: true, Cell: func(r wire.ErasedRows) output.Cell { return output.Number(r.Rows) }},
+}
+
+func printErasure(p *output.Printer, e *wire.KeyErasure) error {
+	if p.Format == output.JSON {
+		return p.JSON(e)
+	}
+	switch {
+	case e.Preview:
+		p.Sayf("This would be erased about %s, and its limits would start from zero:", output.Escape(e.Key))
+	default:
+		p.Sayf("Erased %s. In the audit it is %s.", output.Escape(e.Key), e.Name)
+	}
+	if err := output.List(p, e.Erased, erasedColumns); err != nil {
+		return err
+	}
+	for _, l := range e.Left {
+		p.Sayf("%s", output.Escape(l))
+	}
+	return nil
 }
 
 var keyRuleColumns = []output.Column[wire.KeyRule]{

@@ -261,3 +261,14 @@ func (r *Recorder) KeyRequests(key string, since time.Time) []offences.KeyReques
 	defer s.mu.Unlock()
 	return s.requests.of(hash, since.UnixMilli())
 }
+
+// Forget forgets the kept requests of a key.
+func (r *Recorder) Forget(key string) {
+	hash := r.hash(key)
+	s := r.shardOf(hash)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if k, isKnown := s.requests.keys[hash]; isKnown {
+		s.requests.forget(k)
+	}
+}

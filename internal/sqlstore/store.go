@@ -48,6 +48,7 @@ type Store struct {
 	Bouncers     *operations.Bouncers
 	BlockSources *operations.BlockSources
 	Channels     *operations.Channels
+	Erasure      *operations.Erasure
 	Crawlers     *operations.Crawlers
 	Jobs         *operations.Jobs
 	Nodes        *operations.Nodes
@@ -84,7 +85,7 @@ func New(url string, opts Options) (*Store, error) {
 	return &Store{
 		DB: d, Entries: entries.New(d), Policies: policies.New(d), Identities: identities.New(d), Factors: identities.NewFactors(d),
 		Offences: sqloffences.New(d), Proposals: sqloffences.NewProposals(d),
-		Attacks: operations.NewAttacks(d), Audit: operations.NewAudit(d), Bouncers: operations.NewBouncers(d), BlockSources: operations.NewBlockSources(d), Channels: operations.NewChannels(d), Crawlers: operations.NewCrawlers(d), Jobs: operations.NewJobs(d), Nodes: operations.NewNodes(d), Notes: operations.NewNotes(d),
+		Attacks: operations.NewAttacks(d), Audit: operations.NewAudit(d), Bouncers: operations.NewBouncers(d), BlockSources: operations.NewBlockSources(d), Channels: operations.NewChannels(d), Crawlers: operations.NewCrawlers(d), Erasure: operations.NewErasure(d), Jobs: operations.NewJobs(d), Nodes: operations.NewNodes(d), Notes: operations.NewNotes(d),
 		Outbox: operations.NewOutbox(d), Profiles: sqlprofiles.New(d), Reports: operations.NewReports(d), Retention: operations.NewRetention(d),
 	}, nil
 }

@@ -274,8 +274,39 @@ type KeyUnder struct {
 	Policy string `query:"policy" json:"-" filled:"true"`                                // The policy to ask by name instead of the key's own.
 }
 
+// EraseKeyRequest erases a key.
+type EraseKeyRequest struct {
+	Key string `json:"key"` // the key, for example ip:203.0.113.7
+	// Preview says what would be erased, and erases nothing.
+	Preview bool `json:"preview,omitzero"`
+	// Confirm must be the key as the preview writes it: what is erased cannot be restored.
+	Confirm string `json:"confirm,omitzero"`
+}
+
+// KeyErasure says what was erased, or would be.
+type KeyErasure struct {
+	Key string `json:"key"` // the erased key
+	// Name is a keyed hash of the key, by which texts and the audit name it from then on.
+	Name    string       `json:"name"`
+	Preview bool         `json:"preview"` // nothing was erased
+	Erased  []ErasedRows `json:"erased"`  // the rows by kind
+	// Left are sentences about what still names the key, or may.
+	Left []string `json:"left"`
+}
+
+// ErasedRows are rows of one kind.
+type ErasedRows struct {
+	What string `json:"what"` // for people, in the plural
+	Rows int64  `json:"rows"` // how many
+}
+
 // The operations of keys and profiles.
 var (
+	EraseKey = Op[EraseKeyRequest, KeyErasure]{
+		ID: "eraseKey", Route: "POST " + PathKeys + "/erase", Access: "admin", Tag: "keys",
+		Summary: "Erase everything that is kept about a key.", Answer: "What was erased, and what still names the key.",
+		Doc: "Its counts, offences, requests, notes, plan, labels and limit are deleted, and texts that name it have a keyed hash in its place; the audit says so. Its limits start from zero. Active blocks and exemptions, and policies and backups that name it, stay.",
+	}
 	ExplainKey = Op[KeyUnder, KeyExplanation]{
 		ID: "explainKey", Route: "GET " + PathKeys, Access: "read", Tag: "keys",
 		Summary: "Explain what applies to a key now and why.", Answer: "The explanation.",

@@ -22,6 +22,18 @@ var keyChanges = []change{
 		pages: []form{{path: "/key/reset", fields: []string{"key", "key$N:1", "policy", "$N"}}}, cli: command{args: []string{"key", "reset", "key$N:1", "--policy", "$N"}},
 	},
 	{
+		name: "key: erase", rest: request{"POST", "/v1/keys/erase", `{"key":"key$N:2","confirm":"key$N:2"}`},
+		pages: []form{{path: "/key/erase", fields: []string{"key", "key$N:2", "confirm", "key$N:2"}}}, cli: command{args: []string{"key", "erase", "key$N:2", "--yes"}},
+	},
+	{
+		name: "key: erase a bad key", want: fault{"invalid", "key"}, rest: request{"POST", "/v1/keys/erase", `{"key":"ip:300.1.1.1","confirm":"ip:300.1.1.1"}`},
+		pages: []form{{path: "/key/erase", fields: []string{"key", "ip:300.1.1.1", "confirm", "ip:300.1.1.1"}}}, cli: command{args: []string{"key", "erase", "ip:300.1.1.1", "--yes"}},
+	},
+	{
+		name: "key: erase without a confirmation", want: fault{"confirmation_required", "confirm"}, rest: request{"POST", "/v1/keys/erase", `{"key":"key$N:3"}`},
+		pages: []form{{path: "/key/erase", fields: []string{"key", "key$N:3"}}}, cli: command{args: []string{"key", "erase", "key$N:3"}, usage: "--yes"},
+	},
+	{
 		name: "key: reset without a key", want: fault{"invalid", "key"}, rest: request{"DELETE", "/v1/keys?key=", ""},
 		pages: []form{{path: "/key/reset", fields: []string{"key", ""}}}, cli: command{args: []string{"key", "reset", ""}},
 	},

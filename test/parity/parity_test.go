@@ -319,7 +319,7 @@ func (v *vars) anonymous(text string) string {
 	return strings.NewReplacer(pairs...).Replace(text)
 }
 
-var uuids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+var uuids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\berased:[0-9a-f]{16}`)
 
 var numbers = regexp.MustCompile(`^\d+$`)
 

@@ -58,11 +58,11 @@ const (
 	maxDeletedVersions = 20_000
 )
 
-// keepUnlisted is for how long rows that left a list are kept, for nodes that were away.
+// keepUnlisted is for how long rows that left a list and emptied profiles are kept, for nodes that were away.
 const keepUnlisted = 7 * 24 * time.Hour
 
-// DeleteEndedBefore deletes the blocks and exemptions that ended before an instant, and those that
-// left a list a week ago. After an error, deleted is the number of those that are deleted nevertheless.
+// DeleteEndedBefore deletes the blocks and exemptions that ended before an instant, those that left a
+// list a week ago, and the profiles that were deleted a week ago. After an error, deleted is the number of those that are deleted nevertheless.
 func (s *Retention) DeleteEndedBefore(ctx context.Context, before time.Time) (deleted int, err error) {
 	if deleted, err = db.WriteInParts(ctx, s.db, maxDeleted, deleteEnded, db.ToMS(before)); err != nil {
 		return deleted, err
@@ -75,7 +75,7 @@ func (s *Retention) DeleteEndedBefore(ctx context.Context, before time.Time) (de
 	if _, err = db.WriteInParts(ctx, s.db, maxDeletedVersions, deleteVersions, db.ToMS(before)); err != nil {
 		return deleted, err
 	}
-	_, err = deleteBefore(ctx, s.db, deleteProfiles, before)
+	_, err = deleteBefore(ctx, s.db, deleteProfiles, week)
 	return deleted, err
 }
 

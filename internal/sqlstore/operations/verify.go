@@ -3,9 +3,12 @@ package operations
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
@@ -143,6 +146,8 @@ type verification struct {
 	kept     audit.Link
 	attested bool // a record in the chain names the anchor
 	found    bool // the kept head is in the chain
+	// erased are the records that were emptied and that no record of an erasure has named yet.
+	erased []int64
 }
 
 func (c *verification) read(t *db.Tx) error {
@@ -188,6 +193,11 @@ func (c *verification) take(e chained) {
 		c.fail(e.ID, "A record before %d is not in the chain.", e.ID)
 	}
 	want := e.Hash(c.Head.Hash)
+	if string(e.hash) != string(want[:]) && len(e.hash) == len(want) && isErased(e.Record) {
+		// What it held is gone; its hash stays, so that the records after it fit.
+		c.erased = append(c.erased, e.ID)
+		want = audit.Hash(e.hash)
+	}
 	if string(e.hash) != string(want[:]) {
 		c.fail(e.ID, "Record %d does not fit: it, or one before it, was changed, removed or added.", e.ID)
 	}
@@ -200,7 +210,19 @@ func (c *verification) take(e chained) {
 		strings.Contains(string(e.After), `"`+c.Anchor.Hash.String()+`"`) {
 		c.attested = true
 	}
+	if e.Action == eraseAction && c.Problem == "" {
+		c.explain(e.Record)
+	}
 	c.compare()
+}
+
+// explain takes the records that an erasure names as erased by it.
+func (c *verification) explain(e *audit.Record) {
+	var done erasureSnapshot
+	if json.Unmarshal(e.After, &done) != nil {
+		return
+	}
+	c.erased = slices.DeleteFunc(c.erased, func(id int64) bool { return slices.Contains(done.Records, id) })
 }
 
 // compare checks whether the current link of the chain is the kept head.
@@ -220,6 +242,9 @@ func (c *verification) fail(id int64, format string, args ...any) {
 func (c *verification) result() audit.Verification {
 	if !c.attested {
 		c.fail(0, "The chain begins after record %d, and no record says that retention removed it.", c.Anchor.ID)
+	}
+	if len(c.erased) > 0 {
+		c.fail(c.erased[0], "Record %d was changed: it names an erased key, and no record says that it was erased.", c.erased[0])
 	}
 	switch {
 	case c.kept == audit.Link{}:

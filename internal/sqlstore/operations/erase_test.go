@@ -1,0 +1,208 @@
+package operations_test
+
+import (
+	"crypto/sha256"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/etag"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/notify"
+	"github.com/stint-dev/stint/internal/profiles"
+	"github.com/stint-dev/stint/internal/wire"
+	"github.com/stint-dev/stint/test/storetest"
+)
+
+// naming returns, for each table with rows that contain a text, these rows.
+func naming(t *testing.T, f *storetest.Fixture, text string) map[string][]string {
+	t.Helper()
+	db := f.Raw(t)
+	list := `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'`
+	if f.Postgres() {
+		list = `SELECT tablename FROM pg_tables WHERE schemaname = 'public'`
+	}
+	found := map[string][]string{}
+	for _, table := range scanAll(t, db, list) {
+		for _, row := range scanAll(t, db, `SELECT * FROM "`+table+`"`) {
+			if strings.Contains(row, text) {
+				found[table] = append(found[table], row)
+			}
+		}
+	}
+	return found
+}
+
+// scanAll returns rows as texts.
+func scanAll(t *testing.T, db *sql.DB, query string) (all []string) {
+	t.Helper()
+	rows, err := db.QueryContext(t.Context(), query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rows.Next() {
+		values, into := make([]any, len(columns)), make([]any, len(columns))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		if err := rows.Scan(into...); err != nil {
+			t.Fatal(err)
+		}
+		parts := make([]string, len(values))
+		for i, v := range values {
+			if raw, is := v.([]byte); is {
+				v = string(raw)
+			}
+			parts[i] = fmt.Sprint(v)
+		}
+		all = append(all, strings.Join(parts, "|"))
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func parsed(t *testing.T, text string) keys.Key {
+	t.Helper()
+	k, err := (keys.Parser{}).Key(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// keep stores something of every kind about a key.
+func keep(t *testing.T, f *storetest.Fixture, key string) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := f.Notes.AddNote(t.Context(), storetest.Operator, wire.NoteRequest{Key: key, Text: "rang us about his bill"})
+	must(err)
+	_, err = f.Profiles.PutProfile(t.Context(), storetest.Operator, profiles.Profile{Key: key, Plan: "gold", Labels: []string{"eu"}, Note: "the office in Bonn"}, etag.Any)
+	must(err)
+	batch := storetest.CrossingBatch(fmt.Sprint(len(key)), 1, f.Clock.Now())
+	batch.Offences[0].Key, batch.Keys[0].Key = key, key
+	sum := sha256.Sum256([]byte(key))
+	copy(batch.Offences[0].MAC[:], sum[:])
+	_, err = f.Offences.Flush(t.Context(), batch, storetest.EvaluationAt(f))
+	must(err)
+	must(f.Outbox.AddNotifications(t.Context(), []notify.Notification{{Kind: notify.Outage, At: f.Clock.Now(), Subject: "About " + key, Text: "It was " + key + ".", Facts: map[string]string{"key": key}}}, nil))
+	for _, statement := range []string{
+		`INSERT INTO offence_days (start, key, policy_id, kind, place, ` + hours("h%02d") + `) VALUES (0, '` + key + `', 1, 0, (SELECT place FROM offences WHERE key = '` + key + `' LIMIT 1), ` + hours("0") + `)`,
+		`INSERT INTO key_traffic (span, start, policy_id, key, place, allowed, refused, cost, overcount) VALUES (60, 0, 1, '` + key + `', (SELECT place FROM offences WHERE key = '` + key + `' LIMIT 1), 1, 1, 1, 0)`,
+		`INSERT INTO escalation_counts (policy_id, key, start, offences) VALUES (7, '` + key + `', 1, 1)`,
+		`INSERT INTO documents (id, kind, start, ends, created_at, body) VALUES ('r` + fmt.Sprint(len(key)) + `', 'daily', ` + fmt.Sprint(len(key)) + `, 1, 0, '{"top":["` + key + `"],"text":"` + key + ` asked most."}')`,
+	} {
+		f.Exec(t, statement)
+	}
+}
+
+func hours(format string) string {
+	var all []string
+	for h := range 24 {
+		if strings.Contains(format, "%") {
+			all = append(all, fmt.Sprintf(format, h))
+			continue
+		}
+		all = append(all, format)
+	}
+	return strings.Join(all, ", ")
+}
+
+func TestErasedKeysAreNowhereAndTheirNeighboursStay(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		const key, other, name = "ip:192.0.2.1", "ip:192.0.2.10", "erased:0123456789abcdef"
+		keep(t, f, key)
+		keep(t, f, other)
+		before := naming(t, f, other)
+		preview, err := f.Erasure.Erase(t.Context(), storetest.Operator, parsed(t, key), name, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := naming(t, f, "192.0.2.1|"); len(got) == 0 {
+			t.Fatal("the preview erased something")
+		}
+		done, err := f.Erasure.Erase(t.Context(), storetest.Operator, parsed(t, key), name, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(preview.Erased, done.Erased) || len(done.Erased) < 10 {
+			t.Errorf("the preview said %+v, and %+v was erased", preview.Erased, done.Erased)
+		}
+		if len(done.Left) != 1 || !strings.Contains(done.Left[0], "is active and stays") {
+			t.Errorf("got left %q, want the active block", done.Left)
+		}
+		if got := naming(t, f, other); len(got) != len(before) {
+			t.Errorf("of a longer key that begins like it %v are left, want %v", got, before)
+		}
+		wantNowhere := func(but ...string) {
+			t.Helper()
+			for table, rows := range naming(t, f, key) {
+				for _, row := range rows {
+					if strings.Contains(strings.ReplaceAll(row, other, ""), key) && !slices.Contains(but, table) {
+						t.Errorf("%s still has %s", table, row)
+					}
+				}
+			}
+			for _, text := range []string{"rang us about his bill", "the office in Bonn"} {
+				for table, rows := range naming(t, f, text) {
+					for _, row := range rows {
+						if !strings.Contains(row, other) {
+							t.Errorf("%s still has %s", table, row)
+						}
+					}
+				}
+			}
+		}
+		// The active block stays, and the emptied row of the profile until all nodes know.
+		wantNowhere("entries", "profiles")
+		storetest.WantIntactChain(t, f, audit.Link{})
+
+		block := done.Left[0][strings.Index(done.Left[0], "block ")+6:]
+		id, _, _ := strings.Cut(block, " ")
+		if _, err := f.Entries.End(t.Context(), storetest.Operator, blocks.Block, "", id); err != nil {
+			t.Fatal(err)
+		}
+		if done, err = f.Erasure.Erase(t.Context(), storetest.Operator, parsed(t, key), name, false); err != nil || len(done.Left) != 1 || !strings.Contains(done.Left[0], "erase the key again later") {
+			t.Errorf("got %+v %v, want the ended block", done, err)
+		}
+		f.Clock.Advance(8 * 24 * time.Hour)
+		if done, err = f.Erasure.Erase(t.Context(), storetest.Operator, parsed(t, key), name, false); err != nil || len(done.Left) != 0 {
+			t.Errorf("got %+v %v, want nothing left", done, err)
+		}
+		if _, err := f.Retention.DeleteEndedBefore(t.Context(), f.Clock.Now().AddDate(-2, 0, 0)); err != nil {
+			t.Fatal(err)
+		}
+		wantNowhere()
+		storetest.WantIntactChain(t, f, audit.Link{})
+	})
+}
+
+func TestAnErasedRecordThatNoErasureNamesBreaksTheChain(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		keep(t, f, "ip:192.0.2.1")
+		id := storetest.NewestRecord(t, f).ID
+		f.Exec(t, fmt.Sprintf(`CREATE TABLE one AS SELECT * FROM audit WHERE id = %d`, id))
+		f.Exec(t, fmt.Sprintf(`DELETE FROM audit WHERE id = %d`, id))
+		f.Exec(t, `UPDATE one SET summary = 'Erased: this record was about a key that was erased.', before = '', after = ''`)
+		f.Exec(t, `INSERT INTO audit SELECT * FROM one`)
+		if v := storetest.VerifyChain(t, f, audit.Link{}); v.Intact || v.ProblemID != id || !strings.Contains(v.Problem, "no record says that it was erased") {
+			t.Errorf("got %+v, want the record %d", v, id)
+		}
+	})
+}
