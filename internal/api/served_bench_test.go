@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -194,6 +195,59 @@ func BenchmarkServedForward(b *testing.B) {
 			b.ReportMetric(ratios[len(ratios)/2], "ratio")
 		})
 	}
+}
+
+// BenchmarkServedForwardConditions reports the cost of a browser's request through a gateway where policies
+// look at every attribute of requests and the request meets none, as a ratio of the cost without those
+// policies. It is the median of alternating parts.
+func BenchmarkServedForwardConditions(b *testing.B) {
+	ofRule := func(name, rule string, when conditions.Texts) *rules.Policy {
+		stack, err := rules.ParseStack([]string{rule})
+		if err != nil {
+			b.Fatal(err)
+		}
+		p := &rules.Policy{Name: name, Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithms.TimestampLog, Match: []keys.Pattern{patternOf(b, "ip:*")}, Rules: stack}
+		if p.When, err = conditions.Parse(when); err != nil {
+			b.Fatal(err)
+		}
+		return p
+	}
+	plain := []*rules.Policy{ofRule("ip", "1000/s", nil)}
+	all := slices.Clone(plain)
+	for attribute, pattern := range map[string]string{
+		"path": "/trap/*", "method": "trace", "agent": "*nikto*", "host": "trap.example.org", "scheme": "http", "ja4": "t10*", "country": "AQ", "asn": "64500",
+		"bot": "openai/*", "category": "ai-training", "verified": "signature", "header:x-trap": "*", "query:trap": "*", "cookie:trap": "*",
+	} {
+		all = append(all, ofRule(strings.ReplaceAll(attribute, ":", "-"), "0/s", conditions.Texts{attribute: {pattern}}))
+	}
+	c := &asker{}
+	for range 20_000 {
+		address := netip.AddrFrom4([4]byte{10, byte(rand.IntN(16)), byte(rand.IntN(256)), byte(rand.IntN(256))}).String()
+		c.requests = append(c.requests, []byte(forwarded("?policy=ip&refuse=403", append(browser[2:], "X-Forwarded-For: "+address)...)))
+	}
+	const part = 500
+	servers := []*httpserver.Server{countingServer(b, plain...), countingServer(b, all...)}
+	for _, server := range servers {
+		_ = server.CheckApp().Handler() // fiber gets ready
+	}
+	var ratios, costs []float64
+	for b.Loop() {
+		var took [2]float64
+		for i, server := range servers {
+			c.left = part
+			conn := acceptOne(b, server, c)
+			began := processorTime(b)
+			if err := server.CheckApp().Server().ServeConn(conn); err != nil {
+				b.Fatal(err)
+			}
+			took[i] = float64(processorTime(b)-began) / part
+		}
+		ratios, costs = append(ratios, took[1]/took[0]), append(costs, took[1])
+	}
+	slices.Sort(ratios)
+	slices.Sort(costs)
+	b.ReportMetric(costs[len(costs)/2], "cpu-ns/check")
+	b.ReportMetric(ratios[len(ratios)/2], "ratio")
 }
 
 // acceptOne returns a connection as a node's listener of checks does.

@@ -100,17 +100,23 @@ func (r *Request) Saying(a Attribute, values ...string) *Request {
 	if r != nil {
 		with = *r
 	}
+	with.named = slices.Clip(with.named)
+	with.Say(a, values...)
+	return &with
+}
+
+// Say is Saying for who has made r, and has not handed it on yet.
+func (r *Request) Say(a Attribute, values ...string) {
 	if !a.isNamed() {
 		if len(values) > 0 {
-			with.values[a.index] = cut(a.fold(values[0]), a.MaxLength())
+			r.values[a.index] = cut(a.fold(values[0]), a.MaxLength())
 		}
-		return &with
+		return
 	}
 	if a.index != queryIndex && slices.Contains(values, "") {
 		values = slices.DeleteFunc(slices.Clone(values), func(value string) bool { return value == "" })
 	}
-	with.named = append(slices.Clip(with.named), namedValues{a, different(values)})
-	return &with
+	r.named = append(r.named, namedValues{a, different(values)})
 }
 
 // different returns the different values, and tooMany behind maxRepeated of them.

@@ -125,7 +125,9 @@ func ja4Of(r request, header string) string {
 // only if the gateway would have sent it.
 func (q *Query) sayNamed(about *conditions.Request, r request, target, ja4Header string, named []conditions.Attribute) *conditions.Request {
 	if target != "" {
-		about = about.SayingQuery()
+		about = about.SayingQuery() // a request of our own
+	} else {
+		about = about.Saying(conditions.Path)
 	}
 	for _, a := range named {
 		source, name := a.Source()
@@ -148,7 +150,7 @@ func (q *Query) sayNamed(about *conditions.Request, r request, target, ja4Header
 				value = ja4Of(r, ja4Header)
 			}
 			if value != "" {
-				about = about.Saying(a, value)
+				about.Say(a, value)
 			}
 			continue
 		}
@@ -156,7 +158,7 @@ func (q *Query) sayNamed(about *conditions.Request, r request, target, ja4Header
 			isSent = slices.Contains(q.Sends, a)
 		}
 		if len(values) > 0 || isSent {
-			about = about.Saying(a, values...)
+			about.Say(a, values...)
 		}
 	}
 	return about
