@@ -280,6 +280,29 @@ func (p *keyPage) Table() []ruleRow {
 	return all
 }
 
+// passSeen is a pass that clients with the key had.
+type passSeen struct {
+	Key      string
+	Requests int
+	Last     time.Time
+}
+
+// Passes returns the passes among the last requests of the key, the newest first.
+func (p *keyPage) Passes() (all []*passSeen) {
+	seen := map[string]*passSeen{}
+	for _, q := range p.Requests {
+		if q.Pass == "" {
+			continue
+		}
+		if seen[q.Pass] == nil {
+			seen[q.Pass] = &passSeen{Key: q.Pass, Last: q.At}
+			all = append(all, seen[q.Pass])
+		}
+		seen[q.Pass].Requests++
+	}
+	return all
+}
+
 // newestRequests is how many requests are shown at once.
 const newestRequests = 8
 

@@ -9,6 +9,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/stint-dev/stint/internal/etag"
+	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/test/storetest"
@@ -109,4 +110,38 @@ func TestKeyPageLinksToPoliciesThatExist(t *testing.T) {
 	v.get("/key?key=ip:192.0.2.20").is(http.StatusOK).holds(`href="/policies/gone">gone</a></td>`)
 	must(t, n.store.Policies.DeletePolicy(t.Context(), storetest.Operator, "gone", etag.Any))
 	v.get("/key?key=ip:192.0.2.20").is(http.StatusOK).holds(`<td class="c-policy">gone</td>`).lacks(`/policies/gone`)
+}
+
+// The page of an address shows the passes that came from there, and that of a pass says what it is.
+func TestKeyPageShowsPasses(t *testing.T) {
+	n := newNode(t)
+	n.put(t, rules.Policy{Name: "site", Match: []keys.Pattern{pattern(t, "ip:*")}, OnLimit: rules.ChallengeOnLimit}, "100/h")
+	const address, pass = "ip:192.0.2.20", "pass:00112233445566778899aabbccddeeff"
+	key := func(text string) keys.Key {
+		k, err := keys.Parser{}.Key(text)
+		must(t, err)
+		return k
+	}
+	ask := func(of string) {
+		c := gate.Check{Key: key(address), Cost: 1}
+		if of != "" {
+			c.Pass = key(of)
+		}
+		if _, err := n.gate.Check(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v := n.as(t, "olu")
+	ask("")
+	v.get("/key?key=" + address).is(http.StatusOK).lacks("<h2>Passes</h2>")
+	for _, of := range []string{pass, pass, "pass:ffeeddccbbaa99887766554433221100"} {
+		ask(of)
+	}
+	v.get("/key?key=" + address).is(http.StatusOK).holds("<h2>Passes</h2>").holds(`pass%3A00112233445566778899aabbccddeeff"`).holds("ffeeddccbbaa99887766554433221100")
+	v.get("/key?key=" + pass).is(http.StatusOK).says("This is the pass of a browser that has solved a challenge").says("A block of this key ends it")
+	b := newBrowser(t, n)
+	b.withAxe()
+	b.logIn("olu")
+	b.screens("key-passes", "/key?key="+address)
+	b.consoleIsClean()
 }

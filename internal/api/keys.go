@@ -57,7 +57,7 @@ func (h *keyHandler) listKeyRequests(c *httpserver.Call, in wire.ByKey) (wire.Ke
 	for _, q := range all {
 		out.Requests = append(out.Requests, wire.KeyRequest{
 			At: wire.At(q.At), Method: q.Method, Path: q.Path, Agent: q.Agent, Host: q.Host, Decision: q.Outcome, Shadow: q.Shadow, Policy: q.Policy, Rule: q.Rule,
-			Block: q.Block, Refusal: q.Refusal, Reported: q.Reported, Evidence: q.Evidence, Source: q.Source,
+			Block: q.Block, Refusal: q.Refusal, Reported: q.Reported, Evidence: q.Evidence, Source: q.Source, Pass: q.Pass,
 		})
 	}
 	return out, err

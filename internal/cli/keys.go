@@ -131,6 +131,7 @@ var keyRequestColumns = []output.Column[wire.KeyRequest]{
 	{Name: "by", Head: "By", Drop: 1, Cell: func(q wire.KeyRequest) output.Cell { return output.Text(q.Rule + q.Block) }},
 	{Name: "evidence", Head: "Evidence", Drop: 2, Cell: func(q wire.KeyRequest) output.Cell { return output.Text(strings.Join(q.Evidence, "; ")) }},
 	{Name: "agent", Head: "Agent", Drop: 3, Cut: true, Cell: func(q wire.KeyRequest) output.Cell { return output.Text(q.Agent) }},
+	{Name: "pass", Head: "Pass", Drop: 4, Cell: func(q wire.KeyRequest) output.Cell { return output.Text(q.Pass) }},
 }
 
 func newKeyReset(con *console.Console) *cobra.Command {

@@ -169,7 +169,7 @@ func (a *applying) appendPass(all []additional, c *Check) []additional {
 	bounds := func(p *rules.Policy) bool { return !isExempt && !limits(policy) && limits(p) && !p.IsReported() }
 	bounding := func(p *rules.Policy) additional {
 		if refusingRule(p) >= 0 {
-			p = (&profiles.Limit{Rules: PassRules}).Apply(p)
+			p = passLimit.Apply(p)
 		}
 		return additional{policy: p, derived: &pass}
 	}

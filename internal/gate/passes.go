@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
@@ -19,6 +20,9 @@ const (
 // PassRules limit a pass that no other policy is for than one that refuses everything but passes. They are
 // those of the preset passes.
 var PassRules = rules.Stack{{Limit: 100, Window: time.Second}, {Limit: 1500, Window: time.Minute}, {Limit: 20_000, Window: time.Hour}}
+
+// passLimit applies PassRules. It remembers the policy that it made last: usually one refuses everything but passes.
+var passLimit = &profiles.Limit{Rules: PassRules}
 
 // solvedFor is how long a challenge that was solved is known: longer than it can be solved.
 const solvedFor = time.Hour

@@ -204,3 +204,15 @@ func TestAnswersAreSpentOnce(t *testing.T) {
 		t.Error("while the log is down this node forgets")
 	}
 }
+
+// The policies of passes under policies that refuse everything else are not made for each check.
+func BenchmarkPassOfAClosedPolicy(b *testing.B) {
+	n := newNode(b, policy(b, 1, "closed", "ip:*", "0/1d", challenging))
+	c := Check{Key: key(b, "ip:203.0.113.7"), Cost: 1, Pass: key(b, "pass:a")}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := n.Check(b.Context(), c); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -22,6 +22,8 @@ type KeyRequest struct {
 	// Evidence says in words what the request showed that policies charge points for.
 	Evidence []string
 	Source   string // the caller of the check; never trusted
+	// Pass is the key of the pass that the client had, "" for none.
+	Pass string
 }
 
 // KeyRequestAge is for how long the requests of keys are kept in memory, and MaxKeyRequests how many of

@@ -42,8 +42,8 @@ type keptRequest struct {
 	texts    []byte // of keptTexts, each preceded by its length
 }
 
-// Bounds of the kept texts, in bytes: method, path, agent, host, source, reported outcome.
-var keptTexts = [...]int{16, 256, 160, 100, 64, 64}
+// Bounds of the kept texts, in bytes: method, path, agent, host, source, reported outcome, pass.
+var keptTexts = [...]int{16, 256, 160, 100, 64, 64, 48}
 
 // maxEvidence bounds the items of evidence of a request.
 const maxEvidence = 4
@@ -185,7 +185,7 @@ func (r *keyRequests) add(hash uint64, key string, d *gate.Decision, omits omiss
 			s.refusal = d.Shadow.ID
 		}
 	}
-	s.keepTexts(d.Check.Request, d.Check.Source, "", omits)
+	s.keepTexts(d.Check.Request, d.Check.Source, "", d.Check.Pass.String(), omits)
 }
 
 // addReport keeps a report about a request of a key. It may keep key.
@@ -206,12 +206,12 @@ func (r *keyRequests) addReport(hash uint64, key string, a *gate.Reported, full 
 			s.evidence = append(s.evidence, p.Item)
 		}
 	}
-	s.keepTexts(a.Report.Request, a.Report.Source, a.Report.Outcome, omits)
+	s.keepTexts(a.Report.Request, a.Report.Source, a.Report.Outcome, "", omits)
 }
 
-func (s *keptRequest) keepTexts(request *conditions.Request, source, reported string, omits omissions) {
+func (s *keptRequest) keepTexts(request *conditions.Request, source, reported, pass string, omits omissions) {
 	for i, text := range [len(keptTexts)]string{
-		omits.valueOf(request, conditions.Method), omits.valueOf(request, conditions.Path), omits.valueOf(request, conditions.Agent), omits.valueOf(request, conditions.Host), source, reported,
+		omits.valueOf(request, conditions.Method), omits.valueOf(request, conditions.Path), omits.valueOf(request, conditions.Agent), omits.valueOf(request, conditions.Host), source, reported, pass,
 	} {
 		text = text[:min(len(text), keptTexts[i])]
 		s.texts = append(binary.AppendUvarint(s.texts, uint64(len(text))), text...)
@@ -231,7 +231,7 @@ func (s *keptRequest) request() offences.KeyRequest {
 		q.Evidence = append(q.Evidence, e.Label())
 	}
 	rest := s.texts
-	for _, into := range [len(keptTexts)]*string{&q.Method, &q.Path, &q.Agent, &q.Host, &q.Source, &q.Reported} {
+	for _, into := range [len(keptTexts)]*string{&q.Method, &q.Path, &q.Agent, &q.Host, &q.Source, &q.Reported, &q.Pass} {
 		*into, rest = cutText(rest)
 		*into = clean(*into)
 	}

@@ -20,6 +20,7 @@ func TestTheLastRequestsOfAKeyAreKeptAndBounded(t *testing.T) {
 		if i == 119 {
 			d.Outcome, d.Rule = gate.Limited, 1
 			d.Evidence = []*rules.Evidence{{Outcome: "not_found", Points: 5}}
+			d.Check.Pass = key(t, "pass:00112233445566778899aabbccddeeff")
 		}
 		r.Record(d)
 	}
@@ -31,6 +32,9 @@ func TestTheLastRequestsOfAKeyAreKeptAndBounded(t *testing.T) {
 		t.Fatalf("%d requests are kept, want %d", len(all), offences.MaxKeyRequests)
 	}
 	q := all[0]
+	if q.Pass != "pass:00112233445566778899aabbccddeeff" || all[1].Pass != "" {
+		t.Errorf("the passes are %q and %q", q.Pass, all[1].Pass)
+	}
 	if q.Method != "post" || q.Path != "/page/119" || !strings.HasPrefix(q.Agent, "curl/8") || q.Outcome != "limited" || q.Policy != "default" || q.Rule != "20/1m" ||
 		len(q.Evidence) != 1 || q.Evidence[0] != "not found" {
 		t.Errorf("the newest is %+v", q)

@@ -168,6 +168,7 @@ type KeyRequest struct {
 	// Evidence says what the request showed that policies charge points for.
 	Evidence []string `json:"evidence,omitempty"`
 	Source   string   `json:"source,omitzero"` // who asked, as it said
+	Pass     string   `json:"pass,omitzero"`   // the key of the pass that the client had
 }
 
 // KeyRequests are the last requests of a key.
