@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,7 +27,19 @@ const (
 	byAltcha
 	byTurnstile
 	byHCaptcha
+	byWorkOnly // in place of a captcha whose provider is down
 )
+
+// isWork reports whether a challenge is solved by work, and not by a captcha.
+func (w way) isWork() bool { return w == byWork || w == byWorkOnly }
+
+// lifetime is how long a challenge can be solved.
+func (w way) lifetime() time.Duration {
+	if w == byWorkOnly {
+		return workOnlyFor
+	}
+	return lifetime
+}
 
 // Provider is whose captcha challenges are.
 type Provider string
@@ -74,20 +87,34 @@ type provider struct {
 	script  string
 	sources map[string]string // of directives of the page's policy
 	verify  string
+	// maxAnswer is how many bytes an answer has at most.
+	maxAnswer int
 	// namesAction says that answers name the action and the challenge that they are for.
 	namesAction bool
 }
 
 var providersOf = map[Provider]*provider{
-	Altcha: {way: byAltcha, name: "ALTCHA", sources: map[string]string{"connect-src": "'self'"}},
+	Altcha: {way: byAltcha, name: "ALTCHA", maxAnswer: 4096, sources: map[string]string{"connect-src": "'self'"}},
 	Turnstile: {
 		way: byTurnstile, name: "Cloudflare Turnstile", script: "https://challenges.cloudflare.com/turnstile/v0/api.js?render=explicit&onload=stintCaptcha",
 		sources: map[string]string{"script-src": turnstileHost, "frame-src": turnstileHost}, verify: turnstileHost + "/turnstile/v0/siteverify", namesAction: true,
+		maxAnswer: 2048, // by Cloudflare's documentation
 	},
 	HCaptcha: {
 		way: byHCaptcha, name: "hCaptcha", script: "https://js.hcaptcha.com/1/api.js?render=explicit&recaptchacompat=off&onload=stintCaptcha",
 		sources: map[string]string{"script-src": hcaptchaHosts, "frame-src": hcaptchaHosts, "style-src": hcaptchaHosts, "connect-src": hcaptchaHosts}, verify: "https://api.hcaptcha.com/siteverify",
+		maxAnswer: 6144, // hCaptcha documents none, and has sent more than 4,000; a URL with more than 8,192 comes through no gateway
 	},
+}
+
+// providerOf returns the provider whose captcha challenges of a way are, nil for none.
+func providerOf(w way) *provider {
+	for _, p := range providersOf {
+		if p.way == w {
+			return p
+		}
+	}
+	return nil
 }
 
 const (
@@ -106,13 +133,16 @@ const action = "stint"
 
 // The bounds of what is verified.
 const (
-	maxAnswer = 4096 // bytes of an answer, in a URL; Turnstile's have 2,048 at most
 	// maxVerifying is how many answers are verified at a time, and maxVerified how many bytes are read of what
 	// a provider says.
 	maxVerifying = 64
 	maxVerified  = 16 << 10
-	// outageFor is how long browsers are let work after a provider could not be asked.
-	outageFor = 10 * time.Second
+	// outageFor is how long browsers are let work after so many answers in a row could not be verified:
+	// visitors choose what is sent, so that one alone is no outage.
+	outageFor   = 10 * time.Second
+	outageAfter = 3
+	// busyFor is when a visitor may try again whose answer could not be verified.
+	busyFor = 5 * time.Second
 )
 
 // verdict is what came of an answer.
@@ -121,7 +151,9 @@ type verdict int
 const (
 	rejected verdict = iota
 	accepted
-	unverified // the provider cannot be asked
+	unverified // the provider is down
+	busy       // it could not be verified now; there is no outage
+	elsewhere  // it is from a page of a host that is not ours
 )
 
 // captcha verifies the answers of one provider.
@@ -129,8 +161,9 @@ type captcha struct {
 	Captcha
 	*provider
 	verifying chan struct{} // a place for each answer that is verified
+	failures  atomic.Int64  // answers in a row that the provider did not verify
 	outage    atomic.Int64  // until when it lasts, in Unix milliseconds
-	warned    atomic.Int64  // the minute of the last warning
+	warned    sync.Map      // the minutes of the last warnings, by their texts
 }
 
 func newCaptcha(c Captcha) *captcha {
@@ -152,16 +185,30 @@ func newCaptcha(c Captcha) *captcha {
 
 // way returns how challenges that are issued now are solved.
 func (s *Service) way() way {
-	if c := s.captcha; c != nil && (c.Outage == RefuseInOutage || s.o.Now().UnixMilli() >= c.outage.Load()) {
+	switch c := s.captcha; {
+	case c == nil:
+		return byWork
+	case c.Outage != RefuseInOutage && s.o.Now().UnixMilli() < c.outage.Load():
+		return byWorkOnly
+	default:
 		return c.provider.way
 	}
-	return byWork
+}
+
+// isAnswer reports whether a text may be an answer. Those of remote providers are only of what their tokens
+// are made of: nobody makes a provider, or what is before it, fail by what is sent to it.
+func (p *provider) isAnswer(text string) bool {
+	return text != "" && len(text) <= p.maxAnswer && !strings.ContainsFunc(text, func(r rune) bool {
+		isPlain := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-'
+		return !isPlain && (p.way != byAltcha || !strings.ContainsRune("+/=", r))
+	})
 }
 
 // verify says what comes of the answer to a challenge. It is called for answers only, never for checks.
 func (s *Service) verify(ctx context.Context, c *challenge, answer string) verdict {
+	of := providerOf(c.way)
 	switch {
-	case answer == "" || len(answer) > maxAnswer || strings.ContainsFunc(answer, func(r rune) bool { return r <= ' ' || r > '~' }):
+	case of == nil || !of.isAnswer(answer):
 		return rejected
 	case c.way == byAltcha:
 		if c.isAltchaSolvedBy(s.o.Secret(), answer) {
@@ -178,29 +225,47 @@ func (p *captcha) verifyRemotely(ctx context.Context, c *challenge, answer strin
 	select {
 	case p.verifying <- struct{}{}:
 		defer func() { <-p.verifying }()
-	default: // this is no outage that others should notice: only so many answers are sent at a time
+	default: // this is no outage: many answers at a time get their sender nothing
 		p.warn(now, "too many answers of captchas are sent at a time", fmt.Errorf("%d are being verified", maxVerifying))
-		return unverified
+		return busy
 	}
-	said, err := p.ask(ctx, answer)
+	said, is, err := p.ask(ctx, answer)
 	if err == nil {
-		err = said.ownFault()
+		if err = said.ownFault(); err != nil {
+			is = unverified
+		}
 	}
-	if err != nil {
+	switch {
+	case err == nil:
+		p.failures.Store(0)
+		p.outage.Store(0)
+	case is != unverified:
+		p.warn(now, "the provider of captchas looks at no answer", err)
+		return is
+	case p.failures.Add(1) < outageAfter:
+		p.warn(now, "an answer of a captcha cannot be verified", err)
+		return busy
+	default:
+		instead := "browsers work instead"
+		if p.Outage == RefuseInOutage {
+			instead = "challenged visitors are refused"
+		}
 		p.outage.Store(now.Add(outageFor).UnixMilli())
-		p.warn(now, "answers of captchas cannot be verified", err)
+		p.warn(now, "answers of captchas cannot be verified", err, "instead", instead)
 		return unverified
 	}
-	p.outage.Store(0)
 	switch {
 	case !said.Success:
 		if at := slices.IndexFunc(said.ErrorCodes, isOfSettings); at >= 0 {
 			p.warn(now, "the provider of captchas rejects answers by the settings", errors.New(said.ErrorCodes[at]))
 		}
 		return rejected
-	case said.Hostname == "" || p.IsOurs == nil || !p.IsOurs(said.Hostname),
-		p.namesAction && (said.Action != action || said.CData != c.name()):
+	case p.namesAction && (said.Action != action || said.CData != c.name()):
 		return rejected
+	case p.IsOurs == nil || !p.IsOurs(said.Hostname):
+		// It may be a site of ours that the setting lacks, whose visitors cannot help it.
+		p.warn(now, "an answer of a captcha is from a page of another host", fmt.Errorf("%.100q is not among --challenge-captcha-hosts", said.Hostname))
+		return elsewhere
 	}
 	// A provider takes an answer once; that it does so is not relied on.
 	if sum := sha256.Sum256([]byte(answer)); !p.Spend(ctx, hex.EncodeToString(sum[:nonceSize])) {
@@ -235,45 +300,48 @@ func isOfSettings(code string) bool {
 	return code == "sitekey-secret-mismatch" || code == "invalid-sitekey" || code == "not-using-dummy-secret"
 }
 
-func (p *captcha) ask(ctx context.Context, answer string) (said siteVerified, err error) {
+// ask asks the provider about an answer. An error says that there is no verdict, and is what becomes of
+// the answer.
+func (p *captcha) ask(ctx context.Context, answer string) (said siteVerified, is verdict, err error) {
 	form := url.Values{"secret": {p.Secret}, "response": {answer}}
 	if p.Provider == HCaptcha {
 		form.Set("sitekey", p.SiteKey)
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.VerifyURL, strings.NewReader(form.Encode()))
 	if err != nil {
-		return said, errors.New("the URL is not one that can be called")
+		return said, unverified, errors.New("the URL is not one that can be called")
 	}
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("User-Agent", "Stint")
 	response, err := p.Client.Do(r)
 	if err != nil {
-		return said, err
+		return said, unverified, err
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxVerified+1))
 	switch {
 	case err != nil:
-		return said, errors.New("the provider's answer breaks off")
-	case response.StatusCode >= 500 || response.StatusCode == http.StatusTooManyRequests || response.StatusCode >= 300 && response.StatusCode < 400:
-		return said, fmt.Errorf("the provider answered %d", response.StatusCode)
+		return said, unverified, errors.New("the provider's answer breaks off")
+	case response.StatusCode == http.StatusTooManyRequests: // as many answers as visitors please make it so
+		return said, busy, fmt.Errorf("the provider answered %d", response.StatusCode)
+	case response.StatusCode >= 500 || response.StatusCode >= 300 && response.StatusCode < 400:
+		return said, unverified, fmt.Errorf("the provider answered %d", response.StatusCode)
 	case len(body) > maxVerified:
-		return said, errors.New("the provider's answer is too long")
+		return said, unverified, errors.New("the provider's answer is too long")
 	case json.Unmarshal(body, &said) != nil || !said.Success && len(said.ErrorCodes) == 0:
-		return said, fmt.Errorf("the provider answered %d with what is no verdict", response.StatusCode)
+		if is = unverified; response.StatusCode >= 400 { // it may be for what the visitor sent
+			is = rejected
+		}
+		return said, is, fmt.Errorf("the provider answered %d with what is no verdict", response.StatusCode)
 	}
-	return said, nil
+	return said, rejected, nil
 }
 
-// warn logs an error at most once a minute. err has neither the secret nor an answer.
-func (p *captcha) warn(now time.Time, text string, err error) {
+// warn logs an error, with one text at most once a minute. err has neither the secret nor an answer.
+func (p *captcha) warn(now time.Time, text string, err error, more ...any) {
 	minute := now.Unix() / 60
-	if last := p.warned.Load(); last == minute || !p.warned.CompareAndSwap(last, minute) {
+	if last, _ := p.warned.Swap(text, minute); last == minute {
 		return
 	}
-	instead := "browsers work instead"
-	if p.Outage == RefuseInOutage {
-		instead = "challenged visitors are refused"
-	}
-	p.Log.Warn(text, "provider", string(p.Provider), "error", err.Error(), "instead", instead)
+	p.Log.Warn(text, append([]any{"provider", string(p.Provider), "error", err.Error()}, more...)...)
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"html"
 	"io"
 	"log/slog"
@@ -163,7 +164,7 @@ func TestProvidersVerifyAnswers(t *testing.T) {
 				}
 			}
 			// The ways of work do not solve it, however long the client waits.
-			for what, link := range map[string]string{"a counter": shown.Pass + "&n=1", "waiting": shown.Pass, "an empty answer": shown.Pass + "&captcha=", "spaces": shown.Pass + "&captcha=a%20b", "a long one": shown.Pass + "&captcha=" + strings.Repeat("x", maxAnswer+1)} {
+			for what, link := range map[string]string{"a counter": shown.Pass + "&n=1", "waiting": shown.Pass, "an empty answer": shown.Pass + "&captcha=", "spaces": shown.Pass + "&captcha=a%20b", "a long one": shown.Pass + "&captcha=" + strings.Repeat("x", providersOf[p].maxAnswer+1), "other characters": shown.Pass + "&captcha=a%25", "those of base64": shown.Pass + "&captcha=a%2Fb%3D"} {
 				asked := verify.asked()
 				if a, outcome := s.Visit(t.Context(), visit(link)); outcome != Failed || a.header("Set-Cookie") != "" || verify.asked() != asked {
 					t.Errorf("%s: got %d %q", what, a.Status, outcome)
@@ -178,15 +179,12 @@ func TestAnswersOfOthersAreRejected(t *testing.T) {
 		of   Provider
 		body string
 	}{
-		"a failure":               {Turnstile, `{"success":false,"error-codes":["invalid-input-response"]}`},
-		"a late answer":           {Turnstile, `{"success":false,"error-codes":["timeout-or-duplicate"]}`},
-		"another site":            {Turnstile, strings.Replace(said("NAME"), "shop.example", "evil.example", 1)},
-		"no site":                 {HCaptcha, `{"success":true}`},
-		"another site's hCaptcha": {HCaptcha, `{"success":true,"hostname":"evil.example"}`},
-		"another action":          {Turnstile, strings.Replace(said("NAME"), `"stint"`, `"login"`, 1)},
-		"no action":               {Turnstile, `{"success":true,"hostname":"shop.example"}`},
-		"another challenge":       {Turnstile, said(strings.Repeat("0", 32))},
-		"another site key":        {HCaptcha, `{"success":false,"error-codes":["sitekey-secret-mismatch"]}`},
+		"a failure":         {Turnstile, `{"success":false,"error-codes":["invalid-input-response"]}`},
+		"a late answer":     {Turnstile, `{"success":false,"error-codes":["timeout-or-duplicate"]}`},
+		"another action":    {Turnstile, strings.Replace(said("NAME"), `"stint"`, `"login"`, 1)},
+		"no action":         {Turnstile, `{"success":true,"hostname":"shop.example"}`},
+		"another challenge": {Turnstile, said(strings.Repeat("0", 32))},
+		"another site key":  {HCaptcha, `{"success":false,"error-codes":["sitekey-secret-mismatch"]}`},
 	} {
 		name := ""
 		verify := startSiteverify(t, func(map[string][]string) (int, string) {
@@ -213,19 +211,20 @@ func TestProvidersThatAreDown(t *testing.T) {
 		body   string
 		err    error
 	}{
-		"an error":           {err: silent},
-		"503":                {503, "", nil},
-		"429":                {429, `{"success":false,"error-codes":["x"]}`, nil},
-		"a redirect":         {302, said("x"), nil},
-		"no JSON":            {200, "<html>", nil},
-		"nothing":            {200, "", nil},
-		"an empty object":    {200, "{}", nil},
-		"a long answer":      {200, said("x") + strings.Repeat(" ", maxVerified), nil},
-		"a wrong secret":     {200, `{"success":false,"error-codes":["invalid-input-secret"]}`, nil},
-		"an error of theirs": {200, `{"success":false,"error-codes":["internal-error"]}`, nil},
+		"an error":            {err: silent},
+		"503":                 {503, "", nil},
+		"a wrong secret, 401": {401, `{"success":false,"error-codes":["missing-input-secret"]}`, nil},
+		"a redirect":          {302, said("x"), nil},
+		"no JSON":             {200, "<html>", nil},
+		"nothing":             {200, "", nil},
+		"an empty object":     {200, "{}", nil},
+		"a long answer":       {200, said("x") + strings.Repeat(" ", maxVerified), nil},
+		"a wrong secret":      {200, `{"success":false,"error-codes":["invalid-input-secret"]}`, nil},
+		"an error of theirs":  {200, `{"success":false,"error-codes":["internal-error"]}`, nil},
 	} {
 		for _, outage := range []string{"work", RefuseInOutage} {
 			verify := startSiteverify(t, func(map[string][]string) (int, string) { return c.status, c.body })
+			verify.replays = true
 			var logged bytes.Buffer
 			s, clock := service("secret", withCaptcha(HCaptcha, verify, func(o *Captcha) {
 				o.Outage, o.Log = outage, slog.New(slog.NewTextHandler(&logged, nil))
@@ -236,6 +235,11 @@ func TestProvidersThatAreDown(t *testing.T) {
 				}
 			}))
 			shown := captchaOf(t, s.Show(visit("/a"), ""))
+			for range outageAfter - 1 { // who sent these chose what was sent
+				a, outcome := s.take(t, shown.Pass, "answer")
+				isBusy(t, a, outcome)
+				captchaOf(t, s.Show(visit("/a"), ""))
+			}
 			a, outcome := s.take(t, shown.Pass, "answer")
 			if outcome != Nothing || a.header("Set-Cookie") != "" {
 				t.Errorf("%s, %s: got %d %q", what, outage, a.Status, outcome)
@@ -253,9 +257,85 @@ func TestProvidersThatAreDown(t *testing.T) {
 			if cookie := solve(t, s, a); cookie == "" {
 				t.Errorf("%s: work gives no pass", what)
 			}
-			linkOf(t, s.Show(visit("/a"), "")) // others are not asked in vain
-			clock.now = clock.now.Add(outageFor)
+			other := s.Show(visit("/a"), "") // others are not asked in vain
+			waited, solved := linkOf(t, other)
+			if bytes.Contains(other.Body, []byte("http-equiv")) {
+				t.Errorf("%s: the page leads on those who wait", what)
+			}
+			clock.now = clock.now.Add(time.Minute)
+			if a, outcome := s.Visit(t.Context(), visit(waited)); outcome != Failed || a.header("Set-Cookie") != "" {
+				t.Errorf("%s: waiting: got %d %q", what, a.Status, outcome)
+			}
 			captchaOf(t, s.Show(visit("/a"), ""))
+			clock.now = clock.now.Add(time.Minute + time.Millisecond)
+			if a, outcome := s.Visit(t.Context(), visit(solved)); outcome != Nothing || a.header("Set-Cookie") != "" {
+				t.Errorf("%s: work of an outage that has ended: got %d %q", what, a.Status, outcome)
+			}
+		}
+	}
+}
+
+// isBusy expects another captcha of an answer that was not verified.
+func isBusy(t *testing.T, a *Answer, outcome Outcome) {
+	t.Helper()
+	if captchaOf(t, a); a.Status != http.StatusServiceUnavailable || a.header("Retry-After") != "5" || outcome != Nothing || a.header("Set-Cookie") != "" || passLink.Match(a.Body) {
+		t.Errorf("got %d %q, %v", a.Status, outcome, a.Headers)
+	}
+}
+
+// What visitors can make a provider say begins no outage, however often.
+func TestVisitorsBeginNoOutage(t *testing.T) {
+	status, body := 0, ""
+	verify := startSiteverify(t, func(map[string][]string) (int, string) { return status, body })
+	verify.replays = true
+	var logged bytes.Buffer
+	s, _ := service("secret", withCaptcha(HCaptcha, verify, func(c *Captcha) { c.Log = slog.New(slog.NewTextHandler(&logged, nil)) }))
+	shown := captchaOf(t, s.Show(visit("/a"), ""))
+	for range 2 * outageAfter {
+		status, body = http.StatusTooManyRequests, `{"success":false,"error-codes":["x"]}`
+		a, outcome := s.take(t, shown.Pass, "answer")
+		isBusy(t, a, outcome)
+		for _, status = range []int{400, 403, 414} {
+			body = "<html>"
+			if a, outcome := s.take(t, shown.Pass, "answer"); outcome != Failed || a.Status != http.StatusTooManyRequests {
+				t.Errorf("%d: got %d %q", status, a.Status, outcome)
+			}
+		}
+		// A verdict between failures says that the provider is there.
+		for _, status = range []int{500, 500, 200} {
+			body = `{"success":false,"error-codes":["invalid-input-response"]}`
+			s.take(t, shown.Pass, "answer")
+		}
+	}
+	captchaOf(t, s.Show(visit("/a"), ""))
+	if !strings.Contains(logged.String(), "looks at no answer") {
+		t.Errorf("logged %q", logged.String())
+	}
+}
+
+// A host that the setting lacks is said to the operator, and not held against its visitors.
+func TestAnswersFromOtherHosts(t *testing.T) {
+	for what, body := range map[string]string{"another site": strings.Replace(said("NAME"), "shop.example", `www.shop.example\"`, 1), "no site": strings.Replace(said("NAME"), "shop.example", "", 1)} {
+		for _, provider := range []Provider{Turnstile, HCaptcha} {
+			name := ""
+			verify := startSiteverify(t, func(map[string][]string) (int, string) { return http.StatusOK, strings.Replace(body, "NAME", name, 1) })
+			var logged bytes.Buffer
+			s, clock := service("secret", withCaptcha(provider, verify, func(c *Captcha) { c.Log = slog.New(slog.NewJSONHandler(&logged, nil)) }))
+			for i := range 3 {
+				shown := captchaOf(t, s.Show(visit("/a"), ""))
+				name = shown.Data
+				a, outcome := s.take(t, shown.Pass, fmt.Sprint("answer-", i))
+				if captchaOf(t, a); outcome != Nothing || a.Status != http.StatusTooManyRequests || a.header("Set-Cookie") != "" {
+					t.Errorf("%s: got %d %q", what, a.Status, outcome)
+				}
+				if lines := strings.Count(logged.String(), "another host"); lines != 1+i/2 {
+					t.Errorf("%s: %d warnings after %d answers: %s", what, lines, i+1, &logged)
+				}
+				clock.now = clock.now.Add(time.Duration(i) * time.Minute)
+			}
+			if text := logged.String(); !strings.Contains(text, `\"`) || strings.Contains(text, "answer-") {
+				t.Errorf("%s: logged %s", what, text)
+			}
 		}
 	}
 }
@@ -264,7 +344,8 @@ type failing struct{ err error }
 
 func (f failing) Do(*http.Request) (*http.Response, error) { return nil, f.err }
 
-// Only so many answers are sent to the provider at a time; others get work, and wait for nobody.
+// Only so many answers are sent to the provider at a time; others get another captcha, never work, and wait
+// for nobody.
 func TestFewAnswersAreVerifiedAtATime(t *testing.T) {
 	entered, release := make(chan bool, maxVerifying), make(chan bool)
 	s, _ := service("secret", withCaptcha(HCaptcha, nil, func(c *Captcha) {
@@ -282,8 +363,9 @@ func TestFewAnswersAreVerifiedAtATime(t *testing.T) {
 	}
 	for range 100 {
 		a, outcome := s.take(t, shown.Pass, "answer")
-		if _, link := linkOf(t, a); link == "" || outcome != Nothing {
-			t.Fatalf("got %d %q", a.Status, outcome)
+		isBusy(t, a, outcome)
+		if a, outcome := s.take(t, shown.Pass, "gar%20bage"); outcome != Failed {
+			t.Fatalf("garbage: got %d %q", a.Status, outcome)
 		}
 	}
 	captchaOf(t, s.Show(visit("/"), "")) // a flood of answers does not change what others are asked

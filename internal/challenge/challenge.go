@@ -170,16 +170,21 @@ func (s *Service) issue(v *Visit, target string, by way) challenge {
 }
 
 func (s *Service) show(v *Visit, c *challenge, wait time.Duration, id string, more ...string) *Answer {
+	p := s.challengePage(v, c, wait, id)
+	p.More = append(p.More, more...)
+	return p.answer()
+}
+
+func (s *Service) challengePage(v *Visit, c *challenge, wait time.Duration, id string) *page {
 	p := s.page(v, http.StatusTooManyRequests)
 	p.Title, p.Lead, p.ID = p.ChallengeTitle, p.ChallengeLead, id
 	pass := PathPass + "?c=" + c.token(s.o.Secret())
-	if c.way == byWork {
-		p.Challenge = &shownChallenge{Prefix: c.prefix(), Difficulty: c.difficulty, Seconds: int64((wait + time.Second - 1) / time.Second), Pass: pass}
+	if c.way.isWork() {
+		p.Challenge = &shownChallenge{Prefix: c.prefix(), Difficulty: c.difficulty, Seconds: int64((wait + time.Second - 1) / time.Second), Pass: pass, IsWorkOnly: c.way == byWorkOnly}
 	} else {
 		s.showCaptcha(p, c, pass)
 	}
-	p.More = append(p.More, more...)
-	return p.answer()
+	return p
 }
 
 // Outcome is what came of a visit of the paths of challenges.
@@ -237,10 +242,10 @@ func (s *Service) takeSolution(ctx context.Context, v *Visit, values url.Values)
 	case state != valid, c.network.IsValid() && c.network != networkOf(v.Address):
 		return s.expired(v), Failed
 	}
-	if c.way != byWork {
+	if !c.way.isWork() {
 		return s.takeAnswer(ctx, v, &c, values)
 	}
-	if values.Has("n") {
+	if values.Has("n") || c.way == byWorkOnly {
 		if !c.isSolvedBy(values.Get("n")) {
 			return s.expired(v), Failed
 		}
@@ -276,9 +281,28 @@ func (s *Service) takeAnswer(ctx context.Context, v *Visit, c *challenge, values
 		return s.givePass(ctx, v, c, values)
 	case unverified:
 		return s.unverified(v, c), Nothing
+	case busy:
+		return s.busy(v, c), Nothing
+	case elsewhere:
+		return s.again(v, c), Nothing
 	}
+	return s.again(v, c), Failed
+}
+
+// again answers a visitor whose answer is not taken with another challenge.
+func (s *Service) again(v *Visit, c *challenge) *Answer {
 	again := s.issue(v, c.target, s.way())
-	return s.show(v, &again, again.wait, "", textsOf(v.Languages).CaptchaFailed), Failed
+	return s.show(v, &again, again.wait, "", textsOf(v.Languages).CaptchaFailed)
+}
+
+// busy answers a visitor whose answer could not be verified now with another captcha.
+func (s *Service) busy(v *Visit, c *challenge) *Answer {
+	again := s.issue(v, c.target, c.way)
+	p := s.challengePage(v, &again, again.wait, "")
+	p.status, p.More = http.StatusServiceUnavailable, append(p.More, p.CaptchaUnverified)
+	a := p.answer()
+	a.Headers = append(a.Headers, [2]string{"Retry-After", strconv.Itoa(int(busyFor / time.Second))})
+	return a
 }
 
 // unverified answers a visitor whose answer cannot be verified. It is never taken for solved: the browser
@@ -286,7 +310,7 @@ func (s *Service) takeAnswer(ctx context.Context, v *Visit, c *challenge, values
 func (s *Service) unverified(v *Visit, c *challenge) *Answer {
 	by := s.way()
 	if s.captcha != nil && s.captcha.provider.way == c.way {
-		if by = byWork; s.captcha.Outage == RefuseInOutage {
+		if by = byWorkOnly; s.captcha.Outage == RefuseInOutage {
 			p := s.page(v, http.StatusServiceUnavailable)
 			p.Title, p.Lead, p.Link = p.UnavailableTitle, p.CaptchaUnverified, c.target
 			return p.answer()

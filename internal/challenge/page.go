@@ -45,6 +45,7 @@ type shownChallenge struct {
 	Difficulty int
 	Seconds    int64
 	Pass       string // where a solution is sent
+	IsWorkOnly bool   // nobody passes by waiting
 }
 
 // shownCaptcha is what the page's script has to know of a captcha.

@@ -25,6 +25,8 @@ const (
 	epoch = 24 * time.Hour
 	// lifetime is how long a challenge can be solved.
 	lifetime = 30 * time.Minute
+	// workOnlyFor is the same for one in place of a captcha: it is no stock for when captchas are back.
+	workOnlyFor = 2 * time.Minute
 	// maxSkew is how far the clock of the node that signed may be ahead.
 	maxSkew = 10 * time.Minute
 	// sharedFor is how long the pass holds at most that those share who get none of their own: until then
@@ -163,11 +165,12 @@ func readChallenge(secret []byte, token string, now time.Time) (c challenge, is 
 	if !ok || len(body) < challengeSize {
 		return c, foreign
 	}
-	if now.Sub(issued) > lifetime || issued.Sub(now) > maxSkew {
+	by := way(body[nonceSize] >> difficultyBits)
+	if now.Sub(issued) > by.lifetime() || issued.Sub(now) > maxSkew {
 		return c, tooOld
 	}
 	c.issued, c.nonce = issued, [nonceSize]byte(body)
-	c.difficulty, c.way = int(body[nonceSize]&(1<<difficultyBits-1)), way(body[nonceSize]>>difficultyBits)
+	c.difficulty, c.way = int(body[nonceSize]&(1<<difficultyBits-1)), by
 	c.wait = time.Duration(binary.BigEndian.Uint16(body[nonceSize+1:])) * time.Second
 	c.network = networkIn(body[nonceSize+3:])
 	c.target = string(body[challengeSize:])

@@ -189,6 +189,9 @@ func TestTurnstileThroughNginx(t *testing.T) {
 	fails("an answer for another action", pass+"&captcha=the-site-key.login."+name)
 	p.set(func() { p.hostname = "evil.example" })
 	fails("an answer from another site", pass+"&captcha=the-site-key.stint."+name)
+	if log := node.Output(); !strings.Contains(log, "evil.example") {
+		t.Errorf("the log does not name the other site:\n%s", log)
+	}
 	p.set(func() { p.hostname = "shop.example" })
 	pass, name = link()
 	if got := s.get(pass+"&captcha=the-site-key.stint."+name, browserAccepts); got.status != http.StatusSeeOther || got.header.Get("Set-Cookie") == "" {
@@ -199,6 +202,11 @@ func TestTurnstileThroughNginx(t *testing.T) {
 	// While the provider is down, browsers work instead, and nobody is let pass for nothing.
 	p.set(func() { p.isDown = true })
 	pass, name = link()
+	for range 2 {
+		if got := s.get(pass+"&captcha=the-site-key.stint."+name, browserAccepts); got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") != "5" || challengePass.FindString(got.body) == "" {
+			t.Errorf("a failure that is no outage: got %d, %v\n%s", got.status, got.header, got.body)
+		}
+	}
 	down := s.get(pass+"&captcha=the-site-key.stint."+name, browserAccepts)
 	if !strings.Contains(down.body, "Checking your browser") || down.header.Get("Set-Cookie") != "" {
 		t.Errorf("without the provider: got %d\n%s", down.status, down.body)
