@@ -227,7 +227,8 @@ type Log interface {
 	// know, as after a clock correction or a reset.
 	//
 	// Charges. If Reservation.Counts is set, Cancel cancels the charge also after its time,
-	// until that much later, and remembers for as long that it did. The log must then be
+	// until that much later, and remembers for as long that it did; with another cost it is
+	// another charge. The log must then be
 	// one that keeps entries or amounts, under Options without CountRefused. It finds
 	// the charge by its time alone, which Cancel therefore trusts: the log of amounts takes it
 	// from the oldest runs that may contain it, so that what remains counts no shorter. A clock

@@ -14,6 +14,7 @@ func charges() []contract {
 		{"a charge cancelled while it counts frees its room, once", chargeCancelled},
 		{"a charge cancelled below a reservation leaves the reservation", chargeBelowReservation},
 		{"a charge that is charged again under its ID is cancelled by its own time", chargeAgain},
+		{"a reservation that was cancelled and is made again with another cost is not cancelled by its first cost", chargeAgainWithAnotherCost},
 		{"many callers who cancel what they were charged never exceed the limit", chargesManyCallers},
 	}
 }
@@ -111,6 +112,39 @@ func chargeAgain(t *testing.T, h Harness) {
 	f.wantChargeCancelled(false, "a", 0, 1)
 	f.wantTimes(1000)
 	f.wantChargeCancelled(true, "a", 1000, 1)
+	f.wantTimes()
+}
+
+// What was cancelled stays cancelled when its ID is reserved again for the same time with another cost. Its
+// first handle would free what others were charged at that time.
+func chargeAgainWithAnotherCost(t *testing.T, h Harness) {
+	f := newFixture(t, h, "10/10s")
+	f.allow(10)
+	f.wantReservation(f.reserve("g", 5, minute), 10_000)
+	f.wantChargeCancelled(true, "g", 10_000, 5)
+	f.wantReservation(f.reserve("h", 4, minute), 10_000)
+	f.wantReservation(f.reserve("g", 1, minute), 10_000)
+	f.wantChargeCancelled(false, "g", 10_000, 5)
+	f.at(10_000).wantChargeCancelled(false, "g", 10_000, 5)
+	f.allow(5)
+	f.limit(1, "10/10s", 20_000) // no more than 10 in this window
+	f.wantChargeCancelled(true, "g", 10_000, 1)
+	for range 2 {
+		f.wantChargeCancelled(false, "g", 10_000, 1)
+		f.wantChargeCancelled(false, "g", 10_000, 5)
+	}
+	f.allow(1)
+	f.limit(1, "10/10s", 20_000)
+	// The first cost once more is the first charge again.
+	for range 2 {
+		f.wantReservation(f.reserve("g", 5, minute), 20_000)
+		f.wantChargeCancelled(true, "g", 20_000, 5)
+		f.wantReservation(f.reserve("g", 2, minute), 20_000)
+		f.wantChargeCancelled(true, "g", 20_000, 2)
+	}
+	f.wantReservation(f.reserve("g", 5, minute), 20_000)
+	f.at(20_000).wantChargeCancelled(false, "g", 20_000, 2)
+	f.wantChargeCancelled(true, "g", 20_000, 5)
 	f.wantTimes()
 }
 

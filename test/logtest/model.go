@@ -276,7 +276,7 @@ func (m *model) forgetUnnoticed(id timestamplog.LogID) {
 // charge logs q for its reservation and makes its ID known.
 func (m *model) charge(now, reservation int64, q timestamplog.Request) {
 	maps.DeleteFunc(m.cancelled, func(r timestamplog.Reservation, _ bool) bool { // it is made again
-		return reservation > now && r.LogID == q.LogID && r.ID == q.ID && r.At == reservation
+		return reservation > now && r.LogID == q.LogID && r.ID == q.ID && r.At == reservation && r.Cost == q.Cost
 	})
 	if len(q.Rules) == 0 {
 		return

@@ -403,6 +403,18 @@ func (s *simulation) cancelReservation() {
 	if want := s.model.cancelReservation(s.Clock.NowMS(), reservation); got != want {
 		s.rt.Fatalf("Cancel(%+v) at %d: got %v, want %v; log %v", reservation, s.Clock.NowMS(), got, want, s.model.show(reservation.LogID))
 	}
+	if got && reservation.At > s.Clock.NowMS() && reservation.LogID == s.id(reservation.Key) && rapid.Bool().Draw(s.rt, "made again") {
+		s.reserveAgain(reservation)
+	}
+}
+
+// reserveAgain reserves what was cancelled again under its ID, for any time and any cost.
+func (s *simulation) reserveAgain(cancelled timestamplog.Reservation) {
+	q := timestamplog.RequestOf(s.policy, cancelled.Key, rapid.IntRange(1, min(s.policy.LargestCost(), timestamplog.MaxCost)).Draw(s.rt, "cost"))
+	q.ID, q.MaxWait = cancelled.ID, timestamplog.MaxWait
+	results := make([]timestamplog.Result, 1)
+	s.Log.Decide(s.t.Context(), []timestamplog.Request{q}, results)
+	s.check(q, s.model.decide(s.Clock.NowMS(), q), own(results)[0])
 }
 
 // advanceToReservation moves the clock to a reservation or just before.

@@ -16,17 +16,19 @@ type cancelledCharges struct {
 	since int64
 }
 
-// chargeID names a charge. Its ID may be charged again, but at another time.
+// chargeID names a charge. Its ID may be charged again, but at another time, or for the same time ahead with
+// another cost: then it is another charge, of which the handle of the first frees nothing.
 type chargeID struct {
 	timestamplog.LogID
-	id string
-	at int64
+	id   string
+	at   int64
+	cost int
 }
 
 // cancelledBytes is about what one charge takes, without its key and its ID.
 const cancelledBytes = 160
 
-func idOfCharge(r timestamplog.Reservation) chargeID { return chargeID{r.LogID, r.ID, r.At} }
+func idOfCharge(r timestamplog.Reservation) chargeID { return chargeID{r.LogID, r.ID, r.At, r.Cost} }
 
 // maxCancelled bounds the charges of a shard that are remembered: some 100 MB in all shards. Beyond it
 // nothing can be cancelled, until some no longer count.
@@ -69,9 +71,8 @@ func (c *cancelledCharges) add(r timestamplog.Reservation) (bytes int) {
 	return id.bytes()
 }
 
-// forget forgets that a charge was cancelled, because it is made again for the same time.
-func (c *cancelledCharges) forget(log timestamplog.LogID, id string, at int64) {
-	again := chargeID{log, id, at}
+// forget forgets that a charge was cancelled, because it is made again for the same time with the same cost.
+func (c *cancelledCharges) forget(again chargeID) {
 	if _, isCancelled := c.until[again]; isCancelled {
 		c.until[again] = 0 // sweep deletes it
 	}

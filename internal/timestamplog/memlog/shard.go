@@ -160,7 +160,7 @@ func (s *shard) log(hash uint64, k *keyLog, now, reservation int64, q *timestamp
 func (s *shard) know(q *timestamplog.Request, reservation, now int64) {
 	s.ids.add(q.LogID, q.ID, reservation, q.Cost, now)
 	if reservation > now {
-		s.cancelled.forget(q.LogID, q.ID, reservation)
+		s.cancelled.forget(chargeID{q.LogID, q.ID, reservation, q.Cost})
 	}
 }
 

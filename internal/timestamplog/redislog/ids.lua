@@ -9,9 +9,9 @@ local EXPIRY, EXPIRY_MARGIN = '', ID_LIFETIME / 2
 local function number(n) return format('%.0f', n) end
 
 -- cancelled_name returns the name of the key that exists while it is known that a charge was cancelled.
-local function cancelled_name(name, at, id)
+local function cancelled_name(name, at, cost, id)
   local before, after = name:match('^(.-}:)(.*)$')
-  return before .. 'c' .. number(at) .. '.' .. #id .. '.' .. id .. ':' .. after
+  return before .. 'c' .. number(at) .. '.' .. number(cost) .. '.' .. #id .. '.' .. id .. ':' .. after
 end
 
 local function ids_of(name) return (name:gsub('}:', '}:i', 1)) end

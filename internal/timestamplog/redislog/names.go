@@ -55,10 +55,10 @@ func settledName(log string, tag uint64) string {
 }
 
 // cancelledName returns the name of the key that exists while it is known that a charge was cancelled:
-// prefix:{shard}:ctime.length.id:policy.generation:key, with the length of the ID, which may contain
-// anything.
+// prefix:{shard}:ctime.cost.length.id:policy.generation:key, with the length of the ID, which may contain
+// anything. With another cost it is another charge, of which the handle of the first frees nothing.
 func cancelledName(log string, r timestamplog.Reservation) string {
-	return strings.Replace(log, "}:", fmt.Sprintf("}:c%d.%d.%s:", r.At, len(r.ID), r.ID), 1)
+	return strings.Replace(log, "}:", fmt.Sprintf("}:c%d.%d.%d.%s:", r.At, r.Cost, len(r.ID), r.ID), 1)
 }
 
 // The names of the function library and its functions end in the hash of its text, so that two

@@ -183,8 +183,8 @@ local function charge(v, at)
   v.engine.charge(v, at)
   if v.id then
     add_id(v.ids, v.id, at, v.cost, v.expires)
-    -- One that was cancelled and is made again for the same time may be cancelled again.
-    if at > now then call('UNLINK', cancelled_name(v.name, at, v.id)) end
+    -- One that was cancelled and is made again for the same time with the same cost may be cancelled again.
+    if at > now then call('UNLINK', cancelled_name(v.name, at, v.cost, v.id)) end
   end
 end
 
