@@ -72,8 +72,9 @@ func sumBefore(runs []int64, i int) int64 {
 }
 
 // advance ends the holds that have expired. Runs and holds that were made ahead of now show that the
-// clock stepped back: then all are shifted back until none is.
-func (a *amounts) advance(s *State, now int64) (shifted bool) {
+// clock stepped back: then all are shifted back until none is. It reports whether it did either, so that
+// the state is stored and the next request need not do it again.
+func (a *amounts) advance(s *State, now int64) (changed bool) {
 	holds, runs := split(s.Numbers)
 	if odd := len(runs) % runNumbers; odd > 0 {
 		runs = runs[:len(runs)-odd]
@@ -99,15 +100,16 @@ func (a *amounts) advance(s *State, now int64) (shifted bool) {
 			holds[i+1] = a.back(holds[i+1], by, now)
 			holds[i+3] -= by
 		}
-		shifted = true
+		changed = true
 	}
 	for i := 0; i < len(holds); i += holdNumbers {
 		expires = min(expires, ends(holds[i:]))
 	}
 	if expires <= now {
 		s.Numbers = join(a.end(holds, runs, now))
+		changed = true
 	}
-	return shifted
+	return changed
 }
 
 // trim drops the runs that have left every window.

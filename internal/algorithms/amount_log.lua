@@ -205,7 +205,7 @@ end
 
 local function late(s, i) return smaller(larger(s[i + 3] - s[i + 1], MIN_LATE), LONGEST_LATE) end
 
-local insert -- adds an amount at a time up to now, unless no window contains it any more
+local insert_all -- adds the amounts of a list, a time up to now and an amount for each in the order of time
 
 -- ends returns when something becomes of a hold by itself: when it expires, or when it is forgotten.
 local function ends(s, i)
@@ -213,17 +213,26 @@ local function ends(s, i)
   return s[i + 3] + late(s, i)
 end
 
--- end_holds ends the holds that have expired, and forgets those that expired long ago.
+-- end_holds ends the holds that have expired, and forgets those that expired long ago. Holds are in the order
+-- in which they were taken.
 local function end_holds(stack, s, now)
-  local i = 2
-  while i <= holds_end(s) do
-    if s[i + 3] <= now and s[i + 2] > 0 then
-      local amount = s[i + 2]
-      s[i + 2] = -amount
-      if s[i] < FORGIVES then insert(stack, s, s[i + 1], amount, now) end
+  local first, to, ended = holds_end(s), 1, {}
+  for i = 2, first, 4 do
+    local keeps = late(s, i)
+    local tag, taken, amount, expires = s[i], s[i + 1], s[i + 2], s[i + 3]
+    if expires <= now and amount > 0 then
+      if tag < FORGIVES then ended[#ended + 1], ended[#ended + 2] = taken, amount end
+      amount = -amount
     end
-    if s[i + 3] > now or s[i + 3] + late(s, i) > now then i = i + 4 else drop_hold(s, i) end
+    if expires > now or expires + keeps > now then
+      s[to + 1], s[to + 2], s[to + 3], s[to + 4] = tag, taken, amount, expires
+      to = to + 4
+    end
   end
+  drop(s, to, first - to)
+  s[1] = -quotient(to, 4)
+  if s[1] == 0 then drop(s, 0, 1) end
+  insert_all(stack, s, ended, now)
 end
 
 local function shift(stack, s, by)
@@ -236,20 +245,25 @@ local function shift(stack, s, by)
   for i = 2, holds_end(s), 4 do s[i + 1], s[i + 3] = back(stack, s[i + 1], by), s[i + 3] - by end
 end
 
+-- advance brings a state to now, and returns whether it must be stored: it was shifted, or holds were ended,
+-- which the next request would have to do again.
 local function advance(stack, s, now)
   set_periods(stack, now)
   if not s.n then open(s) end
   if s.n > 0 and s.last + stack.longest <= now then open(s, NO_RUNS) end
-  local newest, shifted, expires = larger(now, s.last), false, FURTHEST
+  local newest, changed, expires = larger(now, s.last), false, FURTHEST
   local first = s[1] and holds_end(s) or 0
   for i = 2, first, 4 do newest = larger(newest, s[i + 1]) end
   if newest > now then
     shift(stack, s, newest - now)
-    shifted = true
+    changed = true
   end
   for i = 2, first, 4 do expires = smaller(expires, ends(s, i)) end
-  if expires <= now then end_holds(stack, s, now) end
-  return shifted
+  if expires <= now then
+    end_holds(stack, s, now)
+    changed = true
+  end
+  return changed
 end
 
 -- used returns the total of the runs that are later than since, and the number of the oldest of them.
@@ -299,20 +313,31 @@ local function slot_wait(s, first, most, now)
   return ends[#ends - most + 1] - now
 end
 
--- held_wait is the wait for a key with holds.
+-- held_wait is the wait for a key with holds. Runs stop counting in their order, so that only the holds are sorted.
 local function held_wait(rule, s, first, now, cost)
-  local total, oldest = used(s, since(rule, now))
-  local _, held = open_holds(s, first)
-  total = total + held
-  if total + cost <= rule.limit then return 0 end
-  local all, free, k, list = {}, now, 1, list_of(s, oldest)
-  for i = 1, #list, 3 do all[#all + 1] = { leaves(rule, list[i + 1]), list[i + 2] } end
-  for i = 2, first, 4 do
-    if s[i + 2] > 0 then all[#all + 1] = { hold_leaves(rule, s, i), s[i + 2] } end
+  local total, i = used(s, since(rule, now))
+  local before, order, at, held = s.total - total, {}, {}, 0
+  for h = 2, first, 4 do
+    if s[h + 2] > 0 then order[#order + 1], held = h, held + s[h + 2] end
   end
-  table.sort(all, function(a, b) return a[1] < b[1] end)
-  while total + cost > rule.limit do
-    total, free, k = total - all[k][2], all[k][1], k + 1
+  local excess, free, k = total + held + cost - rule.limit, now, 1
+  if excess <= 0 then return 0 end
+  for j = 1, #order do at[order[j]] = hold_leaves(rule, s, order[j]) end
+  table.sort(order, function(a, b) return at[a] < at[b] end)
+  local counts, sum -- of the run i
+  while excess > 0 do
+    if i > s.n then
+      counts = FURTHEST
+    elseif not counts then
+      counts, sum = unpack_at('>I6I7', s.runs, SIZE * i + TIME)
+      counts = leaves(rule, counts)
+    end
+    local hold = order[k]
+    if hold and at[hold] < counts then
+      free, excess, k = at[hold], excess - s[hold + 2], k + 1
+    else
+      free, excess, before, i, counts = counts, excess - (sum - before), sum, i + 1, nil
+    end
   end
   return free - now
 end
@@ -351,21 +376,21 @@ end
 
 function amounts.ask(stack, s, now, cost, _, tag, hold)
   local rules, at, by, full = stack.rules, now, 0, false
-  local shifted = advance(stack, s, now)
-  if stack.tagged and (tag >= FORGIVES or has(s, tag, now - stack.longest)) then return now, 0, 0, shifted end
+  local changed = advance(stack, s, now)
+  if stack.tagged and (tag >= FORGIVES or has(s, tag, now - stack.longest)) then return now, 0, 0, changed end
   local first = s[1] and holds_end(s) or 0
   hold = hold or 0
-  if hold > 0 and find_hold(s, tag) then return now, 0, 0, shifted end
+  if hold > 0 and find_hold(s, tag) then return now, 0, 0, changed end
   for i = 1, #rules do
     local its = wait(rules[i], s, first, now, cost, hold)
-    if its == NEVER then return NEVER, NEVER, i, shifted end
+    if its == NEVER then return NEVER, NEVER, i, changed end
     if now + its > at then at, by = now + its, i end
   end
   if hold > 0 and #rules > 0 then
     local its = now + slot_wait(s, first, MAX_HOLDS, now)
     if its > at then at, by, full = its, #rules, true end
   end
-  return at, by > 0 and at or 0, by, shifted, full
+  return at, by > 0 and at or 0, by, changed, full
 end
 
 -- grain returns how long a run that counts at a time may be.
@@ -395,25 +420,46 @@ local function merge(stack, s, now)
   set_list(s, 0, list)
 end
 
-insert = function(stack, s, at, amount, now)
-  if amount <= 0 or at + stack.longest <= now then return end
+-- make_room prepares the runs of a state for some that total an amount.
+local function make_room(stack, s, amount, now)
   if s.n > 0 and (must_trim(stack, s, now) or s.n >= stack.most or s.total - s.base + amount > MAX_TOTAL) then trim(stack, s, now) end
   if s.total + amount >= FURTHEST then set_list(s, 0, list_of(s, 1)) end
-  if at > s.last then
-    append(s, at, at, amount)
-  else
-    local i = first_after(s, at)
-    if i > 1 and time_of(s, i - 1) == at then
-      local list = list_of(s, i - 1)
-      list[3] = list[3] + amount
-      set_list(s, i - 2, list)
+end
+
+-- Those that no window contains any more are left out. All are added in one pass over the later runs.
+insert_all = function(stack, s, added, now)
+  local from, total = 1, 0
+  while from < #added and added[from] + stack.longest <= now do from = from + 2 end
+  for k = from + 1, #added, 2 do total = total + added[k] end
+  if total <= 0 then return end
+  make_room(stack, s, total, now)
+  local i = first_after(s, added[from])
+  if i > 1 and time_of(s, i - 1) == added[from] then i = i - 1 end
+  local list, all, n, j = list_of(s, i), {}, 0, 1
+  for k = from, #added, 2 do
+    local at, amount = added[k], added[k + 1]
+    while j < #list and list[j + 1] <= at do
+      all[n + 1], all[n + 2], all[n + 3] = list[j], list[j + 1], list[j + 2]
+      n, j = n + 3, j + 3
+    end
+    if n > 0 and all[n - 1] == at then
+      all[n] = all[n] + amount
     else
-      local list = list_of(s, i)
-      open_up(list, 0, 3)
-      list[1], list[2], list[3] = at, at, amount
-      set_list(s, i - 1, list)
+      all[n + 1], all[n + 2], all[n + 3] = at, at, amount
+      n = n + 3
     end
   end
+  for k = j, #list do all[n + k - j + 1] = list[k] end
+  set_list(s, i - 1, all)
+  if s.n > stack.most then merge(stack, s, now) end
+end
+
+-- insert adds an amount at a time up to now, unless no window contains it any more.
+local function insert(stack, s, at, amount, now)
+  if amount <= 0 or at + stack.longest <= now then return end
+  if at <= s.last then return insert_all(stack, s, { at, amount }, now) end
+  make_room(stack, s, amount, now)
+  append(s, at, at, amount)
   if s.n > stack.most then merge(stack, s, now) end
 end
 
@@ -520,11 +566,12 @@ end
 
 -- settle ends a hold, or renews it if extend is more than 0. A cost of -1 is what was held. It
 -- returns the state of the hold (0 unknown, 1 open, 2 settled, 3 expired), what was held, what was
--- used, how much of that is beyond a limit, when the hold expires, and when it did before this renewed it.
+-- used, how much of that is beyond a limit, when the hold expires, and when it did before this renewed it; and
+-- of an unknown hold whether the state must be stored, which it always must of others.
 function amounts.settle(stack, s, now, tag, cost, extend)
-  advance(stack, s, now)
+  local changed = advance(stack, s, now)
   local i = find_hold(s, tag)
-  if not i then return 0, 0, 0, 0, 0, 0 end
+  if not i then return 0, 0, 0, 0, 0, 0, changed end
   local taken, amount, expires = s[i + 1], s[i + 2], s[i + 3]
   local is_open, held = amount > 0, larger(amount, -amount)
   if extend > 0 then

@@ -106,7 +106,7 @@ type Result struct {
 	// only reservations make it wait, it is the last rule.
 	Rule int
 	// Changed reports whether the state must be stored, even if the request was refused:
-	// the request was counted, or the state was shifted back.
+	// the request was counted, holds that have expired were ended, or the state was shifted back.
 	Changed bool
 	// TooManyHolds reports that the request waits longest because the key has MaxHolds open holds.
 	TooManyHolds bool

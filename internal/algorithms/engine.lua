@@ -136,8 +136,8 @@ end
 --                NEVER
 --   rule         the number of the rule with the longest wait, counted from 1; 0 if it is
 --                allowed
---   changed      whether a time was too far in the future and was set back, which must be
---                stored even if the request is refused
+--   changed      whether a time was too far in the future and was set back, or holds that have
+--                expired were ended, which must be stored even if the request is refused
 function engine.ask(stack, s, now, cost, max_wait, tag, hold)
   if stack.shared then return stack.shared.ask(stack, s, now, cost, max_wait, tag, hold) end
   local rules, wait = stack.rules, stack.counter.wait

@@ -92,14 +92,15 @@ func ends(h []int64) int64 {
 func late(h []int64) int64 { return min(max(h[3]-h[1], minLate), maxLate) }
 
 // end ends the holds that have expired at now, and forgets those that expired long ago. A hold that keeps
-// its amount leaves it in a run.
+// its amount leaves it in a run. Holds are in the order in which they were taken.
 func (a *amounts) end(holds, runs []int64, now int64) (kept, all []int64) {
-	kept, all = make([]int64, 0, len(holds)), slices.Clone(runs)
+	var ended []timed
+	kept = make([]int64, 0, len(holds))
 	for ; len(holds) > 0; holds = holds[holdNumbers:] {
 		h := [holdNumbers]int64(holds)
 		if h[3] <= now && h[2] > 0 {
 			if !Tag(h[0]).releases() { //nolint:gosec // 52 bits
-				all = a.insert(all, h[1], h[2], now)
+				ended = append(ended, timed{h[1], h[2]})
 			}
 			h[2] = -h[2]
 		}
@@ -107,28 +108,59 @@ func (a *amounts) end(holds, runs []int64, now int64) (kept, all []int64) {
 			kept = append(kept, h[:]...)
 		}
 	}
-	return kept, all
+	return kept, a.insertAll(slices.Clone(runs), ended, now)
 }
+
+// timed is an amount, and when it was charged or stops counting.
+type timed struct{ at, amount int64 }
 
 // insert adds an amount at a time up to now, unless no window contains it any more.
 func (a *amounts) insert(runs []int64, at, amount, now int64) []int64 {
-	if amount <= 0 || at+a.longest <= now {
+	return a.insertAll(runs, []timed{{at, amount}}, now)
+}
+
+// insertAll adds amounts, in the order of their times, as insert does, in one pass over the later runs.
+func (a *amounts) insertAll(runs []int64, added []timed, now int64) []int64 {
+	for len(added) > 0 && added[0].at+a.longest <= now {
+		added = added[1:]
+	}
+	total := int64(0)
+	for _, c := range added {
+		total += c.amount
+	}
+	if total <= 0 {
 		return runs
 	}
 	n := len(runs) / runNumbers
-	if n > 0 && (runs[n/8*runNumbers+1]+a.longest <= now || n >= a.most || runs[len(runs)-1]+amount > maxTotal) {
+	if n > 0 && (runs[n/8*runNumbers+1]+a.longest <= now || n >= a.most || runs[len(runs)-1]+total > maxTotal) {
 		runs = a.trim(runs, now)
 	}
-	i := firstAfter(runs, at)
-	if i == 0 || runs[i-runNumbers+1] != at {
-		runs = slices.Insert(runs, i, at, at, sumBefore(runs, i))
-		i += runNumbers
-	}
-	for ; i <= len(runs); i += runNumbers {
-		runs[i-1] += amount
-	}
-	if len(runs) > a.most*runNumbers {
+	if runs = place(runs, added); len(runs) > a.most*runNumbers {
 		runs = a.merge(runs, now)
+	}
+	return runs
+}
+
+// place adds amounts to runs, one of the same time or new ones.
+func place(runs []int64, added []timed) []int64 {
+	i := firstAfter(runs, added[0].at)
+	later, sum := slices.Clone(runs[i:]), int64(0)
+	runs = runs[:i]
+	take := func() {
+		runs = append(runs, later[0], later[1], later[2]+sum)
+		later = later[runNumbers:]
+	}
+	for _, c := range added {
+		for len(later) > 0 && later[1] <= c.at {
+			take()
+		}
+		if sum += c.amount; len(runs) == 0 || runs[len(runs)-2] != c.at {
+			runs = append(runs, c.at, c.at, sumBefore(runs, len(runs)))
+		}
+		runs[len(runs)-1] += c.amount
+	}
+	for len(later) > 0 {
+		take()
 	}
 	return runs
 }
@@ -153,30 +185,29 @@ func findHold(holds []int64, tag Tag) int {
 	return -1
 }
 
-// leaves says when an amount stops counting.
-type leaves struct{ at, amount int64 }
-
-// heldWait is wait for a key with holds: it considers that they expire.
+// heldWait is wait for a key with holds: it considers that they expire. Runs stop counting in their order, so
+// that only the holds are sorted.
 func heldWait(r *Rule, holds, runs []int64, now, cost int64) int64 {
 	total, oldest := used(runs, r.since(now))
 	_, held := openHolds(holds)
-	if total += held; total+cost <= r.Limit {
+	excess, free := total+held+cost-r.Limit, now
+	if excess <= 0 {
 		return 0
 	}
-	var all []leaves
-	for i := oldest; i < len(runs); i += runNumbers {
-		all = append(all, leaves{r.leaves(runs[i+1], now), runs[i+2] - sumBefore(runs, i)})
-	}
+	var open []timed // when they stop counting
 	for i := 0; i < len(holds); i += holdNumbers {
 		if holds[i+2] > 0 {
-			all = append(all, leaves{holdLeaves(r, holds[i:], now), holds[i+2]})
+			open = append(open, timed{holdLeaves(r, holds[i:], now), holds[i+2]})
 		}
 	}
-	slices.SortFunc(all, func(a, b leaves) int { return cmp.Compare(a.at, b.at) })
-	free := now
-	for i := 0; total+cost > r.Limit; i++ {
-		total -= all[i].amount
-		free = all[i].at
+	slices.SortFunc(open, func(a, b timed) int { return cmp.Compare(a.at, b.at) })
+	for i := oldest; excess > 0; {
+		if i == len(runs) || len(open) > 0 && open[0].at < r.leaves(runs[i+1], now) {
+			free, excess, open = open[0].at, excess-open[0].amount, open[1:]
+			continue
+		}
+		free, excess = r.leaves(runs[i+1], now), excess-(runs[i+2]-sumBefore(runs, i))
+		i += runNumbers
 	}
 	return free - now
 }

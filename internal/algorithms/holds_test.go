@@ -272,10 +272,11 @@ end
 while at < #ARGV do
   local now, cost, hold, tag, settles, extend = number(), number(), number(), number(), number(), number()
   if settles == 1 then
-    say(engine.settle(stack, state, now, tag, cost, extend))
+    local became, held, used, over, expires, was, changed = engine.settle(stack, state, now, tag, cost, extend)
+    say(became, held, used, over, expires, was, became == 0 and changed and 1 or 0)
   else
-    local _, retry, rule = engine.ask(stack, state, now, cost, 0, tag, hold)
-    say(retry, rule)
+    local _, retry, rule, changed = engine.ask(stack, state, now, cost, 0, tag, hold)
+    say(retry, rule, (changed or retry == 0) and 1 or 0)
     if retry == 0 then engine.add(stack, state, now, now, cost, '', tag, hold) end
     local list = {}
     engine.remaining(stack, state, now, cost, list)
@@ -312,13 +313,13 @@ return table.concat(out, ' ')`)
 				tag := tags[step.settles]
 				args = append(args, now, step.cost, 0, uint64(tag), 1, step.extend)
 				got := stack.Settle(&s.state, algorithms.Settlement{Tag: tag, Now: now, Cost: step.cost, Extend: step.extend})
-				s.say(int64(got.State), got.Held, got.Cost, got.Over, got.Expires, got.Was)
+				s.say(int64(got.State), got.Held, got.Cost, got.Over, got.Expires, got.Was, asNumber(got.State == algorithms.HoldUnknown && got.Changed))
 			} else {
 				tag := algorithms.HoldTag(uint64(len(tags))*7919, step.releases)
 				args = append(args, now, step.cost, step.hold, uint64(tag), 0, 0)
 				var detail []algorithms.RuleRemaining
 				got := stack.Decide(&s.state, algorithms.Query{Now: now, Cost: step.cost, Hold: step.hold, Tag: tag}, &detail)
-				s.say(got.RetryAt, int64(got.Rule+1))
+				s.say(got.RetryAt, int64(got.Rule+1), asNumber(got.Changed))
 				for _, has := range detail {
 					s.say(has.Amount, has.Wait, has.Reset)
 				}
@@ -342,6 +343,106 @@ return table.concat(out, ' ')`)
 		}
 		compare(t, strings.Fields(got), s.said)
 	})
+}
+
+// A key with as many orphaned holds as it may have, and after them as many runs as are kept apart, whose
+// budget is full.
+const (
+	orphans      = algorithms.MaxHolds
+	laterCharges = 1_000
+	orphansEnded = morning + 70_000
+)
+
+var orphanRules = []algorithms.Rule{{Limit: orphans + laterCharges, Window: 3_600_000}}
+
+func orphanQuery(i int64) algorithms.Query {
+	if i < orphans {
+		return algorithms.Query{Now: morning + i, Cost: 1, Hold: 60_000, Tag: algorithms.HoldTag(uint64(i), false)} //nolint:gosec // small
+	}
+	return algorithms.Query{Now: morning + 2_000 + 7*i, Cost: 1}
+}
+
+// Holds that have expired are ended once: the refusal that does it stores it.
+func TestARefusedCheckEndsExpiredHoldsOnce(t *testing.T) {
+	stack := algorithms.NewStack(algorithms.ByName(algorithms.AmountLog), orphanRules)
+	var state algorithms.State
+	for i := range int64(orphans + laterCharges) {
+		if !stack.Decide(&state, orphanQuery(i), nil).Allowed {
+			t.Fatalf("request %d is refused", i)
+		}
+	}
+	refuse := func(now int64, changed bool) []int64 {
+		t.Helper()
+		if got := stack.Decide(&state, algorithms.Query{Now: now, Cost: 1}, nil); got.Allowed || got.Changed != changed {
+			t.Fatalf("at +%d: %+v, want it refused and Changed %v", now-morning, got, changed)
+		}
+		return slices.Clone(state.Numbers)
+	}
+	refuse(morning+59_999, false)
+	ended := refuse(orphansEnded, true)
+	if !slices.Equal(ended, refuse(orphansEnded+1, false)) {
+		t.Error("the second refusal changes the state")
+	}
+	if room := stack.Room(&state, orphansEnded); room != 0 || len(algorithms.Holds(state.Numbers, orphansEnded)) != 0 {
+		t.Errorf("%d remain after the holds have ended, want that they keep what they held", room)
+	}
+	refuse(morning+200_000, true) // it forgets them
+	if refuse(morning+200_001, false); algorithms.HasHolds(state.Numbers) {
+		t.Error("the holds are not forgotten")
+	}
+}
+
+// Lua ends them in one pass over the runs, which it does not repeat either, and stores what Go stores.
+func TestLuaEndsExpiredHoldsInOnePass(t *testing.T) {
+	client := connect(t)
+	script := redis.NewScript(`
+local steps, of = 0, struct
+local struct = {
+  pack = function(...) steps = steps + 1 return of.pack(...) end,
+  unpack = function(...) steps = steps + 1 return of.unpack(...) end,
+}
+` + algorithms.Lua() + `
+local stack, state = engine.stack('amount_log', { { limit = tonumber(ARGV[1]), window = tonumber(ARGV[2]), burst = 0 } }), {}
+for i = 4, #ARGV, 4 do
+  local now, cost, hold, tag = tonumber(ARGV[i]), tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3])
+  local _, retry = engine.ask(stack, state, now, cost, 0, tag, hold)
+  if retry == 0 then engine.add(stack, state, now, now, cost, '', tag, hold) end
+end
+local out = {}
+for i = 1, 2 do
+  state, steps = engine.read(engine.write(state)), 0
+  local _, retry, _, changed = engine.ask(stack, state, tonumber(ARGV[3]), 1, 0)
+  out[#out + 1] = string.format('%d %d %d', retry == 0 and 1 or 0, changed and 1 or 0, steps)
+end
+local numbers = engine.numbers(state)
+for i = 1, #numbers do out[#out + 1] = string.format('%.0f', numbers[i]) end
+return table.concat(out, ' ')`)
+	stack := algorithms.NewStack(algorithms.ByName(algorithms.AmountLog), orphanRules)
+	var s sequence
+	args := []any{orphanRules[0].Limit, orphanRules[0].Window, int64(orphansEnded)}
+	for i := range int64(orphans + laterCharges) {
+		q := orphanQuery(i)
+		stack.Decide(&s.state, q, nil)
+		args = append(args, q.Now, q.Cost, q.Hold, uint64(q.Tag))
+	}
+	stack.Decide(&s.state, algorithms.Query{Now: orphansEnded, Cost: 1}, nil)
+	for _, n := range s.state.Numbers {
+		s.said = append(s.said, strconv.FormatInt(n, 10))
+	}
+	said, err := script.Run(t.Context(), client, nil, args...).Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Fields(said)
+	for i, most := range []int{(orphans + laterCharges) / 2, 100} {
+		steps, err := strconv.Atoi(got[3*i+2])
+		if changed := strconv.Itoa(1 - i); err != nil || got[3*i] != "0" || got[3*i+1] != changed || steps > most {
+			t.Errorf("refusal %d: allowed, changed, and texts of runs read or written are %v, want 0, %s and at most %d", i+1, got[3*i:3*i+3], changed, most)
+		}
+	}
+	if got = got[6:]; !slices.Equal(got, s.said) {
+		t.Errorf("Lua keeps %d numbers, and Go %d, or others", len(got), len(s.said))
+	}
 }
 
 // A hold in the middle of merged runs returns what was not used, and no window exceeds its limit.

@@ -17,6 +17,7 @@ func holdContracts() []contract {
 	return []contract{
 		{"holds are settled once, at their own time, and expire by the log's clock", settlesOnce},
 		{"an open hold takes a place until it is settled or expires", takesPlaces},
+		{"a refused check stores what it ended of expired holds", endsOnce},
 		{"holds of several logs are taken together", holdsTogether},
 		{"a rule of the calendar begins again with its period, and refuses until then", calendarPeriods},
 		{"many callers who hold, settle and disappear never exceed a limit", manyHolders},
@@ -133,6 +134,36 @@ func takesPlaces(t *testing.T, h Harness) {
 	f.wantAllowed(f.decide(f.holding(1, 1000, 5)))
 	f.wantLimited0(f.decide(f.holding(1, 1000, 7)), 1200)
 	f.wantAllowed(f.at(1200).decide(f.holding(1, 1000, 7))) // the holder of 5 has disappeared
+}
+
+// endsOnce reads what is stored by Charges, which ends nothing.
+func endsOnce(t *testing.T, h Harness) {
+	f := newFixture(t, h, "1000/1h")
+	f.wantAllowed(f.at(0).decide(f.holding(300, 5000, 2)))
+	f.wantAllowed(f.at(100).decide(f.holding(300, 5000, 4)))
+	f.wantAllowed(f.at(200).decide(f.holding(300, hour, 6)))
+	f.at(1000).allow(100)
+	wantStored := func(amounts ...int64) {
+		t.Helper()
+		charges, _, err := f.Log.Charges(t.Context(), f.id(), hour)
+		stored := make([]int64, len(charges))
+		for i, c := range charges {
+			stored[i] = c.Points
+		}
+		if err != nil || !slices.Equal(stored, amounts) {
+			t.Fatalf("at +%d: %v is stored, %v, want %v", f.Clock.NowMS()-f.start, stored, err, amounts)
+		}
+	}
+	q := f.request(1)
+	q.Peek = true
+	f.wantLimited0(f.at(6000).decide(q), hour)
+	wantStored(100) // a peek writes nothing
+	f.wantLimited0(f.ask(1), hour)
+	wantStored(100, 300, 300)
+	f.wantLimited0(f.ask(1), hour)
+	wantStored(100, 300, 300)
+	f.wantSettled(f.at(hour+150).settle(8, 1), timestamplog.Settled{})
+	wantStored(100)
 }
 
 // calendarPeriods counts in days of a time zone in which a day begins at another time than in UTC.

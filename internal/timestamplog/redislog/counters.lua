@@ -97,8 +97,9 @@ local function settle(keys, args)
   local v, extend = { name = keys[1], stack = read_stack(args[2]) }, tonumber(args[5])
   counting.look(v)
   if v.foreign then return { number(now) } end
-  local state, held, used, over, expires, was = engine.settle(v.stack.counting, v.state, now, tonumber(args[3], 16), tonumber(args[4]), extend)
+  local state, held, used, over, expires, was, changed = engine.settle(v.stack.counting, v.state, now, tonumber(args[3], 16), tonumber(args[4]), extend)
   if state == 0 then
+    if changed then store(v) end
     local at, known = (call('GET', keys[2]) or ''):match('^(%d+) (.*)$')
     if at and now < tonumber(at) + ID_LIFETIME then return { number(now), known .. ' again' } end
   else
