@@ -193,7 +193,7 @@ func (a *App) build(ctx context.Context) (err error) {
 	challenges := a.settings.Challenge
 	challenges.Secret = func() []byte { return a.catalog.Settings().Secret }
 	challenges.Captcha.Client = egress.New(egress.Options{AllowPrivate: a.settings.Notify.AllowPrivate, Timeout: captchaTimeout})
-	challenges.Captcha.IsOurs, challenges.Captcha.Spend, challenges.Captcha.Log = a.settings.CaptchaHosts.Lists, a.spend, a.log
+	challenges.Captcha.IsOurs, challenges.Captcha.Spend, challenges.Captcha.Log = a.settings.SiteHosts.Lists, a.spend, a.log
 	challenges.Earn = func(ctx context.Context, address netip.Addr, name string) (string, bool) {
 		earned := a.gate.Earn(ctx, a.catalog.Parser().AddressKey(address), name, challenges.Passes)
 		return earned.Shared, earned.IsFirst

@@ -30,6 +30,9 @@ func botListsOf(s Settings) *bots.Lists {
 // buildBots builds what identifies bots. It needs the verifier and the lists.
 func (a *App) buildBots() {
 	a.bots = &bots.Directory{Verifier: a.crawlers, Lists: a.botLists, Began: time.Now()}
+	if a.settings.SiteHosts.String() != "" {
+		a.bots.IsOurs = a.settings.SiteHosts.Lists
+	}
 }
 
 // fetchBotKeys fetches the keys of bots that sign, when they come.

@@ -55,7 +55,7 @@ type Settings struct {
 	ForwardTokenHeader  httpserver.TokenHeader // header with the check token of a proxy at /v1/forward
 	JA4Header           string                 // header with the fingerprint of the TLS of a proxy's client, "" for none
 	Challenge           challenge.Options      // without Secret and Now
-	CaptchaHosts        httpserver.AllowedHosts
+	SiteHosts           httpserver.AllowedHosts
 
 	CheckDeadline      time.Duration
 	GRPCDeadline       time.Duration // of Envoy's Rate Limit Service
@@ -200,9 +200,9 @@ func (s *Settings) options() []option {
 		{name: "challenge-captcha", preset: string(challenge.NoCaptcha), value: oneOf((*string)(&s.Challenge.Captcha.Provider), string(challenge.NoCaptcha), string(challenge.Altcha), string(challenge.Turnstile), string(challenge.HCaptcha)), help: "the captcha that challenges are, in place of work and waiting: off, altcha, which Stint makes itself, turnstile or hcaptcha; see docs/CHALLENGE.md"},
 		{name: "challenge-captcha-site-key", value: text(&s.Challenge.Captcha.SiteKey), help: "the site key that Turnstile or hCaptcha gave"},
 		{name: "challenge-captcha-secret", secret: true, value: text(&s.Challenge.Captcha.Secret), help: "the secret that Turnstile or hCaptcha gave"},
-		{name: "challenge-captcha-hosts", value: parsed(&s.CaptchaHosts, httpserver.ParseAllowedHosts), help: "the host names of the sites, with commas between, whose visitors' answers Turnstile or hCaptcha may report; *.example.com for all below it, * for any"},
 		{name: "challenge-captcha-verify-url", value: plainHook(&s.Challenge.Captcha.VerifyURL, ""), help: "where answers are verified in place of Turnstile's or hCaptcha's own URL, such as a proxy of it; that URL when empty"},
 		{name: "challenge-captcha-outage", preset: "work", value: oneOf(&s.Challenge.Captcha.Outage, "work", challenge.RefuseInOutage), help: "what becomes of visitors whose answers cannot be verified while Turnstile or hCaptcha does not answer: work lets their browsers work instead, refuse asks them to try again later"},
+		{name: "site-hosts", value: parsed(&s.SiteHosts, httpserver.ParseAllowedHosts), help: "the host names of the sites that gateways serve, with commas between: those for which bots sign their requests, and whose visitors' answers Turnstile or hCaptcha may report; *.example.com for all below it, * for any; no signature verifies a bot when empty"},
 		{name: "contact", value: text(&s.Challenge.Contact), help: "whom refused and challenged visitors can ask, on the pages that they see: a mail address, an https URL or a sentence"},
 		{name: "check-deadline", preset: "100ms", value: duration(&s.CheckDeadline, time.Millisecond, 10*time.Second), help: "how long a check waits for Redis before the policy's on_failure answers"},
 		{name: "grpc-deadline", preset: envoy.DefaultDeadline.String(), value: duration(&s.GRPCDeadline, time.Millisecond, 10*time.Second), help: "how long Envoy's rate limit service waits for Redis before the policy's on_failure answers; shorter than Envoy's own timeout, 20ms unless configured"},

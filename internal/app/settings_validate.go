@@ -108,8 +108,8 @@ func validateCaptcha(s Settings) error {
 		return nil
 	case c.SiteKey == "" || c.Secret == "":
 		return fmt.Errorf("--challenge-captcha %s needs --challenge-captcha-site-key, and the secret in STINT_CHALLENGE_CAPTCHA_SECRET or the file that --challenge-captcha-secret-file names: the provider gives both for a site", c.Provider)
-	case s.CaptchaHosts.String() == "":
-		return fmt.Errorf("--challenge-captcha %s needs --challenge-captcha-hosts: the host names of your sites, so that answers from the pages of others do not count, or * for any", c.Provider)
+	case s.SiteHosts.String() == "":
+		return fmt.Errorf("--challenge-captcha %s needs --site-hosts: the host names of your sites, so that answers from the pages of others do not count, or * for any", c.Provider)
 	}
 	return nil
 }

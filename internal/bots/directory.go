@@ -40,8 +40,11 @@ type Directory struct {
 	Verifier *Verifier
 	// Lists are the addresses and the keys that operators publish; nil for none.
 	Lists *Lists
-	// Began is since when the directory remembers which signatures were used: one that is older verifies
-	// nobody. Now nil means time.Now.
+	// IsOurs reports whether a host is one for which bots sign their requests to us: a signature for another
+	// one is made for somebody else, who sends it on. nil is for none, so that no signature verifies a bot.
+	IsOurs func(host string) bool
+	// Began is since when the directory remembers which signatures were used: one that may be older
+	// verifies nobody. Now nil means time.Now.
 	Began time.Time
 	Now   func() time.Time
 
@@ -78,11 +81,15 @@ func FindByAgent(r *conditions.Request) (found *Agent) {
 // CanVerify reports whether the node can verify requests of a bot: it has the lists of its
 // operator, or the keys by which the bot signs, or asks DNS about it.
 func (d *Directory) CanVerify(a *Agent) bool {
-	return d.Lists.has(a) || d.Lists.hasKeys(a) || a.hasDNS() && d.Verifier.recognises(a.Operator.Name)
+	return d.Lists.has(a) || d.IsOurs != nil && d.Lists.hasKeys(a) || a.hasDNS() && d.Verifier.recognises(a.Operator.Name)
 }
 
-// Refused returns why the last signature that names a list of keys verified nobody, "" for none.
+// Refused returns why the last signature that names a list of keys verified nobody, or why none can, ""
+// for no reason.
 func (d *Directory) Refused(list string) string {
+	if d.IsOurs == nil && strings.HasSuffix(list, keysPath) {
+		return noHosts
+	}
 	reason, _ := d.refused.Load(strings.TrimSuffix(list, keysPath))
 	text, _ := reason.(string)
 	return text

@@ -128,13 +128,13 @@ func originOf(text string) (origin string, is bool) {
 	return "https://" + strings.TrimSuffix(strings.ToLower(u.Host), ":443"), true
 }
 
-// signers are the bots that sign, by the origin of their keys; of each origin those of its operator, the
-// one that the origin belongs to first.
+// signers are the bots that sign, by the origin of their keys. A key is that of the bots whose keys are
+// there, and of no other bot of their operator, whatever agent the request names.
 var signers = func() map[string][]*Agent {
 	all := map[string][]*Agent{}
 	for _, a := range known {
-		if a.Keys != "" && all[a.Keys] == nil {
-			all[a.Keys] = append([]*Agent{a}, slices.DeleteFunc(slices.Clone(a.Operator.Agents), func(other *Agent) bool { return other == a })...)
+		if a.Keys != "" {
+			all[a.Keys] = append(all[a.Keys], a)
 		}
 	}
 	return all

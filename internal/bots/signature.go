@@ -3,7 +3,9 @@ package bots
 import (
 	"crypto/sha256"
 	"hash/maphash"
+	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,12 +16,15 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
+// noHosts is why no signature verifies a bot while Directory.IsOurs is nil.
+const noHosts = "no signature verifies a bot before --site-hosts says for which hosts"
+
 const (
 	// signatureTag is what the signatures of bots are for: Web Bot Auth.
 	signatureTag = "web-bot-auth"
 	// maxSignedFor is for how long a signature may count, and maxAhead how far a signer's clock may be ahead.
-	maxSignedFor = 24 * 60 * 60 // seconds
-	maxAhead     = 60
+	maxSignedFor = 60 * 60 // seconds
+	maxAhead     = 10
 	maxAgentSize = 1024 // bytes of the header Signature-Agent
 	// maxSpent is how many signatures are remembered. Only those that are verified are: strangers cannot
 	// fill the memory.
@@ -131,21 +136,26 @@ func agentOf(signed *conditions.Signed, s *httpsig.Signature) (origin string, is
 func (d *Directory) refuse(r *conditions.Request, s *httpsig.Signature, origin string, isCovered bool, address keys.Key, use Use) string {
 	signed, now := r.Signed(), d.now()
 	at := now.Unix()
+	host, _, _ := strings.Cut(signed.Authority, ":")
 	switch {
+	case d.IsOurs == nil:
+		return noHosts
 	case slices.Contains(testKeys, s.KeyID):
 		return "it is signed by a published test key"
 	case !isCovered:
 		return "it does not cover Signature-Agent"
 	case !s.Covers("@authority") && !s.Covers("@target-uri"):
 		return "it does not cover @authority"
+	case !d.IsOurs(host):
+		return "it is for a host that is not among --site-hosts"
 	case !s.HasCreated || !s.HasExpires || s.Expires <= s.Created || s.Expires-s.Created > maxSignedFor:
-		return "it does not say for which time, of at most a day, it counts"
+		return "it does not say for which time, of at most an hour, it counts"
 	case s.Created > at+maxAhead:
 		return "it is of the future"
 	case at >= s.Expires:
 		return "it has expired"
-	case s.Created < d.Began.Unix():
-		return "it is older than this node, which cannot know whether it was used"
+	case s.Created <= d.Began.Unix()+maxAhead: // it may have come when its signer's clock was ahead
+		return "it may be older than this node, which cannot know whether it was used"
 	}
 	isMissing := func(all signingKeys) bool { _, has := all[s.KeyID]; return !has }
 	published := d.Lists.keysOf(origin, isMissing)
@@ -188,6 +198,9 @@ type spent struct {
 	mu    sync.Mutex
 	all   map[nonce]spentBy
 	sweep int // at which size what has expired is forgotten
+	// least is when the first of them expires at the earliest, and swept the second of the last sweep: a
+	// sweep looks at all of them.
+	least, swept int64
 }
 
 // spentBy is which request a signature was used for.
@@ -221,21 +234,29 @@ func (s *spent) take(n nonce, expires, now int64, address keys.Key, use Use) boo
 		return true
 	}
 	if s.all == nil {
-		s.all, s.sweep = map[nonce]spentBy{}, 1000
+		s.all, s.sweep, s.least = map[nonce]spentBy{}, 1000, math.MaxInt64
 	}
-	if len(s.all) >= s.sweep {
-		for n, by := range s.all {
-			if now >= by.expires {
-				delete(s.all, n)
-			}
-		}
-		s.sweep = min(max(1000, 2*len(s.all)), maxSpent)
-		if len(s.all) >= maxSpent {
-			return false
-		}
+	if len(s.all) >= s.sweep && now >= s.least && now != s.swept {
+		s.forget(now)
 	}
-	s.all[n] = by
+	if len(s.all) >= maxSpent {
+		return false
+	}
+	s.all[n], s.least = by, min(s.least, expires)
 	return true
+}
+
+// forget forgets what has expired. s.mu is held.
+func (s *spent) forget(now int64) {
+	s.least, s.swept = math.MaxInt64, now
+	for n, by := range s.all {
+		if now >= by.expires {
+			delete(s.all, n)
+		} else {
+			s.least = min(s.least, by.expires)
+		}
+	}
+	s.sweep = min(max(1000, 2*len(s.all)), maxSpent)
 }
 
 func (d *Directory) now() time.Time {

@@ -70,10 +70,12 @@ func newSignedWorld(t *testing.T) *signedWorld {
 	w := &signedWorld{t: t, now: time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC), private: ed25519.NewKeyFromSeed([]byte(strings.Repeat("s", 32)))}
 	w.pub = &publisher{body: map[string]string{chatgpt + keysPath: keySet(w.private, "")}}
 	clock := func() time.Time { return w.now }
-	w.d = &Directory{Lists: NewLists("", w.pub.download, clock), Now: clock, Began: w.now}
+	w.d = &Directory{Lists: NewLists("", w.pub.download, clock), Now: clock, Began: w.now.Add(-time.Hour), IsOurs: isOurs}
 	w.d.Lists.fetch(t.Context(), chatgpt+keysPath)
 	return w
 }
+
+func isOurs(host string) bool { return host == "www.example.com" }
 
 var fromAnywhere, _ = keys.Parser{}.Key("ip:203.0.113.7")
 
@@ -110,7 +112,7 @@ func TestASignatureVerifiesABotWhateverItsAgentIs(t *testing.T) {
 		}
 	}
 	s := newSigning(w.private, w.now.Add(time.Second))
-	for agent, want := range map[string]string{"ChatGPT-User/1.0": "openai/chatgpt-user", "Googlebot/2.1": "openai/chatgpt-agent"} {
+	for agent, want := range map[string]string{"ChatGPT-User/1.0": "openai/chatgpt-agent", "GPTBot/1.0": "openai/chatgpt-agent", "Googlebot/2.1": "openai/chatgpt-agent"} {
 		s.nonce = agent
 		i := w.d.Identify(conditions.NewRequest("/a?b", "GET", agent, "").SayingSigned(s.signed()), fromAnywhere, Use{})
 		if i.Agent.Name() != want || !i.IsVerified() {
@@ -123,6 +125,8 @@ func TestWhatIsNoSignatureOfTheRequestVerifiesNobody(t *testing.T) {
 	w := newSignedWorld(t)
 	rfcKey := ed25519.NewKeyFromSeed(decode(t, "n4Ni-HpISpVObnQMW0wOhCKROaIKqKtW_2ZYb2p9KcU"))
 	other := ed25519.NewKeyFromSeed([]byte(strings.Repeat("o", 32)))
+	began := func(at int64) { w.d.Began = time.Unix(at, 0) }
+	before := w.d.Began
 	for name, c := range map[string]struct {
 		change func(s *signing)
 		sent   func(s *conditions.Signed)
@@ -131,11 +135,15 @@ func TestWhatIsNoSignatureOfTheRequestVerifiesNobody(t *testing.T) {
 	}{
 		"expired":               {change: func(s *signing) { s.created, s.expires = s.created-60, s.created }, why: "has expired", claims: "claimed"},
 		"of the future":         {change: func(s *signing) { s.created, s.expires = s.created+120, s.created+180 }, why: "of the future", claims: "claimed"},
-		"for days":              {change: func(s *signing) { s.expires = s.created + 2*maxSignedFor }, why: "at most a day", claims: "claimed"},
-		"ends before it began":  {change: func(s *signing) { s.expires = s.created - 1 }, why: "at most a day", claims: "claimed"},
-		"before the node":       {change: func(s *signing) { s.created -= 3600 }, why: "older than this node", claims: "claimed"},
-		"another host":          {sent: func(s *conditions.Signed) { s.Authority = "www.example.org" }, why: "not of this request", claims: "claimed"},
-		"no host":               {sent: func(s *conditions.Signed) { s.Authority = "" }, why: "not of this request", claims: "claimed"},
+		"for days":              {change: func(s *signing) { s.expires = s.created + 2*maxSignedFor }, why: "at most an hour", claims: "claimed"},
+		"a second too long":     {change: func(s *signing) { s.expires = s.created + maxSignedFor + 1 }, why: "at most an hour", claims: "claimed"},
+		"ends before it began":  {change: func(s *signing) { s.expires = s.created - 1 }, why: "at most an hour", claims: "claimed"},
+		"before the node":       {change: func(s *signing) { s.created -= 3500; began(s.created - maxAhead) }, why: "older than this node", claims: "claimed"},
+		"another host":          {change: func(s *signing) { s.host = "www.example.org" }, sent: func(s *conditions.Signed) { s.Authority = "www.example.com" }, why: "not of this request", claims: "claimed"},
+		"for a site of others":  {change: func(s *signing) { s.host = "evil.example" }, why: "not among --site-hosts", claims: "claimed"},
+		"their whole address":   {change: func(s *signing) { s.host = "evil.example:443"; s.components[0] = `"@target-uri"` }, why: "not among --site-hosts", claims: "claimed"},
+		"for a name behind":     {change: func(s *signing) { s.host = "www.example.com.evil.example" }, why: "not among --site-hosts", claims: "claimed"},
+		"no host":               {sent: func(s *conditions.Signed) { s.Authority = "" }, why: "not among --site-hosts", claims: "claimed"},
 		"another key":           {change: func(s *signing) { s.private = other }, why: "not of this request", claims: "claimed"},
 		"an unknown key":        {change: func(s *signing) { s.private = other; s.keyID = thumbprint(other.Public().(ed25519.PublicKey)) }, why: "not among those", claims: "claimed"},
 		"the test key":          {change: func(s *signing) { s.private = rfcKey; s.keyID = testKeys[0] }, why: "test key", claims: "claimed"},
@@ -164,14 +172,40 @@ func TestWhatIsNoSignatureOfTheRequestVerifiesNobody(t *testing.T) {
 		if got := w.verified(sent, Use{}); got != c.claims {
 			t.Errorf("%s: it is verified by %q, want %q", name, got, c.claims)
 		}
+		w.d.Began = before
 		if got := w.d.Refused(chatgpt + keysPath); c.why != "" && !strings.Contains(got, c.why) {
 			t.Errorf("%s: the reason is %q, want one with %q", name, got, c.why)
 		}
 	}
+	// One that was used before a restart, when the clock of its signer was ahead, does not count after it.
+	s := newSigning(w.private, w.now.Add(maxAhead*time.Second))
+	if got := w.verified(s.signed(), Use{}); got != conditions.BySignature {
+		t.Errorf("a signature %d s ahead is %s", maxAhead, got)
+	}
+	w.d = &Directory{Lists: w.d.Lists, Now: w.d.Now, IsOurs: isOurs, Began: w.now}
+	if got := w.verified(s.signed(), Use{}); got != conditions.Claimed {
+		t.Errorf("after a restart it is %s", got)
+	}
+	if s = newSigning(w.private, w.now.Add(time.Second)); w.verified(s.signed(), Use{}) != conditions.Claimed {
+		t.Error("a signature of the first seconds counts")
+	}
+	w.now = w.now.Add((maxAhead + 1) * time.Second)
+	if s = newSigning(w.private, w.now); w.verified(s.signed(), Use{}) != conditions.BySignature {
+		t.Errorf("a signature of after them: %s", w.d.Refused(chatgpt+keysPath))
+	}
+	// Without hosts of ours no signature counts, and that is said before one comes.
+	w.d = &Directory{Lists: w.d.Lists, Now: w.d.Now, Began: before}
+	if got := w.d.Refused(chatgpt + keysPath); !strings.Contains(got, "--site-hosts") || w.d.CanVerify(FindAgent("openai/chatgpt-agent")) || w.d.Refused("https://openai.com/gptbot.json") != "" {
+		t.Errorf("without hosts the reason is %q, or bots that sign can be verified", got)
+	}
+	if s = newSigning(w.private, w.now.Add(2*time.Second)); w.verified(s.signed(), Use{}) != conditions.Claimed {
+		t.Error("without hosts a signature counts")
+	}
+	w.d.IsOurs = isOurs
 	// A directory that publishes the test key does not make it a key.
 	w.pub.body[chatgpt+keysPath] = keySet(rfcKey, "")
 	w.d.Lists.fetch(t.Context(), chatgpt+keysPath)
-	s := newSigning(rfcKey, w.now)
+	s = newSigning(rfcKey, w.now)
 	if got := w.verified(s.signed(), Use{}); got != conditions.Claimed {
 		t.Errorf("the published test key verifies by %s", got)
 	}
@@ -237,6 +271,22 @@ func TestWhatWasUsedIsBoundedAndForgottenWhenItExpires(t *testing.T) {
 	}
 	if !s.take(n(maxSpent), 200, 100, keys.Key{}, Use{}) || len(s.all) != 1 {
 		t.Errorf("%d are remembered once all have expired", len(s.all))
+	}
+	// Whatever comes, it looks at all of them only once what was remembered has expired, and once a second.
+	s = spent{}
+	for i := range maxSpent {
+		s.take(n(i), 100+int64(i%3), 1, keys.Key{}, Use{})
+	}
+	for _, step := range []struct{ now, swept int64 }{{50, 0}, {99, 0}, {100, 100}, {100, 100}} {
+		for i := range 100 {
+			s.take(n(2*maxSpent+i), 100, step.now, keys.Key{}, Use{})
+		}
+		if s.swept != step.swept {
+			t.Errorf("at %d it was swept at %d, want %d", step.now, s.swept, step.swept)
+		}
+	}
+	if s.least != 100 || len(s.all) != maxSpent-maxSpent/3-1+100 {
+		t.Errorf("%d are remembered, of which the first expires at %d", len(s.all), s.least)
 	}
 }
 
@@ -335,7 +385,7 @@ func BenchmarkIdentifySigned(b *testing.B) {
 	now := time.Now()
 	private := ed25519.NewKeyFromSeed([]byte(strings.Repeat("s", 32)))
 	p := &publisher{body: map[string]string{chatgpt + keysPath: keySet(private, "")}}
-	d := &Directory{Lists: NewLists("", p.download, time.Now), Now: func() time.Time { return now }}
+	d := &Directory{Lists: NewLists("", p.download, time.Now), Now: func() time.Time { return now }, IsOurs: isOurs}
 	d.Lists.fetch(b.Context(), chatgpt+keysPath)
 	about := conditions.NewRequest("/a?b", "GET", "Mozilla/5.0", "www.example.com")
 	s := newSigning(private, now)

@@ -264,7 +264,7 @@ func (p *captcha) verifyRemotely(ctx context.Context, c *challenge, answer strin
 		return rejected
 	case p.IsOurs == nil || !p.IsOurs(said.Hostname):
 		// It may be a site of ours that the setting lacks, whose visitors cannot help it.
-		p.warn(now, "an answer of a captcha is from a page of another host", fmt.Errorf("%.100q is not among --challenge-captcha-hosts", said.Hostname))
+		p.warn(now, "an answer of a captcha is from a page of another host", fmt.Errorf("%.100q is not among --site-hosts", said.Hostname))
 		return elsewhere
 	}
 	// A provider takes an answer once; that it does so is not relied on.

@@ -149,7 +149,7 @@ func (p *provider) count() int {
 func TestTurnstileThroughNginx(t *testing.T) {
 	p := startProvider(t)
 	node := testnode.Start(t, "--trusted-proxies", "127.0.0.1", "--challenge-difficulty", "10", "--challenge-captcha", "turnstile", "--challenge-captcha-site-key", "the-site-key",
-		"--challenge-captcha-secret-file", write(t, "secret", "the-secret\n"), "--challenge-captcha-hosts", "shop.example", "--challenge-captcha-verify-url", p.at,
+		"--challenge-captcha-secret-file", write(t, "secret", "the-secret\n"), "--site-hosts", "shop.example", "--challenge-captcha-verify-url", p.at,
 		"--notify-allow-private", "true")
 	s := &site{T: t, node: node, app: new(application)}
 	s.behind(gateways[0], 0)
