@@ -1,9 +1,12 @@
 package local
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -29,6 +32,7 @@ type rateDescriptor struct {
 	DetailedMetric bool             `yaml:"detailed_metric"`
 	ValueToMetric  bool             `yaml:"value_to_metric"`
 	ShareThreshold bool             `yaml:"share_threshold"`
+	Metadata       map[string]any   `yaml:"metadata"`
 }
 
 type rateLimit struct {
@@ -44,21 +48,90 @@ type rateLimit struct {
 // rateUnits are the units of envoyproxy/ratelimit as rules have them.
 var rateUnits = map[string]string{"second": "s", "minute": "m", "hour": "h", "day": "d", "week": "7d", "month": "30d", "year": "365d"}
 
-// convertRateLimits converts a file of envoyproxy/ratelimit, which may hold several domains.
+// maxRateLimitFile bounds a file, in bytes.
+const maxRateLimitFile = 16 << 20
+
+// convertRateLimits converts a file of envoyproxy/ratelimit, which may hold several domains, or the ConfigMaps of
+// Kubernetes that hold such files.
 func convertRateLimits(file io.Reader) (*conversion, error) {
+	content, err := io.ReadAll(io.LimitReader(file, maxRateLimitFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(content) > maxRateLimitFile {
+		return nil, console.Usagef("it is no configuration of envoyproxy/ratelimit: it has more than %d MiB", maxRateLimitFile>>20)
+	}
 	c, matched := &conversion{}, map[string]string{}
 	c.note("Windows of envoyproxy/ratelimit begin at each full unit and let twice the limit pass around it; these slide.")
-	decoder := yaml.NewDecoder(file)
+	files, err := c.configMaps(content)
+	if err != nil {
+		return nil, err
+	}
+	for _, text := range files {
+		if err := c.rateLimits(text, matched); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// configMaps returns the files within the ConfigMaps of a file of Kubernetes, or the file itself if it is none.
+func (c *conversion) configMaps(content []byte) (files []string, err error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(content))
+	for {
+		var object struct {
+			APIVersion string         `yaml:"apiVersion"`
+			Kind       string         `yaml:"kind"`
+			Data       map[string]any `yaml:"data"`
+		}
+		err := decoder.Decode(&object)
+		switch {
+		case errors.Is(err, io.EOF):
+			if len(files) == 0 {
+				return nil, console.Usagef("it has no configuration of envoyproxy/ratelimit in a ConfigMap")
+			}
+			return files, nil
+		case len(files) == 0 && (err != nil || object.APIVersion == "" || object.Kind == ""):
+			return []string{string(content)}, nil
+		case err != nil:
+			return nil, notRateLimits(err)
+		case object.Kind != "ConfigMap":
+			c.note("The %s of Kubernetes is left out.", object.Kind)
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(object.Data)) {
+			if text, is := object.Data[name].(string); is {
+				files = append(files, text)
+			}
+		}
+	}
+}
+
+// inType matches what errors of the YAML package say about types of this program.
+var inType = regexp.MustCompile(` (?:in type|into) local\.\w+`)
+
+// notRateLimits returns the error for a file that cannot be read.
+func notRateLimits(err error) error {
+	text := err.Error()
+	if several, is := errors.AsType[*yaml.TypeError](err); is {
+		text = strings.Join(several.Errors, "; ")
+	}
+	return console.Usagef("it is no configuration of envoyproxy/ratelimit: %s", inType.ReplaceAllString(text, ""))
+}
+
+// rateLimits converts the domains of a file.
+func (c *conversion) rateLimits(text string, matched map[string]string) error {
+	decoder := yaml.NewDecoder(strings.NewReader(text))
 	decoder.KnownFields(true)
 	for n := 0; ; n++ {
 		var d rateLimitDomain
 		switch err := decoder.Decode(&d); {
 		case errors.Is(err, io.EOF) && n > 0:
-			return c, nil
+			return nil
 		case err != nil:
-			return nil, console.Usagef("it is no configuration of envoyproxy/ratelimit: %w", err)
+			return notRateLimits(err)
 		case d.Domain == "":
-			return nil, console.Usagef("it is no configuration of envoyproxy/ratelimit: it has no domain")
+			return console.Usagef("it is no configuration of envoyproxy/ratelimit: it has no domain")
 		}
 		(&envoyRun{conversion: c, domain: d.Domain, matched: matched}).walk(d.Descriptors, nil)
 	}
@@ -97,6 +170,9 @@ func (r *envoyRun) convert(entries []rateDescriptor, hasLimitOfKey bool) {
 	}
 	if d.ShareThreshold {
 		r.lacks(where, "share_threshold: each value has a limit of its own")
+	}
+	if len(d.Metadata) > 0 {
+		r.lacks(where, "metadata, which answers do not have")
 	}
 	isUnlimited := d.RateLimit == nil && d.Value != "" && hasLimitOfKey
 	if d.RateLimit == nil && !isUnlimited {
@@ -155,6 +231,9 @@ func (r *envoyRun) match(entries []rateDescriptor) (match, problem string) {
 		case e.Value == "":
 			return "", "networks of an address of any size; write them as further keys of a policy (also: [net:/24])"
 		}
+		if strings.Contains(e.Value, "*") {
+			return "", "a * within an address; write a network"
+		}
 		return "ip:" + e.Value, ""
 	}
 	var b strings.Builder
@@ -162,6 +241,9 @@ func (r *envoyRun) match(entries []rateDescriptor) (match, problem string) {
 	for i, e := range entries {
 		isLast := i == len(entries)-1
 		value, isPrefix := strings.CutSuffix(e.Value, "*")
+		if strings.Contains(value, "*") {
+			return "", "a * within the value of " + e.Key + ", which a pattern cannot say"
+		}
 		if !isLast && (e.Value == "" || isPrefix) {
 			return "", "any value of " + e.Key + " before a further entry, which a pattern cannot say; send the entry with the fixed value first, and convert again"
 		}

@@ -89,6 +89,51 @@ func TestDescriptorsOfEnvoyBecomePolicies(t *testing.T) {
 	}
 }
 
+// configMapExample has the form of the ConfigMaps with which Istio, Contour and others run envoyproxy/ratelimit.
+const configMapExample = `apiVersion: v1
+kind: ConfigMap
+metadata: {name: ratelimit-config, namespace: istio-system}
+data:
+  config.yaml: |
+    domain: site
+    descriptors:
+      - key: PATH
+        value: "/productpage"
+        rate_limit: {unit: minute, requests_per_unit: 1}
+        metadata: {name: service_1}
+      - key: PATH
+        value: /static/*/v1
+        rate_limit: {unit: minute, requests_per_unit: 7}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: ratelimit}
+`
+
+func TestConfigMapsOfKubernetesAreRead(t *testing.T) {
+	c, err := convertRateLimits(strings.NewReader(configMapExample))
+	text := converted(t, c, err)
+	wantLines(t, text, "match: ['envoy:site:PATH=/productpage']", "rules: [1/m]", "# The Deployment of Kubernetes is left out.",
+		"# site PATH /productpage has no equal: metadata", "# site PATH /static/*/v1 has no equal: a * within the value of PATH")
+	if n := strings.Count(text, "- name:"); n != 1 {
+		t.Errorf("got %d policies, want 1:\n%s", n, text)
+	}
+}
+
+func TestErrorsOfRateLimitsNameNoTypes(t *testing.T) {
+	for text, want := range map[string]string{
+		"domain: a\ndescriptors:\n  - key: b\n    ratelimit: {unit: day}": "it is no configuration of envoyproxy/ratelimit: line 4: field ratelimit not found",
+		"domain: a\ndescriptors:\n  - a\n  - b":                          "line 3: cannot unmarshal !!str `a`; line 4: cannot unmarshal !!str `b`",
+		"apiVersion: v1\nkind: ConfigMap\ndata: {}":                      "it has no configuration of envoyproxy/ratelimit in a ConfigMap",
+		"apiVersion: v1\nkind: Service":                                  "it has no configuration of envoyproxy/ratelimit in a ConfigMap",
+	} {
+		_, err := convertRateLimits(strings.NewReader(text))
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "local.") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+	}
+}
+
 const nginxExample = `
 user www-data;
 http {
