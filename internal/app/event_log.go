@@ -3,13 +3,16 @@ package app
 import (
 	"context"
 	"fmt"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/eventlog"
+	"github.com/stint-dev/stint/internal/supervise"
 )
 
 // eventLog writes decisions and changes for other programs. A nil eventLog writes nothing.
@@ -31,6 +34,9 @@ func (a *App) buildEventLog() error {
 	if err != nil {
 		return fmt.Errorf("--event-log: %s", oneLine(err))
 	}
+	if s.To.Stdout {
+		signal.Ignore(syscall.SIGPIPE) // by default a write to standard output that nobody reads ends the process
+	}
 	a.eventLog = &eventLog{log: log, changes: eventlog.NewChanges(log, a.backends.store.Audit, a.id, a.log), isSent: s.To.Syslog != ""}
 	a.catalog.OnChange(a.eventLog.changes.Changed)
 	a.metrics.Registry().MustRegister(
@@ -48,6 +54,7 @@ func (l *eventLog) tasks(prepared func(context.Context)) []task {
 	}
 	return []task{
 		{"event log", l.log.Run},
+		{"syslog", l.log.Send},
 		{"changes for the event log", func(ctx context.Context) {
 			prepared(ctx)
 			l.changes.Run(ctx)
@@ -76,7 +83,7 @@ func (l *eventLog) close(ctx context.Context) error {
 		return nil
 	}
 	done := make(chan error, 1)
-	go func() { done <- l.log.Close() }()
+	go func() { done <- supervise.Call("event log", l.log.Close) }()
 	select {
 	case err := <-done:
 		return err

@@ -207,6 +207,9 @@ func (s *backlog) countLines(from place) (count int64, err error) {
 	}
 }
 
+// stop implements output.
+func (*backlog) stop() {}
+
 // lost implements output.
 func (s *backlog) lost() int64 {
 	s.mu.Lock()

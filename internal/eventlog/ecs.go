@@ -98,11 +98,9 @@ type (
 	}
 )
 
-// Bounds of texts that clients choose, in bytes. With all others, a line has at most maxPayload bytes.
-const (
-	maxText    = 512
-	maxMessage = 1024
-)
+// Bounds of texts that clients choose, in bytes. They are halved until a line has at most maxPayload bytes: what
+// must be escaped takes more than one byte.
+const maxText = 512
 
 // clip shortens a text to a number of bytes.
 func clip(text string, most int) string {
@@ -129,7 +127,7 @@ func (l *Log) record(at time.Time, dataset string) record {
 
 // encode appends a record as a line. Characters that terminals act on are escaped.
 func encode(to []byte, r *record) []byte {
-	text, err := json.Marshal(r, jsontext.AllowInvalidUTF8(true), jsontext.EscapeForHTML(true))
+	text, err := json.Marshal(r, jsontext.AllowInvalidUTF8(true))
 	if err != nil { // no field can fail
 		text = fmt.Appendf(nil, `{"message":%q}`, err)
 	}
@@ -143,10 +141,25 @@ func encode(to []byte, r *record) []byte {
 	return append(to, '\n')
 }
 
+// fit appends the line that made returns for the largest bound of texts with which it fits.
+func fit(to []byte, made func(most int) *record) []byte {
+	for most := maxText; ; most /= 2 {
+		if with := encode(to, made(most)); len(with)-len(to) <= maxPayload || most < 16 {
+			return with
+		}
+	}
+}
+
 // decision appends the line of a decision.
 func (l *Log) decision(to []byte, e *entry) []byte {
+	id := l.run + "-" + strconv.FormatUint(l.count.Add(1), 10)
+	return fit(to, func(most int) *record { return l.decided(e, id, most) })
+}
+
+// decided returns the record of a decision, with texts of at most so many bytes.
+func (l *Log) decided(e *entry, id string, maxText int) *record {
 	r := l.record(e.At, "decision")
-	r.Event.ID, r.Event.Action = l.run+"-"+strconv.FormatUint(l.count.Add(1), 10), string(e.Outcome)
+	r.Event.ID, r.Event.Action = id, string(e.Outcome)
 	r.Event.Category, r.Event.Type, r.Event.Outcome = []string{"web"}, []string{"access", "denied"}, "failure"
 	if e.Outcome == gate.Allowed {
 		r.Event.Type, r.Event.Outcome = []string{"access", "allowed"}, "success"
@@ -177,12 +190,12 @@ func (l *Log) decision(to []byte, e *entry) []byte {
 	if e.agent != "" {
 		r.Agent = &agentFields{clip(e.agent, maxText)}
 	}
-	r.Message = sentence(e)
-	return encode(to, &r)
+	r.Message = sentence(e, maxText)
+	return &r
 }
 
 // sentence says what was decided.
-func sentence(e *entry) string {
+func sentence(e *entry, maxText int) string {
 	text := clip(e.Key.String(), maxText) + " " + map[gate.Outcome]string{
 		gate.Allowed: "was allowed", gate.Limited: "was limited", gate.Blocked: "is blocked", gate.Challenged: "was challenged", gate.Unavailable: "was refused in an outage",
 	}[e.Outcome]
@@ -212,7 +225,11 @@ func (l *Log) change(to []byte, e *events.Event) []byte {
 		r.Message, r.Stint.Omitted = e.Text, e.Skipped
 		return encode(to, &r)
 	}
-	a := e.Entry
+	return fit(to, func(most int) *record { return l.changed(e.Entry, most) })
+}
+
+// changed returns the record of a change, with texts of at most so many bytes.
+func (l *Log) changed(a *audit.Record, maxText int) *record {
 	r := l.record(a.At, "audit")
 	_, did, _ := strings.Cut(a.Action, ".")
 	kind, known := changeTypes[did]
@@ -224,7 +241,7 @@ func (l *Log) change(to []byte, e *events.Event) []byte {
 		r.Event.Category = []string{"iam"}
 	}
 	r.Event.Outcome = "success"
-	r.Message = clip(a.Summary, maxMessage)
+	r.Message = clip(a.Summary, 2*maxText)
 	s := &r.Stint
 	s.Object, s.ObjectID, s.Actor = a.Object, clip(a.ObjectID, maxText), string(a.Actor.Kind)
 	if a.Actor.Kind == audit.User || a.Actor.Kind == audit.Token {
@@ -233,7 +250,7 @@ func (l *Log) change(to []byte, e *events.Event) []byte {
 	if address, err := netip.ParseAddr(a.Actor.Address); err == nil {
 		r.Source = &source{address.String()}
 	}
-	return encode(to, &r)
+	return &r
 }
 
 // missing returns the line that says how many events are missing before the next.

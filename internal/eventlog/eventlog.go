@@ -26,6 +26,7 @@ import (
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/supervise"
 )
 
 // Bounds of the writer.
@@ -112,6 +113,8 @@ type Options struct {
 // output takes lines. Its write returns when they would outlive a crash of this process.
 type output interface {
 	write(lines []byte) error
+	// stop says that the node stops: a write that does not end soon fails from then on.
+	stop()
 	// lost returns how many lines were deleted unread since the last call.
 	lost() int64
 	close() error
@@ -133,7 +136,9 @@ type Log struct {
 	stateMu sync.Mutex
 	state   State
 
-	sender *sender // nil without syslog
+	// unwritten are lines that Run could not write before its end.
+	unwritten []byte
+	sender    *sender // nil without syslog
 }
 
 // State says whether events are written, or for syslog sent.
@@ -171,7 +176,7 @@ func New(o Options) (*Log, error) {
 	var err error
 	switch {
 	case o.To.Stdout:
-		l.out = stdout{o.Stdout}
+		l.out = &stdout{to: o.Stdout, end: make(chan struct{})}
 	case o.To.File != "":
 		l.out, err = openFile(o.To.File, o.Size)
 	default:
@@ -235,11 +240,7 @@ func (l *Log) State() State {
 
 // Run writes what Record receives until ctx ends. Call Close afterwards.
 func (l *Log) Run(ctx context.Context) {
-	if l.sender != nil {
-		var sending sync.WaitGroup
-		defer sending.Wait()
-		sending.Go(func() { l.sender.run(ctx) })
-	}
+	defer context.AfterFunc(ctx, l.out.stop)()
 	for {
 		select {
 		case <-ctx.Done():
@@ -250,16 +251,27 @@ func (l *Log) Run(ctx context.Context) {
 	}
 }
 
+// Send sends what is kept for syslog until ctx ends. It returns at once for other targets.
+func (l *Log) Send(ctx context.Context) {
+	if l.sender != nil {
+		l.sender.run(ctx)
+	}
+}
+
 // Close writes what waits in memory, and closes the target. The error says that something is lost.
 func (l *Log) Close() error {
-	var err error
-	for more := true; more && err == nil; {
+	lines := l.unwritten
+	for more := true; more; {
 		select {
 		case first := <-l.queue:
-			err = l.write(l.batch(first))
+			lines = append(lines, l.batch(first)...)
 		default:
 			more = false
 		}
+	}
+	var err error
+	if len(lines) > 0 || l.omitted.Load() > 0 {
+		err = l.write(lines)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -287,7 +299,8 @@ func (l *Log) writeAll(ctx context.Context, lines []byte) {
 		select {
 		case <-ctx.Done():
 			wait.Stop()
-			return // Close tries what is left in the queue
+			l.unwritten = lines // Close tries it once more
+			return
 		case <-wait.C:
 		}
 	}
@@ -332,14 +345,58 @@ func (l *Log) Changes(all []events.Event) error {
 	return l.write(lines)
 }
 
-// stdout writes lines to standard output.
-type stdout struct{ to io.Writer }
+// stdout writes lines to standard output, which may be a pipe that nobody reads.
+type stdout struct {
+	to  io.Writer
+	end chan struct{} // closed by stop
+	// writing is closed when the last write has ended. It is nil before the first.
+	writing chan struct{}
+}
 
-func (s stdout) write(lines []byte) error {
-	if _, err := s.to.Write(lines); err != nil {
-		return fmt.Errorf("standard output: %w", err)
+// lastWrite is how long a write may take after the node began to stop.
+const lastWrite = 2 * time.Second
+
+var errStuck = errors.New("standard output is not read")
+
+func (s *stdout) write(lines []byte) error {
+	if s.writing != nil && !s.await(s.writing) { // a write that was given up
+		return errStuck
+	}
+	done, result := make(chan struct{}), error(nil)
+	s.writing = done
+	go func() {
+		defer close(done)
+		result = supervise.Call("event log", func() error {
+			_, err := s.to.Write(lines)
+			return err
+		})
+	}()
+	switch {
+	case !s.await(done):
+		return errStuck
+	case result != nil:
+		return fmt.Errorf("standard output: %w", result)
 	}
 	return nil
 }
-func (stdout) lost() int64  { return 0 }
-func (stdout) close() error { return nil }
+
+// await waits for the end of a write, and reports false if it takes long while the node stops.
+func (s *stdout) await(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	case <-s.end:
+	}
+	longest := time.NewTimer(lastWrite)
+	defer longest.Stop()
+	select {
+	case <-done:
+		return true
+	case <-longest.C:
+		return false
+	}
+}
+
+func (s *stdout) stop()      { close(s.end) }
+func (*stdout) lost() int64  { return 0 }
+func (*stdout) close() error { return nil }

@@ -19,6 +19,7 @@ import (
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 func TestTargets(t *testing.T) {
@@ -170,8 +171,14 @@ func TestHostileTextsStayInTheirLine(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(linesOf(t, out.text)); n != 7 {
-		t.Errorf("got %d lines, want 7", n)
+	for _, key := range []string{strings.Repeat("<", 500), strings.Repeat("\u202e", 160), strings.Repeat("\"", 500)} {
+		l.Record(decided(t, "api:"+key, gate.Limited, "/"+key, key))
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(linesOf(t, out.text)); n != 10 {
+		t.Errorf("got %d lines, want 10", n)
 	}
 	for _, r := range string(out.text) {
 		if r != '\n' && (r < ' ' || (r >= 0x7f && r < 0xa0) || r == '\u2028') {
@@ -220,6 +227,40 @@ func TestAFailingTargetIsTriedAgainAndSaid(t *testing.T) {
 	l.Record(decided(t, "ip:192.0.2.7", gate.Blocked, "/", ""))
 	if err := l.Close(); err == nil || l.State().Err == nil || !strings.Contains(l.State().Err.Error(), "broken pipe") {
 		t.Errorf("got %v and %+v, want the error", err, l.State())
+	}
+}
+
+func TestAStopEndsThoughNobodyReadsStandardOutput(t *testing.T) {
+	out := &buffer{stuck: make(chan struct{})}
+	l := newLog(t, Options{Settings: Settings{To: Target{Stdout: true}}, Stdout: out})
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { l.Run(ctx) })
+	l.Record(decided(t, "ip:192.0.2.7", gate.Blocked, "/", ""))
+	servers.Await(t, "the write", func() bool { return len(l.queue) == 0 })
+	stop()
+	running.Wait()
+	if err := l.Close(); !errors.Is(err, errStuck) {
+		t.Errorf("got %v, want that the last events are lost", err)
+	}
+	close(out.stuck)
+}
+
+func TestWhatCouldNotBeWrittenBeforeAStopIsTriedOnceMore(t *testing.T) {
+	out := &buffer{err: errors.New("no space")}
+	l := newLog(t, Options{Settings: Settings{To: Target{Stdout: true}}, Stdout: out})
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { l.Run(ctx) })
+	l.Record(decided(t, "ip:192.0.2.7", gate.Blocked, "/", ""))
+	servers.Await(t, "the failure", func() bool { return l.State().Err != nil })
+	stop()
+	running.Wait()
+	out.mu.Lock()
+	out.err = nil
+	out.mu.Unlock()
+	if err := l.Close(); err != nil || len(linesOf(t, out.text)) != 1 {
+		t.Errorf("got %v and %s, want the event", err, out.text)
 	}
 }
 

@@ -92,6 +92,7 @@ func (f *file) rotate() error {
 	return f.reopen()
 }
 
+func (*file) stop()       {}
 func (*file) lost() int64 { return 0 }
 
 func (f *file) close() error {

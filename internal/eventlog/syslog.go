@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/stint-dev/stint/internal/supervise"
 )
 
 // TLSFiles are files for the connection to a syslog receiver, PEM.
@@ -26,9 +28,11 @@ type TLSFiles struct {
 const (
 	dialTimeout  = 10 * time.Second
 	writeTimeout = 10 * time.Second
-	// settled is after which time on an unbroken connection what was written is taken as received: syslog over TCP
-	// has no acknowledgements.
+	// settled is after which time on an unbroken connection what the receiver's machine has acknowledged is taken as
+	// received by its program: syslog over TCP has no acknowledgements of its own.
 	settled = 5 * time.Second
+	// maxUnacknowledged is after which time without an acknowledgement of the receiver's machine a connection is broken.
+	maxUnacknowledged = 10 * time.Second
 	// farewell is how long a stop waits until the receiver has read everything and closes the connection too.
 	farewell = 2 * time.Second
 )
@@ -138,8 +142,27 @@ func (r *sender) run(ctx context.Context) {
 
 // written is a place up to which everything was written at a time.
 type written struct {
-	until place
-	at    time.Time
+	until        place
+	at           time.Time
+	acknowledged bool // by the receiver's machine
+}
+
+// peer reads the connection, on which receivers send nothing: a read returns when they are gone.
+type peer struct {
+	gone chan struct{}
+	err  error // why, nil if the receiver has closed the connection; valid once gone is closed
+}
+
+func watch(conn net.Conn) *peer {
+	p := &peer{gone: make(chan struct{})}
+	go func() {
+		defer close(p.gone)
+		p.err = supervise.Call("syslog receiver", func() error {
+			_, err := io.Copy(io.Discard, conn)
+			return err
+		})
+	}()
+	return p
 }
 
 // connection sends over one connection until it breaks or ctx ends.
@@ -149,17 +172,26 @@ func (r *sender) connection(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	closed := make(chan struct{})
-	go func() { // receivers send nothing: a read returns when they are gone
-		defer close(closed)
-		_, _ = io.Copy(io.Discard, conn)
-	}()
+	receiver := watch(conn)
 	var open []written
 	at, began := r.backlog.first(), time.Now()
 	buffer, framed := make([]byte, 256<<10), []byte(nil)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
+		select {
+		case <-receiver.gone:
+			return receiver.err
+		case <-ctx.Done():
+			return r.farewell(conn, receiver, at)
+		default:
+		}
+		if open, err = r.settle(conn, open); err != nil {
+			return err
+		}
+		if r.read().Err != nil && len(open) == 0 && time.Since(began) >= settled { // nothing waits
+			r.done(nil)
+		}
 		lines, next, err := r.backlog.read(at, buffer)
 		if err != nil {
 			return err
@@ -173,39 +205,34 @@ func (r *sender) connection(ctx context.Context) error {
 				return err
 			}
 			at = next
-			open = append(open, written{at, time.Now()})
-		}
-		if open, err = r.settle(open); err != nil {
-			return err
-		}
-		if r.read().Err != nil && len(open) == 0 && time.Since(began) >= settled { // nothing waits
-			r.done(nil)
-		}
-		if len(lines) > 0 {
-			select {
-			case <-closed:
-				return nil
-			case <-ctx.Done():
-				return r.farewell(conn, closed, at)
-			default:
-				continue
-			}
+			open = append(open, written{until: at, at: time.Now()})
+			continue
 		}
 		select {
-		case <-closed:
-			return nil
+		case <-receiver.gone:
 		case <-ctx.Done():
-			return r.farewell(conn, closed, at)
 		case <-r.backlog.more:
 		case <-tick.C:
 		}
 	}
 }
 
-// settle notes what was written long enough ago as received, and returns the rest.
-func (r *sender) settle(open []written) ([]written, error) {
+// settle notes what was acknowledged and written long enough ago as received, and returns the rest.
+func (r *sender) settle(conn net.Conn, open []written) ([]written, error) {
+	if len(open) == 0 {
+		return open, nil
+	}
+	waiting, err := unacknowledged(conn)
+	if err != nil {
+		return open, err
+	}
+	if waiting == 0 {
+		for i := range open {
+			open[i].acknowledged = true
+		}
+	}
 	n := 0
-	for n < len(open) && time.Since(open[n].at) >= settled {
+	for n < len(open) && open[n].acknowledged && time.Since(open[n].at) >= settled {
 		n++
 	}
 	if n == 0 {
@@ -218,8 +245,8 @@ func (r *sender) settle(open []written) ([]written, error) {
 	return open[n:], nil
 }
 
-// farewell ends the connection from this side. If it closes the connection too, it has read everything.
-func (r *sender) farewell(conn net.Conn, closed <-chan struct{}, until place) error {
+// farewell ends the connection from this side. If the receiver closes it too, it has read everything.
+func (r *sender) farewell(conn net.Conn, receiver *peer, until place) error {
 	half, can := conn.(interface{ CloseWrite() error })
 	if !can || half.CloseWrite() != nil {
 		return nil
@@ -227,20 +254,22 @@ func (r *sender) farewell(conn net.Conn, closed <-chan struct{}, until place) er
 	wait := time.NewTimer(farewell)
 	defer wait.Stop()
 	select {
-	case <-closed:
-		return r.backlog.received(until)
+	case <-receiver.gone:
+		if receiver.err == nil {
+			return r.backlog.received(until)
+		}
 	case <-wait.C:
-		return nil
 	}
+	return nil
 }
 
 func (r *sender) dial(ctx context.Context) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	if r.tls != nil {
-		return (&tls.Dialer{Config: r.tls}).DialContext(ctx, "tcp", r.to.Syslog)
+		return (&tls.Dialer{NetDialer: newDialer(), Config: r.tls}).DialContext(ctx, "tcp", r.to.Syslog)
 	}
-	return new(net.Dialer).DialContext(ctx, "tcp", r.to.Syslog)
+	return newDialer().DialContext(ctx, "tcp", r.to.Syslog)
 }
 
 // frame appends a message for each line: its length, a space, and the message. The priority is that of the

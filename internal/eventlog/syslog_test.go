@@ -1,16 +1,19 @@
 package eventlog
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/test/servers"
@@ -80,19 +83,17 @@ func (r *rsyslog) kill() {
 // ids returns how often the event of each caller was received.
 func (r *rsyslog) ids(t *testing.T) map[string]int {
 	t.Helper()
-	f, err := os.Open(filepath.Join(r.dir, "received"))
+	text, err := os.ReadFile(filepath.Join(r.dir, "received"))
 	if os.IsNotExist(err) {
 		return nil
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
 	found := map[string]int{}
-	read := bufio.NewScanner(f)
-	read.Buffer(nil, 1<<20)
-	for read.Scan() {
-		head, message, is := strings.Cut(read.Text(), "|node-1|stint|")
+	text = text[:bytes.LastIndexByte(text, '\n')+1] // the last line may be half written
+	for line := range strings.Lines(string(text)) {
+		head, message, is := strings.Cut(line, "|node-1|stint|")
 		if !is {
 			continue // of rsyslog itself
 		}
@@ -143,6 +144,7 @@ func TestSyslogReceivesEverythingThoughItIsKilledAndTheNodeStops(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				var running sync.WaitGroup
 				running.Go(func() { l.Run(ctx) })
+				running.Go(func() { l.Send(ctx) })
 				return l, func() {
 					cancel()
 					running.Wait()
@@ -176,6 +178,33 @@ func TestSyslogReceivesEverythingThoughItIsKilledAndTheNodeStops(t *testing.T) {
 	}
 }
 
+// TestWhatAReceiverResetsStays has a receiver that ends without having read what its machine has taken.
+func TestWhatAReceiverResetsStays(t *testing.T) {
+	var conns atomic.Int64
+	address := servers.Listen(t, func(conn net.Conn) {
+		if conns.Add(1) == 1 { // it reads nothing, and ends with a reset
+			time.Sleep(settled / 2)
+			_ = conn.(*net.TCPConn).SetLinger(0)
+			conn.Close()
+			return
+		}
+		_, _ = io.Copy(io.Discard, conn)
+	})
+	l := newLog(t, Options{Settings: Settings{To: Target{Syslog: address}, Size: 16 << 20}, Backlog: t.TempDir()})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { l.Run(ctx) })
+	running.Go(func() { l.Send(ctx) })
+	send(t, l, 0, 10)
+	servers.Await(t, "the reset", func() bool { return l.State().Err != nil })
+	if l.Waiting() == 0 {
+		t.Error("what the receiver never read was taken as received")
+	}
+	servers.Await(t, "the second connection", func() bool { return l.State().Err == nil && l.Waiting() == 0 })
+	cancel()
+	running.Wait()
+}
+
 func TestSyslogWithAForeignCertificateGetsNothing(t *testing.T) {
 	r := newRsyslog(t, true)
 	r.start(t)
@@ -185,6 +214,7 @@ func TestSyslogWithAForeignCertificateGetsNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { l.Run(ctx) })
+	running.Go(func() { l.Send(ctx) })
 	send(t, l, 0, 10)
 	servers.Await(t, "the failure", func() bool { return l.State().Err != nil && strings.Contains(l.State().Err.Error(), "certificate") })
 	cancel()

@@ -123,9 +123,9 @@ func TestConfigMapsOfKubernetesAreRead(t *testing.T) {
 func TestErrorsOfRateLimitsNameNoTypes(t *testing.T) {
 	for text, want := range map[string]string{
 		"domain: a\ndescriptors:\n  - key: b\n    ratelimit: {unit: day}": "it is no configuration of envoyproxy/ratelimit: line 4: field ratelimit not found",
-		"domain: a\ndescriptors:\n  - a\n  - b":                          "line 3: cannot unmarshal !!str `a`; line 4: cannot unmarshal !!str `b`",
-		"apiVersion: v1\nkind: ConfigMap\ndata: {}":                      "it has no configuration of envoyproxy/ratelimit in a ConfigMap",
-		"apiVersion: v1\nkind: Service":                                  "it has no configuration of envoyproxy/ratelimit in a ConfigMap",
+		"domain: a\ndescriptors:\n  - a\n  - b":                           "line 3: cannot unmarshal !!str `a`; line 4: cannot unmarshal !!str `b`",
+		"apiVersion: v1\nkind: ConfigMap\ndata: {}":                       "it has no configuration of envoyproxy/ratelimit in a ConfigMap",
+		"apiVersion: v1\nkind: Service":                                   "it has no configuration of envoyproxy/ratelimit in a ConfigMap",
 	} {
 		_, err := convertRateLimits(strings.NewReader(text))
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "local.") || strings.Contains(err.Error(), "\n") {
