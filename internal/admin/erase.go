@@ -63,6 +63,7 @@ func (k *Keys) Erase(ctx context.Context, by Caller, in wire.EraseKeyRequest) (w
 	}
 	done.Left = append(done.Left,
 		"The sample of traffic has it for up to 24 hours, and other nodes the requests of the last hour.",
+		"Addresses of operators' logins and changes stay, and what refusals of other keys say of the same requests.",
 		"Backups, the event log and the log of the node keep what they have; so do notifications that were sent.")
 	return done, nil
 }

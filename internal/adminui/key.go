@@ -159,7 +159,7 @@ func (h *keyHandler) showKey(c *httpserver.Call) error {
 	if err := h.fill(c, page); err != nil {
 		return err
 	}
-	if page.Ask == "erase" && page.May("admin") {
+	if page.Ask == "erase" && page.May("admin") && c.Get("HX-Target") != "live" { // the question stays as it is
 		preview, err := h.keys.Erase(c.Context(), site.CallerOf(c), wire.EraseKeyRequest{Key: page.Key, Preview: true})
 		if err != nil {
 			return err

@@ -306,7 +306,7 @@ var (
 	EraseKey = Op[EraseKeyRequest, KeyErasure]{
 		ID: "eraseKey", Route: "POST " + PathKeys + "/erase", Access: "admin", Tag: "keys",
 		Summary: "Erase everything that is kept about a key.", Answer: "What was erased, and what still names the key.",
-		Doc: "Its counts, offences, requests, notes, plan, labels and limit are deleted, and texts that name it have a keyed hash in its place; the audit says so. Its limits start from zero. Active blocks and exemptions, and policies and backups that name it, stay.",
+		Doc: "Its counts, offences, requests, notes, plan, labels and limit are deleted, texts that name it have a keyed hash in its place, and audit records that name it are emptied; the audit says so. Its limits start from zero. Active blocks and exemptions, and policies and backups that name it, stay.",
 	}
 	ExplainKey = Op[KeyUnder, KeyExplanation]{
 		ID: "explainKey", Route: "GET " + PathKeys, Access: "read", Tag: "keys",

@@ -2,12 +2,19 @@ package operations
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"html"
+	"io"
+	"net/netip"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/keys"
@@ -26,11 +33,11 @@ func NewErasure(d *db.DB) *Erasure { return &Erasure{d} }
 const eraseAction = "key.erase"
 
 // erasedSummary is the summary of an audit record that was emptied.
-const erasedSummary = "Erased: this record was about a key that was erased."
+const erasedSummary = "Erased: this record named a key that was erased."
 
-// isErased reports whether a record has the marks of an erasure. Verification wants a record of that erasure too.
+// isErased reports whether a record is emptied. Verification wants a record of that erasure too.
 func isErased(e *audit.Record) bool {
-	return e.Summary == erasedSummary || strings.Contains(strings.Join([]string{e.ObjectID, e.Summary, string(e.Before), string(e.After)}, "\n"), audit.ErasedName)
+	return e.Summary == erasedSummary && len(e.Before) == 0 && len(e.After) == 0
 }
 
 // ofKey are the tables with rows of keys, and what the rows are called.
@@ -65,10 +72,8 @@ WHERE key = $1 AND deleted_at = 0`
 	deleteOldEntries = `DELETE FROM entries WHERE pattern = $1 AND ` + isOld
 	countOldEntries  = `SELECT count(*) FROM entries WHERE pattern = $1 AND ` + isOld
 	entriesOfPattern = `SELECT kind, id, ended_at > 0 OR expires_at < $3, ` + isOld + ` FROM entries WHERE pattern = $1 ORDER BY id`
-	naming           = `
-SELECT id, at, actor_kind, actor_id, actor_name, actor_address, action, object, object_id, summary, before, after, revision FROM audit
-WHERE object_id = $1 OR lower(summary) LIKE $2 ESCAPE '\' OR lower(before) LIKE $2 ESCAPE '\' OR lower(after) LIKE $2 ESCAPE '\'
-   OR lower(before) LIKE $3 ESCAPE '\' OR lower(after) LIKE $3 ESCAPE '\' ORDER BY id`
+	recordsNaming    = `
+SELECT id, at, actor_kind, actor_id, actor_name, actor_address, action, object, object_id, summary, before, after, revision FROM audit WHERE `
 	// A record cannot be updated, so that nothing changes one by mistake: it is deleted and written under its id.
 	deleteRecord  = `DELETE FROM audit WHERE id = $1`
 	rewriteRecord = `
@@ -80,11 +85,9 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`
 func (s *Erasure) Erase(ctx context.Context, by audit.Actor, key keys.Key, name string, preview bool) (done wire.KeyErasure, err error) {
 	ctx = db.AllowLong(ctx)
 	do := func(t *db.Tx) error {
-		e := &erasing{Tx: t, key: key.String(), name: name, needle: key.String(), preview: preview}
-		if network, is := key.Network(); is && network.IsSingleIP() {
-			e.needle = network.Addr().String()
-		}
-		if err := e.all(key); err != nil {
+		e := &erasing{Tx: t, key: key.String(), name: name, preview: preview}
+		e.network, e.isNetwork = key.Network()
+		if err := e.all(); err != nil {
 			return err
 		}
 		done = wire.KeyErasure{Key: key.String(), Name: name, Preview: preview, Erased: e.erased, Left: e.left}
@@ -102,21 +105,28 @@ func (s *Erasure) Erase(ctx context.Context, by audit.Actor, key keys.Key, name 
 // erasureSnapshot is the form of an erasure in the audit log.
 type erasureSnapshot struct {
 	Erased  []wire.ErasedRows `json:"erased"`
-	Records []int64           `json:"records"` // of the audit, which were emptied
+	Records []emptiedRecord   `json:"records"`
+}
+
+// emptiedRecord is a record of the audit that was emptied.
+type emptiedRecord struct {
+	ID   int64  `json:"id"`
+	Hash string `json:"hash"` // of what is left of it, by itself
 }
 
 // erasing is one erasure.
 type erasing struct {
 	*db.Tx
 	key, name string
-	needle    string // what texts are searched for: the address of a key that is one, or the key
+	network   netip.Prefix // of a key that is an address
+	isNetwork bool
 	preview   bool
 	erased    []wire.ErasedRows
 	left      []string
-	records   []int64
+	records   []emptiedRecord
 }
 
-func (e *erasing) all(key keys.Key) error {
+func (e *erasing) all() error {
 	e.erased, e.left = []wire.ErasedRows{}, []string{}
 	for _, of := range ofKey {
 		if err := e.rows(of.what, `SELECT count(*) FROM `+of.table+` WHERE key = $1`, `DELETE FROM `+of.table+` WHERE key = $1`, []any{e.key}, nil); err != nil {
@@ -130,8 +140,8 @@ func (e *erasing) all(key keys.Key) error {
 	if err := e.rows("proposals", countProposal, deleteProposal, []any{e.key}, nil); err != nil {
 		return err
 	}
-	if network, is := key.Network(); is && network.IsSingleIP() {
-		if err := e.rows("verified crawlers", countCrawler, deleteCrawler, []any{network.Addr().String()}, nil); err != nil {
+	if e.isNetwork && e.network.IsSingleIP() {
+		if err := e.rows("verified crawlers", countCrawler, deleteCrawler, []any{e.network.Addr().String()}, nil); err != nil {
 			return err
 		}
 	}
@@ -141,6 +151,10 @@ func (e *erasing) all(key keys.Key) error {
 	}
 	if err := e.entriesLeft(before); err != nil {
 		return err
+	}
+	if !e.isSearchable() {
+		e.left = append(e.left, "Texts and the audit were not searched for it: a key without a kind, as client:alice has one, may be any word of them.")
+		return e.audit()
 	}
 	for _, in := range texts {
 		if err := e.texts(in.what, in.table, in.columns); err != nil {
@@ -152,6 +166,9 @@ func (e *erasing) all(key keys.Key) error {
 	}
 	return e.audit()
 }
+
+// isSearchable reports whether the key is no word that texts may have for something else.
+func (e *erasing) isSearchable() bool { return strings.Contains(e.key, ":") }
 
 // pages removes the pages of notifications that name the key, which are reports that were sent long ago.
 func (e *erasing) pages() error {
@@ -165,7 +182,7 @@ func (e *erasing) pages() error {
 		return err
 	}
 	for _, p := range found {
-		if e.replace(string(p.text)) == string(p.text) {
+		if !e.isNamed(html.UnescapeString(string(p.text))) {
 			continue
 		}
 		removed++
@@ -220,16 +237,39 @@ func (e *erasing) entriesLeft(before int64) error {
 	return err
 }
 
+// needles are texts of which one is in each text that names the key.
+func (e *erasing) needles() []string {
+	all := []string{e.key, quoted(e.key), url.QueryEscape(e.key)}
+	if e.isNetwork {
+		address := e.network.Addr().String()
+		if e.network.Addr().Is6() && !e.network.IsSingleIP() { // its addresses begin with the same group
+			address, _, _ = strings.Cut(address, ":")
+			address += ":"
+		}
+		all = append(all, address)
+	}
+	return slices.Compact(all)
+}
+
+// selection returns a condition that columns contain one of the needles, and its arguments.
+func (e *erasing) selection(columns ...string) (is string, args []any) {
+	var all []string
+	for _, n := range e.needles() {
+		args = append(args, "%"+strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(n)+"%")
+		for _, c := range columns {
+			all = append(all, c+" LIKE $"+strconv.Itoa(len(args))+` ESCAPE '\'`)
+		}
+	}
+	return strings.Join(all, " OR "), args
+}
+
 // texts replaces the key in texts.
 func (e *erasing) texts(what, table string, columns []string) error {
-	var is []string
-	for _, c := range columns {
-		is = append(is, "lower("+c+`) LIKE $1 ESCAPE '\'`, "lower("+c+`) LIKE $2 ESCAPE '\'`)
-	}
 	type row struct {
-		id    string
+		id    any
 		texts []string
 	}
+	is, args := e.selection(columns...)
 	found, err := db.Each(e.Tx, func(r db.Row) (row, error) {
 		one := row{texts: make([]string, len(columns))}
 		into := []any{&one.id}
@@ -237,7 +277,7 @@ func (e *erasing) texts(what, table string, columns []string) error {
 			into = append(into, &one.texts[i])
 		}
 		return one, r.Scan(into...)
-	}, `SELECT CAST(id AS TEXT), `+strings.Join(columns, ", ")+` FROM `+table+` WHERE `+strings.Join(is, " OR "), db.LikeContaining(e.needle), db.LikeContaining(quoted(e.needle)))
+	}, `SELECT id, `+strings.Join(columns, ", ")+` FROM `+table+` WHERE `+is, args...)
 	if err != nil {
 		return err
 	}
@@ -245,7 +285,7 @@ func (e *erasing) texts(what, table string, columns []string) error {
 	for _, one := range found {
 		args, set, is := []any{one.id}, make([]string, len(columns)), false
 		for i, text := range one.texts {
-			without := e.replace(text)
+			without := e.replaceIn(text)
 			is = is || without != text
 			args = append(args, without)
 			set[i] = columns[i] + " = $" + strconv.Itoa(i+2)
@@ -257,7 +297,7 @@ func (e *erasing) texts(what, table string, columns []string) error {
 		if e.preview {
 			continue
 		}
-		if _, err := e.Exec(`UPDATE `+table+` SET `+strings.Join(set, ", ")+` WHERE CAST(id AS TEXT) = $1`, args...); err != nil {
+		if _, err := e.Exec(`UPDATE `+table+` SET `+strings.Join(set, ", ")+` WHERE id = $1`, args...); err != nil {
 			return err
 		}
 	}
@@ -265,23 +305,32 @@ func (e *erasing) texts(what, table string, columns []string) error {
 	return nil
 }
 
-// audit empties the records about the key, and replaces the key in others.
+// aboutKeys are the objects of audit records whose id may be a key.
+var aboutKeys = []string{"key", "profile"}
+
+// audit empties the records about the key, and those that name it.
 func (e *erasing) audit() error {
-	found, err := db.Each(e.Tx, db.ScanRecord, naming, e.key, db.LikeContaining(e.needle), db.LikeContaining(quoted(e.needle)))
+	is, args := e.selection("summary", "before", "after")
+	if !e.isSearchable() { // its notes and its profile only
+		is, args = `before LIKE $1 ESCAPE '\' OR after LIKE $1 ESCAPE '\'`, []any{"%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(`"`+quoted(e.key)+`"`) + "%"}
+	}
+	args = append(args, e.key)
+	found, err := db.Each(e.Tx, db.ScanRecord, recordsNaming+is+` OR object_id = $`+strconv.Itoa(len(args))+` ORDER BY id`, args...)
 	if err != nil {
 		return err
 	}
 	for _, x := range found {
-		next := *x
-		next.ObjectID, next.Summary = e.replace(x.ObjectID), e.replace(x.Summary)
-		before, after := e.replace(string(x.Before)), e.replace(string(x.After))
-		if next.ObjectID == x.ObjectID && next.Summary == x.Summary && before == string(x.Before) && after == string(x.After) {
+		isKey := x.ObjectID == e.key && slices.Contains(aboutKeys, x.Object)
+		named := e.isSearchable() && (e.isNamed(x.Summary) || e.replaceIn(string(x.Before)) != string(x.Before) || e.replaceIn(string(x.After)) != string(x.After))
+		if isErased(x) || !isKey && !named && !e.isAbout(x.Before) && !e.isAbout(x.After) {
 			continue
 		}
-		if x.ObjectID == e.key || e.isAbout(x.Before) || e.isAbout(x.After) {
-			next.Summary, before, after = erasedSummary, "", ""
+		next := *x
+		next.Summary, next.Before, next.After = erasedSummary, nil, nil
+		if isKey {
+			next.ObjectID = e.name
 		}
-		e.records = append(e.records, x.ID)
+		e.records = append(e.records, emptiedRecord{x.ID, next.Hash(audit.Hash{}).String()})
 		if e.preview {
 			continue
 		}
@@ -289,7 +338,7 @@ func (e *erasing) audit() error {
 			return err
 		}
 		if _, err := e.Exec(rewriteRecord, x.ID, db.ToMS(x.At), string(x.Actor.Kind), x.Actor.ID, x.Actor.Name, x.Actor.Address, x.Action, x.Object,
-			next.ObjectID, next.Summary, before, after, x.Revision); err != nil {
+			next.ObjectID, next.Summary, "", "", x.Revision); err != nil {
 			return err
 		}
 	}
@@ -315,12 +364,116 @@ func quoted(text string) string {
 	return string(as[1 : len(as)-1])
 }
 
-// replace replaces the key in a text by its name, and its address by itself. A longer key that contains it stays.
+// isNamed reports whether a text names the key.
+func (e *erasing) isNamed(text string) bool { return e.replace(text) != text }
+
+// replaceIn replaces the key in a text or, of JSON, in the strings that are values.
+func (e *erasing) replaceIn(text string) string {
+	if trimmed := strings.TrimSpace(text); trimmed == "" || (trimmed[0] != '{' && trimmed[0] != '[') {
+		return e.replace(text)
+	}
+	out, replaced := &strings.Builder{}, false
+	read, write := jsontext.NewDecoder(strings.NewReader(text)), jsontext.NewEncoder(out)
+	for {
+		token, err := read.ReadToken()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil { // no JSON
+			return e.replace(text)
+		}
+		if kind, n := read.StackIndex(read.StackDepth()); token.Kind() == '"' && (kind != '{' || n%2 == 0) {
+			before := token.String()
+			if after := e.replace(before); after != before {
+				token, replaced = jsontext.String(after), true
+			}
+		}
+		if err := write.WriteToken(token); err != nil {
+			return e.replace(text)
+		}
+	}
+	if !replaced {
+		return text
+	}
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
+// replace replaces the key in a text by its name, also within a URL, and its address. A longer key that contains it stays.
 func (e *erasing) replace(text string) string {
-	for _, of := range []string{e.key, quoted(e.key), e.needle} {
-		text = replaceWhole(text, of, e.name)
+	text = replaceWhole(text, e.key, e.name)
+	if escaped := url.QueryEscape(e.key); escaped != e.key {
+		text = replaceEscaped(text, escaped, url.QueryEscape(e.name))
+	}
+	if e.isNetwork {
+		text = e.replaceAddresses(text)
 	}
 	return text
+}
+
+// replaceAddresses replaces the addresses of the key's network.
+func (e *erasing) replaceAddresses(text string) string {
+	isAddress := func(c byte) bool {
+		return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F' || c == '.' || c == ':'
+	}
+	var out strings.Builder
+	for at := 0; at < len(text); {
+		end := at
+		for end < len(text) && isAddress(text[end]) {
+			end++
+		}
+		if end == at {
+			out.WriteByte(text[at])
+			at++
+			continue
+		}
+		out.WriteString(e.withoutAddress(text[at:end]))
+		at = end
+	}
+	return out.String()
+}
+
+// withoutAddress returns a run of the characters of addresses without the address of the key that it is, perhaps
+// with a port or with marks of a sentence around it.
+func (e *erasing) withoutAddress(run string) string {
+	trimmed := strings.TrimRight(run, ".")
+	if !strings.HasSuffix(trimmed, "::") {
+		trimmed = strings.TrimRight(trimmed, ":")
+	}
+	before := ""
+	if strings.HasPrefix(trimmed, ":") && !strings.HasPrefix(trimmed, "::") { // behind a kind
+		before, trimmed = ":", trimmed[1:]
+	}
+	address, err := netip.ParseAddr(trimmed)
+	port := ""
+	if err != nil {
+		with, portErr := netip.ParseAddrPort(trimmed)
+		if portErr != nil {
+			return run
+		}
+		address, port = with.Addr(), ":"+strconv.Itoa(int(with.Port()))
+	}
+	if !e.network.Contains(address.Unmap()) {
+		return run
+	}
+	return before + e.name + port + run[len(before)+len(trimmed):]
+}
+
+// replaceEscaped replaces an escaped key that no longer one contains.
+func replaceEscaped(text, key, by string) string {
+	var out strings.Builder
+	for {
+		i := strings.Index(text, key)
+		if i < 0 {
+			return out.String() + text
+		}
+		end := i + len(key)
+		if end < len(text) && (isInKey(text[end]) && text[end] != '&' && text[end] != '#' && !endsSentence(text[end:])) {
+			out.WriteString(text[:end])
+		} else {
+			out.WriteString(text[:i] + by)
+		}
+		text = text[end:]
+	}
 }
 
 // replaceWhole replaces the occurrences of a key that are no part of a longer one.
@@ -342,8 +495,9 @@ func replaceWhole(text, key, by string) string {
 	}
 }
 
+// isInKey reports whether keys may go on with a byte, but for what sentences have around them.
 func isInKey(c byte) bool {
-	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80 || strings.IndexByte("._:/-@+", c) >= 0
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80 || strings.IndexByte("._:/-@+=|%&#~$*", c) >= 0
 }
 
 // endsSentence reports whether a text begins with a mark after which a key is over.

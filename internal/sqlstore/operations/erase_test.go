@@ -199,10 +199,77 @@ func TestAnErasedRecordThatNoErasureNamesBreaksTheChain(t *testing.T) {
 		id := storetest.NewestRecord(t, f).ID
 		f.Exec(t, fmt.Sprintf(`CREATE TABLE one AS SELECT * FROM audit WHERE id = %d`, id))
 		f.Exec(t, fmt.Sprintf(`DELETE FROM audit WHERE id = %d`, id))
-		f.Exec(t, `UPDATE one SET summary = 'Erased: this record was about a key that was erased.', before = '', after = ''`)
+		f.Exec(t, `UPDATE one SET summary = 'Erased: this record named a key that was erased.', before = '', after = ''`)
 		f.Exec(t, `INSERT INTO audit SELECT * FROM one`)
-		if v := storetest.VerifyChain(t, f, audit.Link{}); v.Intact || v.ProblemID != id || !strings.Contains(v.Problem, "no record says that it was erased") {
+		if v := storetest.VerifyChain(t, f, audit.Link{}); v.Intact || v.ProblemID != id || !strings.Contains(v.Problem, "no record says that an erasure did so") {
 			t.Errorf("got %+v, want the record %d", v, id)
+		}
+	})
+}
+
+// rewrite changes a record of the audit as somebody with access to the database can.
+func rewrite(t *testing.T, f *storetest.Fixture, id int64, set string) {
+	t.Helper()
+	f.Exec(t, fmt.Sprintf(`CREATE TABLE one AS SELECT * FROM audit WHERE id = %d`, id))
+	f.Exec(t, fmt.Sprintf(`DELETE FROM audit WHERE id = %d`, id))
+	f.Exec(t, `UPDATE one SET `+set)
+	f.Exec(t, `INSERT INTO audit SELECT * FROM one`)
+	f.Exec(t, `DROP TABLE one`)
+}
+
+func TestNobodyForgesRecordsByTheMarksOfAnErasure(t *testing.T) {
+	const emptied = `summary = 'Erased: this record named a key that was erased.', before = '', after = ''`
+	for name, forge := range map[string]func(t *testing.T, f *storetest.Fixture, first, erasure int64){
+		"a record excuses itself": func(t *testing.T, f *storetest.Fixture, first, _ int64) {
+			storetest.AddEntry(t, f, storetest.NewBlock(t, "ip:198.51.100.9", time.Time{}), "")
+			last := storetest.NewestRecord(t, f).ID
+			rewrite(t, f, first, emptied)
+			rewrite(t, f, last, fmt.Sprintf(`action = 'key.erase', summary = 'Erased a key.', before = '', after = '{"records":[{"id":%d,"hash":""},{"id":%d,"hash":""}]}'`, first, last))
+		},
+		"an emptied record is given another actor": func(t *testing.T, f *storetest.Fixture, first, _ int64) {
+			rewrite(t, f, first, `actor_name = 'eve'`)
+		},
+		"the record of an erasure names one more": func(t *testing.T, f *storetest.Fixture, _, erasure int64) {
+			rewrite(t, f, erasure, `after = '{"erased":[],"records":[]}'`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := storetest.Open(t, storetest.Migrated.SQLite(t))
+			if _, err := f.Notes.AddNote(t.Context(), storetest.Operator, wire.NoteRequest{Key: "ip:192.0.2.1", Text: "rang us"}); err != nil {
+				t.Fatal(err)
+			}
+			first := storetest.NewestRecord(t, f).ID
+			if _, err := f.Erasure.Erase(t.Context(), storetest.Operator, parsed(t, "ip:192.0.2.1"), "erased:0123456789abcdef", false); err != nil {
+				t.Fatal(err)
+			}
+			storetest.WantIntactChain(t, f, audit.Link{})
+			forge(t, f, first, storetest.NewestRecord(t, f).ID)
+			if v := storetest.VerifyChain(t, f, audit.Link{}); v.Intact {
+				t.Errorf("got %+v, want that something was changed", v)
+			}
+		})
+	}
+}
+
+func TestErasingAWordErasesNothingElse(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "login", "client:*", "5/1m"), etag.Any)
+		if _, err := f.Notes.AddNote(t.Context(), storetest.Operator, wire.NoteRequest{Key: "login", Text: "a key without a kind"}); err != nil {
+			t.Fatal(err)
+		}
+		done, err := f.Erasure.Erase(t.Context(), storetest.Operator, parsed(t, "login"), "erased:0123456789abcdef", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(done.Left) != 1 || !strings.Contains(done.Left[0], "without a kind") {
+			t.Errorf("got left %q", done.Left)
+		}
+		page, err := f.Audit.FindRecords(t.Context(), audit.Filter{Object: "policy", ObjectID: "login"})
+		if err != nil || len(page.Records) != 1 || !strings.Contains(string(page.Records[0].After), "login") {
+			t.Errorf("the record of the policy login is %+v %v", page.Records, err)
+		}
+		if got := naming(t, f, "a key without a kind"); len(got) != 0 {
+			t.Errorf("the note is still in %v", got)
 		}
 	})
 }

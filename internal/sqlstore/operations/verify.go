@@ -3,7 +3,6 @@ package operations
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -146,8 +145,10 @@ type verification struct {
 	kept     audit.Link
 	attested bool // a record in the chain names the anchor
 	found    bool // the kept head is in the chain
-	// erased are the records that were emptied and that no record of an erasure has named yet.
-	erased []int64
+	// emptied are the records that do not fit because they were emptied, with the hash of what is left of them, and
+	// erased what records of erasures say about such records.
+	emptied []emptiedRecord
+	erased  map[int64]string
 }
 
 func (c *verification) read(t *db.Tx) error {
@@ -193,9 +194,10 @@ func (c *verification) take(e chained) {
 		c.fail(e.ID, "A record before %d is not in the chain.", e.ID)
 	}
 	want := e.Hash(c.Head.Hash)
-	if string(e.hash) != string(want[:]) && len(e.hash) == len(want) && isErased(e.Record) {
+	fits := string(e.hash) == string(want[:])
+	if !fits && len(e.hash) == len(want) && isErased(e.Record) {
 		// What it held is gone; its hash stays, so that the records after it fit.
-		c.erased = append(c.erased, e.ID)
+		c.emptied = append(c.emptied, emptiedRecord{e.ID, e.Record.Hash(audit.Hash{}).String()})
 		want = audit.Hash(e.hash)
 	}
 	if string(e.hash) != string(want[:]) {
@@ -210,7 +212,7 @@ func (c *verification) take(e chained) {
 		strings.Contains(string(e.After), `"`+c.Anchor.Hash.String()+`"`) {
 		c.attested = true
 	}
-	if e.Action == eraseAction && c.Problem == "" {
+	if e.Action == eraseAction && fits { // its own content is proven
 		c.explain(e.Record)
 	}
 	c.compare()
@@ -222,7 +224,12 @@ func (c *verification) explain(e *audit.Record) {
 	if json.Unmarshal(e.After, &done) != nil {
 		return
 	}
-	c.erased = slices.DeleteFunc(c.erased, func(id int64) bool { return slices.Contains(done.Records, id) })
+	if c.erased == nil {
+		c.erased = map[int64]string{}
+	}
+	for _, r := range done.Records { // the newest erasure of a record says what is left of it
+		c.erased[r.ID] = r.Hash
+	}
 }
 
 // compare checks whether the current link of the chain is the kept head.
@@ -243,8 +250,10 @@ func (c *verification) result() audit.Verification {
 	if !c.attested {
 		c.fail(0, "The chain begins after record %d, and no record says that retention removed it.", c.Anchor.ID)
 	}
-	if len(c.erased) > 0 {
-		c.fail(c.erased[0], "Record %d was changed: it names an erased key, and no record says that it was erased.", c.erased[0])
+	for _, r := range c.emptied {
+		if c.erased[r.ID] != r.Hash {
+			c.fail(r.ID, "Record %d was changed: it is emptied, and no record says that an erasure did so.", r.ID)
+		}
 	}
 	switch {
 	case c.kept == audit.Link{}:
