@@ -162,7 +162,8 @@ func newKeyErase(con *console.Console) *cobra.Command {
 		Short: "Erase everything that is kept about a key",
 		Long: `Erase everything that is kept about a key: its counts, offences, requests, notes, plan, labels
 and limit. Texts that name it have a keyed hash in its place, and audit records that do are emptied.
-It shows first what would be erased, and asks. Active blocks and exemptions, policies and backups keep what they have.`,
+It shows first what would be erased, and asks. Active blocks and exemptions, policies and backups
+keep what they have.`,
 		Example: "admin key erase ip:203.0.113.7 --preview\nadmin key erase token:abc --yes",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
