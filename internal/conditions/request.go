@@ -94,7 +94,8 @@ const maxRepeated = 128
 
 // Saying returns r with the values of an attribute that is said of the request. Of a header, a parameter
 // or a cookie, no value says that it was not sent; one that was never said meets no condition. A header
-// or a cookie that is empty is missing too, as it says as little. r may be nil.
+// or a cookie that is empty is missing too, as it says as little. Any other attribute has one value: with
+// several it meets all conditions. r may be nil.
 func (r *Request) Saying(a Attribute, values ...string) *Request {
 	with := Request{}
 	if r != nil {
@@ -108,8 +109,12 @@ func (r *Request) Saying(a Attribute, values ...string) *Request {
 // Say is Saying for who has made r, and has not handed it on yet.
 func (r *Request) Say(a Attribute, values ...string) {
 	if !a.isNamed() {
-		if len(values) > 0 {
+		switch len(values) {
+		case 0:
+		case 1:
 			r.values[a.index] = cut(a.fold(values[0]), a.MaxLength())
+		default: // one of them may be the client's
+			r.values[a.index] = tooMany
 		}
 		return
 	}
@@ -311,6 +316,8 @@ func (r *Request) IsInScope(scope string) bool {
 func (r *Request) Value(a Attribute) string {
 	switch {
 	case r == nil:
+		return ""
+	case !a.isNamed() && r.values[a.index] == tooMany:
 		return ""
 	case !a.isNamed():
 		return r.values[a.index]

@@ -62,6 +62,10 @@ func (c *Call) CountedAddress() netip.Addr {
 	return clients.Counted(peerAddress(rc), rc.Request.Header.PeekAll(clients.HeaderName()))
 }
 
+// LinesOf returns all lines of a header whose name is exactly this one but for its case: what a proxy sets
+// in place of what its client sent. They must not be kept after the handler returns.
+func (c *Call) LinesOf(name string) [][]byte { return c.Request().Header.PeekAll(name) }
+
 // AppendLines appends all non-empty lines of a header as they were sent. It treats "-" and "_"
 // in the name as equal: programs behind a gateway may do so. What it appends must not be kept
 // after the handler returns.

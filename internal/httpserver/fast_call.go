@@ -67,6 +67,9 @@ func (c *FastCall) linesOf(name string) [][]byte {
 	return c.lines
 }
 
+// LinesOf is Call.LinesOf.
+func (c *FastCall) LinesOf(name string) [][]byte { return c.linesOf(name) }
+
 // AppendLines is Call.AppendLines.
 func (c *FastCall) AppendLines(lines [][]byte, name string) [][]byte {
 	for i := range c.request.headers {

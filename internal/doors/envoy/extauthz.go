@@ -156,27 +156,30 @@ func requestOf(a *authv3.AttributeContext, named []conditions.Attribute, ja4Head
 		case "cookie":
 			about = about.Saying(n, cookieValues(a, name)...)
 		case "":
-			value := request.GetScheme()
 			if n == conditions.JA4 {
-				value = ja4Of(a, ja4Header)
-			}
-			if value != "" {
-				about = about.Saying(n, value)
+				about = about.Saying(n, ja4Of(a, ja4Header)...)
+			} else if scheme := request.GetScheme(); scheme != "" {
+				about = about.Saying(n, scheme)
 			}
 		}
 	}
 	return about
 }
 
-// ja4Of returns the fingerprint in a header, "" if there is none, or several: one of them is the client's.
-func ja4Of(a *authv3.AttributeContext, header string) string {
+// ja4Of returns the fingerprints in a header of exactly this name: one, unless Envoy hands on what its client
+// sent. A name with "_" is the client's.
+func ja4Of(a *authv3.AttributeContext, header string) (all []string) {
 	if header == "" {
-		return ""
+		return nil
 	}
-	if values := headerValues(a, strings.ToLower(header)); len(values) == 1 {
-		return values[0]
+	for _, line := range linesOf(a, strings.ToLower(header)) {
+		for value := range strings.SplitSeq(string(line), ",") { // lines in one, as Envoy joins them
+			if value = strings.TrimSpace(value); value != "" {
+				all = append(all, value)
+			}
+		}
 	}
-	return ""
+	return all
 }
 
 func cookieValues(a *authv3.AttributeContext, name string) []string {

@@ -112,13 +112,15 @@ func schemeOf(r request) string {
 	return ""
 }
 
-// ja4Of returns the JA4 fingerprint that a proxy says, "" if it says none, or several: one of them is the
-// client's.
-func ja4Of(r request, header string) string {
-	if lines := r.AppendLines(nil, header); len(lines) == 1 {
-		return string(lines[0])
+// ja4Of returns the JA4 fingerprints that a proxy says: one, unless it hands on what its client sent. A
+// name with "_" is the client's, since the proxy has set the other.
+func ja4Of(r request, header string) (all []string) {
+	for _, line := range r.LinesOf(header) {
+		if len(line) > 0 {
+			all = append(all, string(line))
+		}
 	}
-	return ""
+	return all
 }
 
 // sayNamed adds the headers, parameters and cookies that policies look at. What is not there is missing
@@ -142,15 +144,13 @@ func (q *Query) sayNamed(about *conditions.Request, r request, target, ja4Header
 			lines := r.AppendLines(nil, "Cookie")
 			values, isSent = occurrences.AppendCookies(nil, lines, name, q.Target != ""), isSent || len(lines) > 0
 		default:
-			value := ""
 			switch {
 			case a == conditions.Scheme:
-				value = schemeOf(r)
+				if scheme := schemeOf(r); scheme != "" {
+					about.Say(a, scheme)
+				}
 			case a == conditions.JA4 && ja4Header != "" && r.FromTrustedProxy():
-				value = ja4Of(r, ja4Header)
-			}
-			if value != "" {
-				about.Say(a, value)
+				about.Say(a, ja4Of(r, ja4Header)...)
 			}
 			continue
 		}

@@ -14,6 +14,8 @@ type request interface {
 	// AppendLines appends all non-empty lines of a header, whose name may be written with "-"
 	// or "_".
 	AppendLines(lines [][]byte, name string) [][]byte
+	// LinesOf returns all lines of a header of exactly this name, until its next call.
+	LinesOf(name string) [][]byte
 	// Path returns the path as it was sent, escaped.
 	Path() string
 	Host() string
