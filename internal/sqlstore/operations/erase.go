@@ -111,7 +111,7 @@ type erasureSnapshot struct {
 // emptiedRecord is a record of the audit that was emptied.
 type emptiedRecord struct {
 	ID   int64  `json:"id"`
-	Hash string `json:"hash"` // of what is left of it, by itself
+	Hash string `json:"digest"` // of what is left of it, by itself
 }
 
 // erasing is one erasure.

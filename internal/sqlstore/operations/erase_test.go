@@ -224,7 +224,7 @@ func TestNobodyForgesRecordsByTheMarksOfAnErasure(t *testing.T) {
 			storetest.AddEntry(t, f, storetest.NewBlock(t, "ip:198.51.100.9", time.Time{}), "")
 			last := storetest.NewestRecord(t, f).ID
 			rewrite(t, f, first, emptied)
-			rewrite(t, f, last, fmt.Sprintf(`action = 'key.erase', summary = 'Erased a key.', before = '', after = '{"records":[{"id":%d,"hash":""},{"id":%d,"hash":""}]}'`, first, last))
+			rewrite(t, f, last, fmt.Sprintf(`action = 'key.erase', summary = 'Erased a key.', before = '', after = '{"records":[{"id":%d,"digest":""},{"id":%d,"digest":""}]}'`, first, last))
 		},
 		"an emptied record is given another actor": func(t *testing.T, f *storetest.Fixture, first, _ int64) {
 			rewrite(t, f, first, `actor_name = 'eve'`)
