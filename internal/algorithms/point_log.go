@@ -101,7 +101,8 @@ func (a *amounts) addTagged(s *State, q Query) {
 		if n > 0 && runs[n/8*runNumbers+1]+a.longest <= q.Now {
 			runs = a.trim(runs, q.Now)
 		}
-		s.Numbers = append(runs, int64(q.Tag), q.Now, sumBefore(runs, len(runs))+q.Cost) //nolint:gosec // 52 bits
+		runs = append(runs, int64(q.Tag), q.Now, sumBefore(runs, len(runs))+q.Cost) //nolint:gosec // 52 bits
+		s.Numbers = runs
 	}
 }
 

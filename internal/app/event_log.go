@@ -83,7 +83,10 @@ func (l *eventLog) close(ctx context.Context) error {
 		return nil
 	}
 	done := make(chan error, 1)
-	go func() { done <- supervise.Call("event log", l.log.Close) }()
+	go func() {
+		err := supervise.Call("event log", l.log.Close)
+		done <- err
+	}()
 	select {
 	case err := <-done:
 		return err

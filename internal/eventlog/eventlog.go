@@ -240,7 +240,7 @@ func (l *Log) State() State {
 
 // Run writes what Record receives until ctx ends. Call Close afterwards.
 func (l *Log) Run(ctx context.Context) {
-	defer context.AfterFunc(ctx, l.out.stop)()
+	defer context.AfterFunc(ctx, func() { supervise.Do("event log", l.out.stop) })()
 	for {
 		select {
 		case <-ctx.Done():
