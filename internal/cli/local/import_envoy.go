@@ -92,7 +92,7 @@ func (c *conversion) configMaps(content []byte) (files []string, err error) {
 			}
 			return files, nil
 		case len(files) == 0 && (err != nil || object.APIVersion == "" || object.Kind == ""):
-			return []string{string(content)}, nil
+			return []string{string(content)}, nil //nolint:nilerr // who reads it says what is wrong
 		case err != nil:
 			return nil, notRateLimits(err)
 		case object.Kind != "ConfigMap":
