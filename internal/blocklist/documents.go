@@ -79,14 +79,14 @@ func isDocument(head []byte, column string) bool {
 
 // readDocument reads the JSON of publishers and programs.
 func readDocument(from io.Reader, d Defaults) iter.Seq2[Row, error] {
-	count := 0
+	count, isKnown, last := 0, false, 0
 	document := rowfile.Document[[]Row]{
 		IsList: func(name string) bool {
-			if d.Column != "" {
-				return strings.EqualFold(name, d.Column) || slices.Contains(documentLists, name)
-			}
-			return slices.Contains(documentLists, name)
+			is := d.Column != "" || slices.Contains(documentLists, name)
+			isKnown = isKnown || is && (d.Column == "" || strings.EqualFold(name, d.Column))
+			return is
 		},
+		IsText: func(list string) bool { return d.Column == "" || strings.EqualFold(list, d.Column) },
 		Row: func(line int, m rowfile.Members) ([]Row, bool, error) {
 			if m.Text("type") == "metadata" { // the last line of Spamhaus's lists
 				if said := m.Text("records"); said != "" && said != strconv.Itoa(count) {
@@ -95,6 +95,7 @@ func readDocument(from io.Reader, d Defaults) iter.Seq2[Row, error] {
 				return nil, false, nil
 			}
 			all := documentFields(m, d.Column)
+			last = line
 			if len(all) > 0 {
 				count++
 			}
@@ -114,6 +115,13 @@ func readDocument(from io.Reader, d Defaults) iter.Seq2[Row, error] {
 			if !yieldRows(rows, err, yield) {
 				return
 			}
+		}
+		switch {
+		case count > 0 || isKnown || last == 0:
+		case d.Column != "":
+			yield(Row{}, &rowfile.FileError{Line: last, Problem: fmt.Sprintf("no object of it has the member %s", rowfile.Clip(strconv.Quote(d.Column)))})
+		default:
+			yield(Row{}, &rowfile.FileError{Line: last, Problem: "none of its members is known to hold addresses; name the one that does (--column)"})
 		}
 	}
 }
@@ -193,9 +201,22 @@ func tableNames(column string) func(cells []string) (names []string, isRow bool,
 				names[i] = cmp.Or(map[string]string{"ip": "value", "reason": "reason", "action": "type", "expiration": "duration", "simulated": "simulated"}[name], rowfile.Ignored)
 			}
 			return names, false, nil
+		case !slices.ContainsFunc(names, isPatternColumn):
+			if at := slices.IndexFunc(names, isAddressColumn); at >= 0 {
+				problem := fmt.Sprintf("the header has the column %[1]q and no column pattern; if the addresses are in it, choose it (--column %[1]s)", rowfile.Clip(names[at]))
+				return nil, false, &rowfile.FileError{Line: 1, Problem: problem}
+			}
 		}
 		return cells, false, nil
 	}
+}
+
+func isPatternColumn(name string) bool { return name == "pattern" || name == "value" }
+
+// isAddressColumn reports whether tables of publishers have addresses or networks in a column with this
+// name, in lower case. It is not taken without being asked for: a table may have several.
+func isAddressColumn(name string) bool {
+	return slices.Contains([]string{"ip", "ip_address", "ipaddress", "address", "dst_ip", "dstip", "src_ip", "srcip", "cidr", "network", "prefix"}, name)
 }
 
 // isRawDecisions reports whether columns are those of 'cscli decisions list -o raw'.

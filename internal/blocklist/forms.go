@@ -2,6 +2,7 @@ package blocklist
 
 import (
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +24,8 @@ var lineForms = []lineForm{
 	{"ipset save", ipsetLine},
 	{"Tor exit addresses", torLine},
 	{"nginx deny", denyLine},
+	{"Apache deny", apacheLine},
+	{"hosts.deny", tcpdLine},
 	{"DShield", dshieldLine},
 	{"fail2ban banip --with-time", fail2banLine},
 	{"hosts", hostsLine},
@@ -78,6 +81,50 @@ func torLine(w []string) (f fields, problem string, is bool) {
 func denyLine(w []string) (f fields, problem string, is bool) {
 	if len(w) == 2 && w[0] == "deny" && strings.HasSuffix(w[1], ";") && isAddress(w[1][:len(w[1])-1]) {
 		return fields{pattern: w[1][:len(w[1])-1]}, "", true
+	}
+	return f, "", false
+}
+
+// apacheLine reads "deny from" and "Require not ip" of Apache, which take several addresses, and leaves
+// what is around them.
+func apacheLine(w []string) (f fields, problem string, is bool) {
+	word := func(i int) string {
+		if i >= len(w) {
+			return ""
+		}
+		return strings.ToLower(w[i])
+	}
+	var addresses []string
+	switch {
+	case word(0) == "deny" && word(1) == "from":
+		addresses = w[2:]
+	case word(0) == "require" && word(1) == "not" && word(2) == "ip":
+		addresses = w[3:]
+	case word(0) == "order", word(0) == "allow" && word(1) == "from" && word(2) == "all", word(0) == "require" && word(1) == "all" && word(2) == "granted",
+		isApacheSection(w):
+		return f, "", true
+	default:
+		return f, "", false
+	}
+	for _, address := range addresses {
+		if !isAddress(address) {
+			return fields{}, "Apache denies " + rowfile.Clip(strconv.Quote(address)) + ", and a list blocks clients by their address; write whole addresses and networks", true
+		}
+	}
+	return fields{pattern: strings.Join(addresses, ",")}, "", true
+}
+
+// isApacheSection reports whether a line begins or ends a section in which Apache denies addresses.
+func isApacheSection(w []string) bool {
+	name := strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(w[0], "<"), "/"), ">")
+	return w[0][0] == '<' && strings.HasSuffix(w[len(w)-1], ">") &&
+		slices.Contains([]string{"location", "directory", "files", "limit", "requireall", "requireany"}, strings.ToLower(name))
+}
+
+// tcpdLine reads "ALL: 192.0.2.7" of hosts.deny.
+func tcpdLine(w []string) (f fields, problem string, is bool) {
+	if len(w) == 2 && strings.EqualFold(w[0], "ALL:") && isAddress(strings.Trim(w[1], "[]")) {
+		return fields{pattern: strings.Trim(w[1], "[]")}, "", true
 	}
 	return f, "", false
 }

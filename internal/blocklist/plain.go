@@ -60,7 +60,7 @@ func plainFields(line int, text string) (f fields, any bool, err error) {
 		}
 	}
 	words := strings.Fields(text)
-	if len(words) == 1 {
+	if len(words) == 1 && !isApacheSection(words) {
 		f.pattern = text
 		return f, true, nil
 	}

@@ -164,8 +164,7 @@ func Detect(name string, head []byte) Format {
 		return Auto
 	}
 	cells := firstCells(head)
-	isTable := slices.ContainsFunc(cells, func(cell string) bool { return cell == "pattern" || cell == "value" }) ||
-		isRawDecisions(cells) || len(cells) > 1 && isAddress(cells[0]) && cells[1] != "" && !isAddress(cells[1]) && !strings.ContainsAny(cells[1], ".:/#;")
+	isTable := slices.ContainsFunc(cells, isPatternColumn) || len(cells) > 1 && slices.ContainsFunc(cells, isAddressColumn) || len(cells) > 1 && isAddress(cells[0]) && cells[1] != "" && !isAddress(cells[1]) && !strings.ContainsAny(cells[1], ".:/#;")
 	if isTable {
 		return CSV
 	}

@@ -70,6 +70,9 @@ func readCSV[T any](from *Reader, s *Schema[T], yield func(T, error) bool) {
 		line, _ = rows.FieldPos(0)
 		line += skipped
 		row, err := none, error(nil)
+		if len(record) != wide && strings.HasPrefix(record[0], "#") {
+			continue // a comment behind the rows
+		}
 		if len(record) != wide {
 			err = &RowError{line, "it has " + strconv.Itoa(len(record)) + " cells, and the header has " + strconv.Itoa(wide)}
 		} else {

@@ -36,6 +36,9 @@ type Document[T any] struct {
 	// IsList reports whether the rows are in the list or object of a member with this name. All
 	// others are skipped. Rows are also in the lists and objects at the top.
 	IsList func(name string) bool
+	// IsText reports whether the texts alone in the list of a member with this name are rows, "" at
+	// the top. nil means that all are.
+	IsText func(list string) bool
 	// Row makes a row of an object or a text, unless the object is none: is is false then. Its
 	// error is a *RowError. An error of another type ends the document.
 	Row func(line int, m Members) (row T, is bool, err error)
@@ -50,7 +53,7 @@ func (d Document[T]) Read(from io.Reader) iter.Seq2[T, error] {
 		w := &walk[T]{Document: d, reader: r, lines: lines, decoder: jsontext.NewDecoder(lines), yield: yield}
 		for !w.hasStopped {
 			w.next()
-			if _, err := w.value(true); err != nil {
+			if _, err := w.value(true, ""); err != nil {
 				if w.hasStopped || errors.Is(err, io.EOF) && w.decoder.StackDepth() == 0 {
 					return
 				}
@@ -86,12 +89,12 @@ func (w *walk[T]) next() jsontext.Kind {
 
 func (w *walk[T]) line() int { return w.lines.at(w.decoder.InputOffset()) }
 
-// value reads a value and yields the rows in it if it has any. It returns the value if that is
-// neither a list nor an object.
-func (w *walk[T]) value(hasRows bool) (jsontext.Value, error) {
+// value reads the value of a member and yields the rows in it if it has any. It returns the value if
+// that is neither a list nor an object.
+func (w *walk[T]) value(hasRows bool, name string) (jsontext.Value, error) {
 	switch w.next() {
 	case '[':
-		return nil, w.list(hasRows)
+		return nil, w.list(hasRows, name)
 	case '{':
 		return nil, w.object(hasRows)
 	}
@@ -99,16 +102,17 @@ func (w *walk[T]) value(hasRows bool) (jsontext.Value, error) {
 	return v.Clone(), err
 }
 
-func (w *walk[T]) list(hasRows bool) error {
+func (w *walk[T]) list(hasRows bool, name string) error {
 	if _, err := w.decoder.ReadToken(); err != nil {
 		return err
 	}
+	hasTexts := hasRows && (w.IsText == nil || w.IsText(name))
 	for w.next() != ']' {
-		v, err := w.value(hasRows)
+		v, err := w.value(hasRows, name)
 		if err != nil {
 			return err
 		}
-		if hasRows && v.Kind() == '"' {
+		if hasTexts && v.Kind() == '"' {
 			if err := w.row(w.line(), Members{"": v}); err != nil {
 				return err
 			}
@@ -132,7 +136,7 @@ func (w *walk[T]) object(hasRows bool) error {
 			return &FileError{line, fmt.Sprintf("an object has more than %d members", maxMembers)}
 		}
 		name := token.String()
-		v, err := w.value(hasRows && w.IsList(name))
+		v, err := w.value(hasRows && w.IsList(name), name)
 		if err != nil {
 			return err
 		}

@@ -16,8 +16,10 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// rateLimitDomain is a file of envoyproxy/ratelimit.
+// rateLimitDomain is a file of envoyproxy/ratelimit, or what a control plane such as Envoy Gateway sends it,
+// which has a name too.
 type rateLimitDomain struct {
+	Name        string           `yaml:"name"`
 	Domain      string           `yaml:"domain"`
 	Descriptors []rateDescriptor `yaml:"descriptors"`
 }
@@ -226,9 +228,9 @@ func (r *envoyRun) where(entries []rateDescriptor) string {
 func (r *envoyRun) match(entries []rateDescriptor) (match, problem string) {
 	if e := entries[0]; len(entries) == 1 && (e.Key == "remote_address" || e.Key == "masked_remote_address") {
 		switch {
-		case e.Key == "remote_address" && e.Value == "":
+		case e.Key == "remote_address" && (e.Value == "" || e.Value == "*"):
 			return "ip:*", ""
-		case e.Value == "":
+		case e.Value == "" || e.Value == "*":
 			return "", "networks of an address of any size; write them as further keys of a policy (also: [net:/24])"
 		}
 		if strings.Contains(e.Value, "*") {

@@ -120,6 +120,14 @@ func TestConfigMapsOfKubernetesAreRead(t *testing.T) {
 	}
 }
 
+// A control plane such as Envoy Gateway sends envoyproxy/ratelimit a name, every field and units in capitals.
+func TestDescriptorsOfControlPlanesAreRead(t *testing.T) {
+	c, err := convertRateLimits(strings.NewReader("name: gate\ndomain: gate\ndescriptors:\n- key: route\n  value: a\n  rate_limit: null\n  descriptors:\n" +
+		"  - key: masked_remote_address\n    value: 192.0.2.0/24\n    rate_limit: {requests_per_unit: 5, unit: MINUTE, unlimited: false, name: \"\", replaces: []}\n    shadow_mode: false\n" +
+		"- key: remote_address\n  value: '*'\n  rate_limit: {unit: HOUR, requests_per_unit: 9}\n"))
+	wantLines(t, converted(t, c, err), "match: ['envoy:gate:route=a|masked_remote_address=192.0.2.0/24']", "rules: [5/m]", "match: ['ip:*']", "rules: [9/h]")
+}
+
 func TestErrorsOfRateLimitsNameNoTypes(t *testing.T) {
 	for text, want := range map[string]string{
 		"domain: a\ndescriptors:\n  - key: b\n    ratelimit: {unit: day}": "it is no configuration of envoyproxy/ratelimit: line 4: field ratelimit not found",
