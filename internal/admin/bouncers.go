@@ -43,8 +43,9 @@ type BouncerStore interface {
 // BouncerChanges reads changed entries.
 type BouncerChanges interface {
 	// BouncerChanges returns the entries that changed after a revision, and those with a
-	// present or former expiry after from and not after to, in one view.
-	BouncerChanges(ctx context.Context, since int64, from, to time.Time) (bouncers.Changes, error)
+	// present or former expiry after from and not after to, in one view; those that challenge
+	// only if captchas is set.
+	BouncerChanges(ctx context.Context, since int64, from, to time.Time, captchas bool) (bouncers.Changes, error)
 }
 
 // BouncerView is the node's copy of the entries.
@@ -86,7 +87,7 @@ func (b *Bouncers) Pull(ctx context.Context, c BouncerCaller, startup bool, f bo
 		}
 		since, from = b.View.Revision(), now
 	}
-	changes, err := b.Entries.BouncerChanges(ctx, since, from, now)
+	changes, err := b.Entries.BouncerChanges(ctx, since, from, now, f.Captchas)
 	if err != nil {
 		return nil, err
 	}
@@ -106,12 +107,12 @@ func (b *Bouncers) Pull(ctx context.Context, c BouncerCaller, startup bool, f bo
 
 // OfAddress returns the bans of one address, the longest first.
 func (b *Bouncers) OfAddress(a netip.Addr, f bouncers.Filter) []bouncers.Ban {
-	return selected(bouncers.OfKey(b.View.Blocks(), b.View.Parser().AddressKey(a), b.Now()), f)
+	return bouncers.OfKey(b.View.Blocks(), b.View.Parser().AddressKey(a), b.Now(), &f)
 }
 
 // OfRange returns the bans that contain a network, the longest first.
 func (b *Bouncers) OfRange(network netip.Prefix, f bouncers.Filter) []bouncers.Ban {
-	return selected(bouncers.OfRange(b.View.Blocks(), network, b.Now()), f)
+	return bouncers.OfRange(b.View.Blocks(), network, b.Now(), &f)
 }
 
 // OfKey returns the bans of a key that is not an address, the longest first. A filter for
@@ -122,22 +123,12 @@ func (b *Bouncers) OfKey(scope, value string, f bouncers.Filter) ([]bouncers.Ban
 		return nil, fault.Field("value", "is not a key of the scope %q", scope)
 	}
 	f.Scopes = append([]string{scope}, f.Scopes...)
-	return selected(bouncers.OfKey(b.View.Blocks(), key, b.Now()), f), nil
+	return bouncers.OfKey(b.View.Blocks(), key, b.Now(), &f), nil
 }
 
 // All iterates over all bans.
 func (b *Bouncers) All(f bouncers.Filter) iter.Seq[bouncers.Ban] {
 	return bouncers.All(b.View.Blocks(), b.Now(), f)
-}
-
-func selected(all []bouncers.Ban, f bouncers.Filter) []bouncers.Ban {
-	var some []bouncers.Ban
-	for _, one := range all {
-		if f.Selects(one) {
-			some = append(some, one)
-		}
-	}
-	return some
 }
 
 // noteInterval is how often the requests of a live bouncer are stored.
@@ -178,7 +169,7 @@ func (b *Bouncers) List(ctx context.Context, _ Caller, _ wire.None) (wire.Page[w
 	return wire.WholePage(all, func(b bouncers.Bouncer) wire.Bouncer {
 		return wire.Bouncer{
 			Type: b.Type, Version: b.Version, Mode: string(b.Mode), TokenID: b.TokenID, Token: b.TokenName, Address: b.Address.String(),
-			FirstSeen: wire.At(b.First), LastPulled: wire.At(b.Last), Sent: b.Sent, Warning: b.Warning(),
+			FirstSeen: wire.At(b.First), LastPulled: wire.At(b.Last), Sent: b.Sent, Captchas: b.GetsCaptchas(), Warning: b.Warning(),
 		}
 	}), err
 }

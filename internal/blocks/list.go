@@ -39,6 +39,22 @@ func (e *Entry) HasListScope() bool {
 	return e.Source == Listed && (e.Scope == ShadowScope || e.Scope == ChallengeScope)
 }
 
+// ChallengesAll reports whether e is a block that challenges checks of every scope.
+func (e *Entry) ChallengesAll() bool { return e.Action == Challenge && e.ScopeOfChecks() == "" }
+
+// Challenging returns the sets of the blocks that challenge checks of every scope, those of operators and
+// those of lists. A pattern may have one in each.
+func (s *Set) Challenging() (own, listed *Set) {
+	return s.challenging(""), s.challenging(ChallengeScope)
+}
+
+func (s *Set) challenging(scope string) *Set {
+	if found := s.inScope(challenges + scope); found != nil {
+		return found
+	}
+	return NewSet()
+}
+
 // Shadow returns the rows of lists in shadow mode, nil for none.
 func (s *Set) Shadow() *Set { return s.inScope(ShadowScope) }
 

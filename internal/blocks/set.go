@@ -11,9 +11,9 @@ import (
 )
 
 // Set is a node's copy of the active entries, matched in memory. It is safe for concurrent use.
-// Only MatchIn, the counts and the methods with Scope in their names find blocks with a scope
-// and blocks that challenge: code that enforces blocks without knowing either, such as firewalls
-// and bouncers, never gets them.
+// Only MatchIn, Challenging, the counts and the methods with Scope in their names find blocks with a
+// scope and blocks that challenge: code that enforces blocks without knowing either, such as firewalls
+// and most bouncers, never gets them.
 type Set struct {
 	index *keys.Index[slot]
 

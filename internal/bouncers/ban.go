@@ -24,9 +24,19 @@ const (
 	ScopeRange = "Range"
 )
 
+// Type is what a bouncer does to clients.
+type Type string
+
+// The types. Bouncers and CrowdSec know them by these names.
+const (
+	TypeBan     Type = "ban"
+	TypeCaptcha Type = "captcha" // of a block that challenges
+)
+
 // Ban is a block in the form for bouncers. If exemptions are cut out of a block, it becomes
 // several bans.
 type Ban struct {
+	Type    Type
 	Scope   string
 	Value   string
 	Reason  string
@@ -74,15 +84,33 @@ func (b Ban) outlasts(other Ban) bool {
 	return blocks.IsLater(b.Expires, other.Expires)
 }
 
-// Filter selects bans. The zero value selects all addresses and ranges.
+// isWeakerThan reports whether b refuses less than other, which it replaces: a captcha in place of a ban, or
+// the same that ends earlier.
+func (b Ban) isWeakerThan(other Ban) bool {
+	if b.Type != other.Type {
+		return b.Type == TypeCaptcha
+	}
+	return other.outlasts(b)
+}
+
+// Filter selects bans. The zero value selects all addresses and ranges of type TypeBan.
 type Filter struct {
+	// Captchas says that the bouncer shows captchas: others would ban for them, or let pass.
+	Captchas                 bool
+	Type                     Type     // in lower case; "" means any that the bouncer may have
 	Scopes                   []string // in any case; none means ip and range
 	Origins                  []string // none means any
 	Containing, NotContained []string // parts of the reason, in any case
 }
 
 // none reports whether the filter selects nothing for any blocks.
-func (f *Filter) none() bool { return len(f.Origins) > 0 && !slices.Contains(f.Origins, Origin) }
+func (f *Filter) none() bool {
+	return len(f.Origins) > 0 && !slices.Contains(f.Origins, Origin) || f.Type != "" && f.Type != TypeBan && f.Type != TypeCaptcha
+}
+
+func (f *Filter) hasType(t Type) bool {
+	return (t == TypeBan || f.Captchas) && (f.Type == "" || f.Type == t)
+}
 
 func (f *Filter) hasScope(scope string) bool {
 	if len(f.Scopes) == 0 {
@@ -98,7 +126,7 @@ func (f *Filter) hasKeys() bool {
 
 // Selects reports whether the filter selects a ban.
 func (f *Filter) Selects(b Ban) bool {
-	if f.none() || !f.hasScope(b.Scope) {
+	if f.none() || !f.hasType(b.Type) || !f.hasScope(b.Scope) {
 		return false
 	}
 	reason := strings.ToLower(b.Reason)
@@ -123,7 +151,10 @@ func targetOf(p keys.Pattern) (target, bool) {
 
 // banOf returns the ban of a target by a block.
 func banOf(t target, e *blocks.Entry) Ban {
-	b := Ban{Scope: ScopeRange, Value: t.network.String(), Reason: e.Reason, Expires: e.Expires, entry: e.ID}
+	b := Ban{Type: TypeBan, Scope: ScopeRange, Value: t.network.String(), Reason: e.Reason, Expires: e.Expires, entry: e.ID}
+	if e.Action == blocks.Challenge {
+		b.Type = TypeCaptcha
+	}
 	switch {
 	case t.key != "":
 		b.Scope, b.Value, _ = strings.Cut(t.key, ":")

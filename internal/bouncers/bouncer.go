@@ -6,6 +6,7 @@ package bouncers
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 )
@@ -37,6 +38,8 @@ type Bouncer struct {
 	Last      time.Time // accurate to a minute in live mode
 	Sent      int64     // number of blocks sent, new and deleted ones
 	Cursor    Cursor
+	// MayCaptcha says that its token lets it have blocks that challenge.
+	MayCaptcha bool
 }
 
 // Position is a state of the blocks: a revision and an instant.
@@ -94,8 +97,24 @@ var warnings = []struct{ part, text string }{
 	{"nodejs", "It blocks only the first address of an IPv6 range and, in stream mode, only one range of an IPv4 /24."},
 }
 
+// captchaTypes are the types of bouncers that can show captchas, in lower case. Some of them ban instead
+// where none is configured, so that the token must say that it is.
+var captchaTypes = []string{
+	"crowdsec-nginx-bouncer", "crowdsec-openresty-bouncer", "crowdsec-haproxy-bouncer", "crowdsec-cloudflare-worker-bouncer",
+	"crowdsec-bouncer-traefik-plugin",
+}
+
+// ShowsCaptchas reports whether a type of bouncers can show captchas.
+func ShowsCaptchas(kind string) bool { return slices.Contains(captchaTypes, strings.ToLower(kind)) }
+
+// GetsCaptchas reports whether the bouncer is sent blocks that challenge without asking for them by type.
+func (b *Bouncer) GetsCaptchas() bool { return b.MayCaptcha && ShowsCaptchas(b.Type) }
+
 // Warning returns what an operator must know about the bouncer's type, "" for nothing.
 func (b *Bouncer) Warning() string {
+	if b.MayCaptcha && !ShowsCaptchas(b.Type) {
+		return "Its token has the scope captcha, but this type is not known to show captchas: it is sent no block that challenges."
+	}
 	kind := strings.ToLower(b.Type)
 	for _, w := range warnings {
 		if strings.Contains(kind, w.part) {

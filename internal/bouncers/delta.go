@@ -3,6 +3,7 @@ package bouncers
 import (
 	"iter"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/stint-dev/stint/internal/blocks"
@@ -54,19 +55,20 @@ type Delta struct {
 //
 // A block that now ends later than the bouncer was sent is announced at once, and again after the
 // old end has passed, because nftables ignores an address that it already has. A block that now
-// ends earlier is deleted, and announced in the next pull unless its end has become earlier again.
+// ends earlier, or only challenges, is deleted, and announced in the next pull unless it has become
+// weaker again: some bouncers read what is deleted first and others what is new.
 func Compute(set *blocks.Set, ch Changes, p Pull) Delta {
 	here := Position{ch.Revision, p.Now}
-	now := momentAt(set, ch.Entries, here)
+	now := momentAt(set, ch.Entries, here, p.Filter.Captchas)
 	d := Delta{Cursor: Cursor{Last: here, Before: p.Cursor.Last, Full: p.Cursor.Full}}
 	var fresh []Ban
 	deleted := map[target]bool{}
 	if p.Cursor.Last.Revision > 0 && !p.Filter.none() {
 		c := comparison{
-			before: momentAt(set, ch.Entries, p.Cursor.Before), last: momentAt(set, ch.Entries, p.Cursor.Last), now: now,
+			before: momentAt(set, ch.Entries, p.Cursor.Before, p.Filter.Captchas), last: momentAt(set, ch.Entries, p.Cursor.Last, p.Filter.Captchas), now: now,
 			pull: p, found: map[target]int{}, deleted: deleted,
 		}
-		c.compare(set, ch.Entries)
+		c.compare(ch.Entries)
 		d.Deleted, fresh = c.gone, c.fresh
 	}
 	d.New = func(yield func(Ban) bool) {
@@ -81,34 +83,36 @@ func Compute(set *blocks.Set, ch Changes, p Pull) Delta {
 		if p.Startup || p.Cursor.Last.Revision == 0 {
 			d.Cursor.Before = here
 		}
-		d.New = everything(set, now, p.Filter, deleted)
+		d.New = everything(now, p.Filter, deleted)
 	}
 	return d
 }
 
 // All iterates over the bans of all blocks that are active at an instant.
 func All(set *blocks.Set, at time.Time, f Filter) iter.Seq[Ban] {
-	return everything(set, momentAt(set, nil, Position{At: at}), f, nil)
+	return everything(momentAt(set, nil, Position{At: at}, f.Captchas), f, nil)
 }
 
 // everything iterates over all bans except those of some targets.
-func everything(set *blocks.Set, now *moment, f Filter, without map[target]bool) iter.Seq[Ban] {
+func everything(now *moment, f Filter, without map[target]bool) iter.Seq[Ban] {
 	return func(yield func(Ban) bool) {
 		if f.none() {
 			return
 		}
-		for e := range set.All(blocks.Block, now.at) {
-			if isKey(e.Pattern) && !f.hasKeys() {
-				continue
-			}
-			for _, t := range now.targets(e.Pattern) {
-				b, is := now.ban(t, e.Pattern, &f)
-				// Two blocks that are cut may have the same part. It is sent once.
-				if own := now.block(e.Pattern); !is || b.entry != own.ID || without[t] {
+		for _, l := range now.layers {
+			for e := range l.set.All(blocks.Block, now.at) {
+				if isKey(e.Pattern) && !f.hasKeys() {
 					continue
 				}
-				if !yield(b) {
-					return
+				for _, t := range now.targets(e.Pattern) {
+					b, is := now.ban(t, e.Pattern, &f)
+					// Two blocks that are cut, or of two layers, may have the same part. It is sent once.
+					if own := now.block(l, e.Pattern); !is || own == nil || b.entry != own.ID || without[t] {
+						continue
+					}
+					if !yield(b) {
+						return
+					}
 				}
 			}
 		}
@@ -132,16 +136,16 @@ type affected struct {
 	again   bool         // announce the active ban even if the bouncer was already sent it
 }
 
-func (c *comparison) compare(set *blocks.Set, histories []*blocks.History) {
-	c.find(set, histories)
+func (c *comparison) compare(histories []*blocks.History) {
+	c.find(histories)
 	for _, a := range c.affected {
 		c.target(a)
 	}
 }
 
 // find collects the targets that the changes may affect.
-func (c *comparison) find(set *blocks.Set, histories []*blocks.History) {
-	var exempt []netip.Prefix
+func (c *comparison) find(histories []*blocks.History) {
+	var exempt, refused []netip.Prefix
 	var exemptKeys []keys.Pattern
 	from := c.pull.missedFrom()
 	for _, h := range histories {
@@ -149,18 +153,30 @@ func (c *comparison) find(set *blocks.Set, histories []*blocks.History) {
 		switch {
 		case h.Kind == blocks.Block:
 			c.pattern(h.Pattern, h.ExpiresWithin(from, c.pull.Now))
+			if isNetwork && h.Action == blocks.Refuse {
+				refused = append(refused, network)
+			}
 		case isNetwork:
 			exempt = append(exempt, network)
 		default:
 			exemptKeys = append(exemptKeys, h.Pattern)
 		}
 	}
-	if len(exempt) == 0 && len(exemptKeys) == 0 {
-		return
+	// The blocks that the changed exemptions affect, and the captchas that the changed bans affect.
+	for n, l := range c.now.layers {
+		changed := newHoles(slices.Clone(exempt))
+		if n > refusing {
+			changed = newHoles(slices.Concat(exempt, refused))
+		}
+		if len(changed) > 0 || len(exemptKeys) > 0 {
+			c.concerned(l, changed, exemptKeys)
+		}
 	}
-	// The blocks that the changed exemptions affect.
-	changed := newHoles(exempt)
-	for e := range set.All(blocks.Block, c.pull.Now) {
+}
+
+// concerned adds the blocks of a layer that overlap networks or that patterns of keys cover.
+func (c *comparison) concerned(l *layer, changed holes, exemptKeys []keys.Pattern) {
+	for e := range l.set.All(blocks.Block, c.pull.Now) {
 		network, isNetwork := e.Pattern.Network()
 		concerned := false
 		if isNetwork {
@@ -204,18 +220,18 @@ func (c *comparison) target(a affected) {
 	before, wasBefore := c.before.ban(t, p, &c.pull.Filter)
 	last, was := c.last.ban(t, p, &c.pull.Filter)
 	now, is := c.now.ban(t, p, &c.pull.Filter)
-	isShorter := was && is && last.outlasts(now) && !c.pull.Startup
-	if wasBefore && was && before.outlasts(last) {
+	isWeaker := was && is && now.isWeakerThan(last) && !c.pull.Startup
+	if wasBefore && was && last.isWeakerThan(before) {
 		was = false // deleted in the last pull, to be announced now
 	}
 	switch {
-	case was && (!is || isShorter):
+	case was && (!is || isWeaker):
 		c.deleted[t] = true
 		c.gone = append(c.gone, last)
-	case isShorter:
+	case isWeaker:
 		// The next pull assumes that this one deleted it, so it must not be announced.
 		c.deleted[t] = true
-	case is && (!was || a.again || now.outlasts(last)):
+	case is && (!was || a.again || now.Type != last.Type || now.outlasts(last)):
 		c.fresh = append(c.fresh, now)
 	}
 }

@@ -34,12 +34,24 @@ func (w *fixture) add(kind blocks.Kind, pattern string, lasts time.Duration) *bl
 // addFor adds an entry with a reason.
 func (w *fixture) addFor(reason string, kind blocks.Kind, pattern string, lasts time.Duration) *blocks.History {
 	w.Helper()
+	return w.addEntry(blocks.Entry{Reason: reason, Kind: kind}, pattern, lasts)
+}
+
+// challenge adds a block that challenges, of an operator or of a list.
+func (w *fixture) challenge(scope, pattern string, lasts time.Duration) *blocks.History {
+	w.Helper()
+	return w.addEntry(blocks.Entry{Reason: "by hand", Kind: blocks.Block, Action: blocks.Challenge, Scope: scope}, pattern, lasts)
+}
+
+func (w *fixture) addEntry(made blocks.Entry, pattern string, lasts time.Duration) *blocks.History {
+	w.Helper()
 	p, err := keys.Parser{}.Pattern(pattern)
 	if err != nil {
 		w.Fatal(err)
 	}
 	w.revision++
-	e := &blocks.Entry{ID: fmt.Sprintf("0193a000-0000-7000-8000-%012d", w.revision), Kind: kind, Pattern: p, Reason: reason, Revision: w.revision}
+	e := &made
+	e.ID, e.Pattern, e.Revision = fmt.Sprintf("0193a000-0000-7000-8000-%012d", w.revision), p, w.revision
 	if lasts > 0 {
 		e.Expires = w.now.Add(lasts)
 	}
@@ -95,16 +107,22 @@ func (w *fixture) changes(since int64, from, to time.Time) Changes {
 	return ch
 }
 
-// compute returns the answer to a pull as "+value" and "-value", and the cursor that
-// follows.
+// compute returns the answer to a pull as "+value" and "-value", captchas with a question mark, and
+// the next cursor.
 func (w *fixture) compute(startup bool) (string, Cursor) {
 	d := w.delta(startup)
 	var all []string
+	text := func(sign string, b Ban) string {
+		if b.Type == TypeCaptcha {
+			return sign + b.Value + "?"
+		}
+		return sign + b.Value
+	}
 	for _, b := range d.Deleted {
-		all = append(all, "-"+b.Value)
+		all = append(all, text("-", b))
 	}
 	for b := range d.New {
-		all = append(all, "+"+b.Value)
+		all = append(all, text("+", b))
 	}
 	slices.Sort(all)
 	return strings.Join(all, " "), d.Cursor
@@ -289,4 +307,69 @@ func TestFilterAppliesToSentAndDeletedBans(t *testing.T) {
 	w.filter = Filter{Origins: []string{"lists"}}
 	w.add(blocks.Block, "ip:192.0.2.2", time.Hour)
 	w.pull("")
+}
+
+func TestOnlyBouncersThatShowCaptchasGetThem(t *testing.T) {
+	w := newFixture(t)
+	w.challenge("", "ip:192.0.2.1", time.Hour)
+	w.challenge(blocks.ChallengeScope, "ip:192.0.2.2", time.Hour)
+	w.challenge("login", "ip:192.0.2.3", time.Hour) // challenges some checks only
+	w.add(blocks.Block, "ip:192.0.2.4", time.Hour)
+	w.pull("+192.0.2.4")
+	w.cursor = Cursor{}
+	w.filter = Filter{Captchas: true}
+	w.pull("+192.0.2.1? +192.0.2.2? +192.0.2.4")
+	w.cursor = Cursor{}
+	w.filter.Type = TypeCaptcha
+	w.pull("+192.0.2.1? +192.0.2.2?")
+	w.cursor = Cursor{}
+	w.filter.Type = TypeBan
+	w.pull("+192.0.2.4")
+	w.cursor = Cursor{}
+	w.filter.Type = "throttle"
+	w.pull("")
+}
+
+// A bouncer has one value for each address: a ban takes the place of a captcha, and a captcha that of a ban
+// only after the ban was deleted.
+func TestABanTakesThePlaceOfACaptcha(t *testing.T) {
+	w := newFixture(t)
+	w.filter = Filter{Captchas: true}
+	challenge := w.challenge("", "ip:192.0.2.1", time.Hour)
+	w.pull("+192.0.2.1?")
+	block := w.add(blocks.Block, "ip:192.0.2.1", time.Minute)
+	w.pull("+192.0.2.1")
+	w.pull("")
+	w.end(block)
+	w.pull("-192.0.2.1")
+	w.pull("+192.0.2.1?")
+	w.add(blocks.Block, "ip:192.0.2.1", time.Minute)
+	w.pull("+192.0.2.1")
+	w.now = w.now.Add(time.Minute)
+	w.pull("-192.0.2.1")
+	w.pull("+192.0.2.1?")
+	listed := w.challenge(blocks.ChallengeScope, "ip:192.0.2.1", 2*time.Hour)
+	w.pull("+192.0.2.1?") // for longer
+	w.end(listed)
+	w.pull("-192.0.2.1?")
+	w.pull("+192.0.2.1?")
+	w.end(challenge)
+	w.pull("-192.0.2.1?")
+	w.pull("")
+}
+
+// Bouncers look for the smallest network: a captcha within a ban would let clients pass that are banned.
+func TestNoCaptchaIsSentWithinABan(t *testing.T) {
+	w := newFixture(t)
+	w.filter = Filter{Captchas: true}
+	w.challenge("", "ip:198.51.100.0/28", time.Hour)
+	w.challenge("", "ip:203.0.113.0/24", time.Hour)
+	w.pull("+198.51.100.0/28? +203.0.113.0/24?")
+	larger := w.add(blocks.Block, "ip:198.51.100.0/24", time.Hour)
+	w.add(blocks.Block, "ip:203.0.113.9", time.Hour)
+	w.pull("+198.51.100.0/24 +203.0.113.9 -198.51.100.0/28?")
+	w.end(larger)
+	w.pull("+198.51.100.0/28? -198.51.100.0/24")
+	w.add(blocks.Exemption, "ip:203.0.113.128/25", time.Hour)
+	w.pull("+203.0.113.0/25? -203.0.113.0/24?")
 }

@@ -18,6 +18,8 @@ import (
 func TestFirewallFollowsAnyChanges(t *testing.T) {
 	t.Run("any reason", func(t *testing.T) { followAnyChanges(t, Filter{}) })
 	t.Run("one reason", func(t *testing.T) { followAnyChanges(t, Filter{Containing: []string{"ssh"}}) })
+	t.Run("captchas", func(t *testing.T) { followAnyChanges(t, Filter{Captchas: true}) })
+	t.Run("captchas of one reason", func(t *testing.T) { followAnyChanges(t, Filter{Captchas: true, Containing: []string{"ssh"}}) })
 }
 
 func followAnyChanges(t *testing.T, f Filter) {
@@ -27,18 +29,49 @@ func followAnyChanges(t *testing.T, f Filter) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := newFixture(t)
 		w.filter = f
-		// mustDrop reports whether a block that the filter selects refuses an address.
-		mustDrop := func(a netip.Addr) bool {
+		// due returns what blocks that the filter selects do to an address.
+		due := func(a netip.Addr) Type {
 			k := keys.Parser{}.AddressKey(a)
-			return w.set.Match(k, w.now).Refuses() && slices.ContainsFunc(w.set.Selecting(blocks.Block, k, w.now), func(e *blocks.Entry) bool {
-				return f.Selects(Ban{Scope: ScopeIP, Reason: e.Reason})
-			})
+			if w.set.Match(k, w.now).Exemption != nil {
+				return ""
+			}
+			own, listed := w.set.Challenging()
+			for _, of := range []struct {
+				Type
+				set *blocks.Set
+			}{{TypeBan, w.set}, {TypeCaptcha, own}, {TypeCaptcha, listed}} {
+				if slices.ContainsFunc(of.set.Selecting(blocks.Block, k, w.now), func(e *blocks.Entry) bool {
+					return f.Selects(Ban{Type: of.Type, Scope: ScopeIP, Reason: e.Reason})
+				}) {
+					return of.Type
+				}
+			}
+			return ""
 		}
-		elements := map[string]time.Time{}
+		type element struct {
+			of   Type
+			ends time.Time
+		}
+		elements := map[string]element{}
+		// does returns what the bouncer does to an address: by the smallest network that it has.
+		does := func(a netip.Addr) (found Type) {
+			bits := -1
+			for v, e := range elements {
+				network, err := netip.ParsePrefix(v)
+				if err != nil {
+					network = netip.PrefixFrom(netip.MustParseAddr(v), 32)
+				}
+				if w.now.Before(e.ends) && network.Contains(a) && network.Bits() > bits {
+					found, bits = e.of, network.Bits()
+				}
+			}
+			return found
+		}
+		stricter := map[Type]int{"": 0, TypeCaptcha: 1, TypeBan: 2}
 		pull := func(complete bool) {
 			d := w.delta(w.cursor.Last.Revision == 0)
-			for v, ends := range elements {
-				if !w.now.Before(ends) {
+			for v, e := range elements {
+				if !w.now.Before(e.ends) {
 					delete(elements, v)
 				}
 			}
@@ -46,23 +79,14 @@ func followAnyChanges(t *testing.T, f Filter) {
 				delete(elements, b.Value)
 			}
 			for b := range d.New {
-				if _, is := elements[b.Value]; !is { // as an ipset, which keeps the end that it has
-					elements[b.Value] = w.now.Add(b.Duration(w.now))
+				if has, is := elements[b.Value]; !is || has.of != b.Type { // as an ipset, which keeps the end that it has
+					elements[b.Value] = element{b.Type, w.now.Add(b.Duration(w.now))}
 				}
 			}
 			w.cursor = d.Cursor
 			for a, n := netip.MustParseAddr("192.0.2.0"), 0; n < 16; a, n = a.Next(), n+1 {
-				refused := mustDrop(a)
-				has := false
-				for v, ends := range elements {
-					network, err := netip.ParsePrefix(v)
-					if err != nil {
-						network = netip.PrefixFrom(netip.MustParseAddr(v), 32)
-					}
-					has = has || w.now.Before(ends) && network.Contains(a)
-				}
-				if has && !refused || complete && refused && !has {
-					r.Fatalf("%s: refused %v, dropped %v; the set is %v at %s", a, refused, has, elements, w.now)
+				if want, got := due(a), does(a); stricter[got] > stricter[want] || complete && got != want {
+					r.Fatalf("%s: got %q, want %q; the set is %v at %s", a, got, want, elements, w.now)
 				}
 			}
 		}
@@ -76,8 +100,12 @@ func followAnyChanges(t *testing.T, f Filter) {
 			}
 			reason := rapid.SampledFrom([]string{"ssh", "web"}).Draw(r, "reason")
 			lasts := time.Duration(rapid.IntRange(1, 60).Draw(r, "seconds")) * time.Second
+			scope := "none"
+			if kind == blocks.Block && f.Captchas {
+				scope = rapid.SampledFrom([]string{"none", "none", "", blocks.ChallengeScope}).Draw(r, "scope")
+			}
 			i := slices.IndexFunc(w.entries, func(h *blocks.History) bool {
-				return h.Kind == kind && h.Pattern.String() == pattern && h.ActiveAt(w.now)
+				return h.Kind == kind && h.Pattern.String() == pattern && h.ActiveAt(w.now) && (scope == "none") == (h.Action == blocks.Refuse) && (scope == "none" || h.Scope == scope)
 			})
 			switch what := rapid.SampledFrom([]string{"set", "set", "set", "end", "pass", "pull", "sweep"}).Draw(r, "what"); {
 			case what == "pass":
@@ -86,6 +114,8 @@ func followAnyChanges(t *testing.T, f Filter) {
 				pull(false)
 			case what == "sweep":
 				w.set.Sweep(w.now)
+			case i < 0 && what == "set" && scope != "none":
+				w.addEntry(blocks.Entry{Reason: reason, Kind: kind, Action: blocks.Challenge, Scope: scope}, pattern, lasts)
 			case i < 0 && what == "set":
 				w.addFor(reason, kind, pattern, lasts)
 			case i >= 0 && what == "set":

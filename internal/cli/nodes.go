@@ -86,6 +86,7 @@ var bouncerColumns = []output.Column[wire.Bouncer]{
 	{Name: "sent", Head: "Sent", Right: true, Drop: 1, Cell: func(b wire.Bouncer) output.Cell {
 		return output.Text(strconv.FormatInt(b.Sent, 10))
 	}},
+	{Name: "captchas", Head: "Captchas", Drop: 3, Cell: func(b wire.Bouncer) output.Cell { return output.YesNo(b.Captchas) }},
 	{Name: "warning", Head: "Warning", Drop: 4, Cell: func(b wire.Bouncer) output.Cell { return output.Text(b.Warning) }},
 }
 

@@ -28,8 +28,9 @@ func newTokenAdd(con *console.Console) *cobra.Command {
 		Use:   "add NAME",
 		Short: "Add a token; its secret is shown once",
 		Long: `Add a token. Its secret is printed once; only its hash is stored.
-Scopes: check makes checks, bouncer fetches the active blocks as a CrowdSec bouncer, read reads,
-operate also manages blocks, exemptions and resets, admin does everything except check and bouncer.`,
+Scopes: check makes checks, bouncer fetches the active blocks as a CrowdSec bouncer, captcha does so
+for a bouncer where captchas are set up, read reads, operate also manages blocks, exemptions and
+resets, admin does everything except check, bouncer and captcha.`,
 		Example: "admin token add edge-1 --scope check\nadmin token add ci --scope admin --for 90d -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
@@ -42,10 +43,10 @@ operate also manages blocks, exemptions and resets, admin does everything except
 			return con.PrintToken(&created)
 		}),
 	}
-	c.Flags().StringSliceVar(&scopes, "scope", nil, "check, bouncer, read, operate or admin; may be repeated")
+	c.Flags().StringSliceVar(&scopes, "scope", nil, "check, bouncer, captcha, read, operate or admin; may be repeated")
 	end.add(c, "the token works", "permanent")
 	requireFlag(c, "scope")
-	console.CompleteFlag(c, "scope", "check", "bouncer", "read", "operate", "admin")
+	console.CompleteFlag(c, "scope", "check", "bouncer", "captcha", "read", "operate", "admin")
 	return c
 }
 

@@ -14,12 +14,14 @@ type Access string
 
 // The accesses. Read, Operate and Admin each include the one before. Check and Bouncer
 // are apart: Check lets a client ask, and see nothing; Bouncer lets a program fetch the
-// active blocks, to enforce them elsewhere. Account is what every login of a user gives,
+// active blocks, to enforce them elsewhere, and Captcha, which includes it, those that challenge
+// too. Account is what every login of a user gives,
 // and no token: to look after one's own login.
 const (
 	Public  Access = "public" // no credential needed
 	Check   Access = "check"
 	Bouncer Access = "bouncer"
+	Captcha Access = "captcha"
 	Read    Access = "read"
 	Operate Access = "operate"
 	Admin   Access = "admin"
@@ -27,13 +29,13 @@ const (
 )
 
 // Scopes are the accesses that a token may have.
-var Scopes = []Access{Check, Bouncer, Read, Operate, Admin}
+var Scopes = []Access{Check, Bouncer, Captcha, Read, Operate, Admin}
 
 var accessOrder = []Access{Read, Operate, Admin}
 
 // Grants reports whether holding a is enough where need is asked.
 func (a Access) Grants(need Access) bool {
-	if need == Public || a == need {
+	if need == Public || a == need || a == Captcha && need == Bouncer {
 		return true
 	}
 	have, want := slices.Index(accessOrder, a), slices.Index(accessOrder, need)

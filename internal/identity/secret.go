@@ -12,7 +12,7 @@ import (
 
 // SecretPattern is what secret scanners match: "stint_", the widest scope, 256
 // random bits in base 62 and a CRC-32 of all that precedes it.
-const SecretPattern = `stint_(check|bouncer|read|operate|admin)_[0-9A-Za-z]{49}`
+const SecretPattern = `stint_(check|bouncer|captcha|read|operate|admin)_[0-9A-Za-z]{49}`
 
 const (
 	base62         = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

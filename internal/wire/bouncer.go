@@ -12,6 +12,8 @@ type Bouncer struct {
 	LastPulled Time   `json:"last_pulled_at"` // to within a minute in live mode
 	// Sent counts the blocks that it was sent, new and deleted ones.
 	Sent int64 `json:"sent"`
+	// Captchas says that it is sent blocks that challenge, as captchas, by its token and its type.
+	Captchas bool `json:"captchas"`
 	// Warning says what the type cannot enforce, "" for nothing known.
 	Warning string `json:"warning"`
 }

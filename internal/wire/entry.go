@@ -69,7 +69,8 @@ type AddEntry struct {
 	// keys goes on, and firewalls and bouncers do not get it. Blocks only.
 	Scope string `json:"scope,omitzero"`
 	// Action challenge makes a block that challenges: its clients pass once their browsers have
-	// solved a challenge, and firewalls and bouncers do not get it. Omitted, it refuses. Blocks only.
+	// solved a challenge; firewalls do not get it, and bouncers only if they show captchas.
+	// Omitted, it refuses. Blocks only.
 	Action string `json:"action,omitzero" enum:"challenge"`
 	Reason string `json:"reason,omitzero"`
 	// Source is the name of the source that adds it, such as fail2ban/sshd, of 1 to 100 letters,

@@ -5,7 +5,7 @@ type Token struct {
 	ID         string   `json:"id"`
 	Name       string   `json:"name"`
 	Hint       string   `json:"hint"`   // the first characters of the secret
-	Scopes     []string `json:"scopes"` // of check, bouncer, read, operate and admin
+	Scopes     []string `json:"scopes"` // of check, bouncer, captcha, read, operate and admin
 	Author     string   `json:"author"`
 	Active     bool     `json:"active"`
 	CreatedAt  Time     `json:"created_at"`

@@ -170,7 +170,7 @@ func checkTokenName(name string) error {
 
 func parseScopes(texts []string) ([]identity.Access, error) {
 	if len(texts) == 0 {
-		return nil, fault.Field("scopes", "choose at least one of check, bouncer, read, operate and admin")
+		return nil, fault.Field("scopes", "choose at least one of check, bouncer, captcha, read, operate and admin")
 	}
 	var scopes []identity.Access
 	for i, text := range texts {
@@ -178,7 +178,7 @@ func parseScopes(texts []string) ([]identity.Access, error) {
 		scope := identity.Access(text)
 		switch {
 		case !slices.Contains(identity.Scopes, scope):
-			return nil, fault.Field(field, "must be check, bouncer, read, operate or admin")
+			return nil, fault.Field(field, "must be check, bouncer, captcha, read, operate or admin")
 		case slices.Contains(scopes, scope):
 			return nil, fault.Field(field, "is named twice; name each scope once")
 		}

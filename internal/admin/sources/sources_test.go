@@ -264,7 +264,7 @@ func TestRowsChallengeBesideBlocks(t *testing.T) {
 				t.Errorf("what knows no challenges gets %+v for %s", m.Block, text)
 			}
 		}
-		changes, err := f.node.Store.Entries.BouncerChanges(t.Context(), 0, time.Time{}, f.now)
+		changes, err := f.node.Store.Entries.BouncerChanges(t.Context(), 0, time.Time{}, f.now, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -43,6 +43,7 @@ func (p tokensPage) ScopeChoices() []scopeChoice {
 	return []scopeChoice{
 		{"check", "makes checks, and sees nothing else"},
 		{"bouncer", "fetches the active blocks, as CrowdSec bouncers do"},
+		{"captcha", "also fetches blocks that challenge, for a bouncer where captchas are set up"},
 		{"read", "sees everything"},
 		{"operate", "also blocks, exempts and resets"},
 		{"admin", "also changes policies, tokens and users"},

@@ -22,9 +22,6 @@ import (
 	"github.com/stint-dev/stint/internal/supervise"
 )
 
-// banType is the type of every decision: bouncers must ban.
-const banType = "ban"
-
 // decision is a ban in CrowdSec's JSON, with CrowdSec's names and order.
 type decision struct {
 	Duration string `json:"duration"` // 1h2m3s
@@ -40,7 +37,7 @@ type decision struct {
 func decisionOf(b bouncers.Ban, duration time.Duration) decision {
 	return decision{
 		Duration: duration.String(), ID: b.Number(), Origin: bouncers.Origin, Scenario: b.Reason,
-		Scope: b.Scope, Type: banType, UUID: b.UUID(), Value: b.Value,
+		Scope: b.Scope, Type: string(b.Type), UUID: b.UUID(), Value: b.Value,
 	}
 }
 

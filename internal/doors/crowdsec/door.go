@@ -78,10 +78,7 @@ func (d *Door) handleDecisions(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	if isProbe(c) {
-		return answerText(c, none)
-	}
-	if q.none || q.kind != "" && q.kind != banType { // every block is a ban
+	if isProbe(c) || q.none {
 		return answerText(c, none)
 	}
 	if q.isOpen() {

@@ -9,6 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/bouncers"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
 )
 
 // query is the query of a bouncer. Unknown parameters are ignored, as CrowdSec does.
@@ -19,7 +20,6 @@ type query struct {
 	value   string   // of keys that are not addresses
 	scopes  []string // of value
 	none    bool     // a value that no ban has
-	kind    string   // type of decisions
 	filter  bouncers.Filter
 }
 
@@ -28,9 +28,11 @@ func parseQuery(c *httpserver.Call) (*query, error) {
 	if err != nil {
 		return nil, fault.New(fault.Malformed, "The query is not well encoded.")
 	}
-	q := &query{
-		startup: values.Get("startup") == "true", kind: strings.ToLower(values.Get("type")),
-	}
+	q := &query{startup: values.Get("startup") == "true"}
+	q.filter.Type = bouncers.Type(strings.ToLower(values.Get("type")))
+	// A bouncer that asks for captchas by name knows them. The others ban, or some of them, where no captcha
+	// is set up: the token must say that one is.
+	q.filter.Captchas = q.filter.Type == bouncers.TypeCaptcha || c.Principal.May(identity.Captcha) && bouncers.ShowsCaptchas(caller(c).Type)
 	for name, into := range map[string]*[]string{
 		"scopes": &q.filter.Scopes, "origins": &q.filter.Origins,
 		"scenarios_containing": &q.filter.Containing, "scenarios_not_containing": &q.filter.NotContained,

@@ -11,7 +11,7 @@ import (
 
 const (
 	// changesForBouncers has a separate query for each condition, so that each uses its index.
-	changesForBouncers = `SELECT ` + EntryFields + ` FROM entries WHERE scope = '' AND action = '' AND id IN (
+	changesForBouncers = `SELECT ` + EntryFields + ` FROM entries WHERE (scope = '' AND action = '' OR $4 <> 0 AND action = 'challenge' AND scope IN ('', '` + blocks.ChallengeScope + `')) AND id IN (
     SELECT id FROM entries WHERE revision > $1
     UNION SELECT id FROM entries WHERE kind = 'block' AND expires_at > $2 AND expires_at <= $3
     UNION SELECT id FROM entries WHERE kind = 'exemption' AND expires_at > $2 AND expires_at <= $3
@@ -24,14 +24,18 @@ WHERE replaced <= $1 AND expires_at > $2 AND expires_at <= $3`
 )
 
 // BouncerChanges implements admin.BouncerChanges.
-func (s *Store) BouncerChanges(ctx context.Context, since int64, from, to time.Time) (ch bouncers.Changes, err error) {
+func (s *Store) BouncerChanges(ctx context.Context, since int64, from, to time.Time, captchas bool) (ch bouncers.Changes, err error) {
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		ch = bouncers.Changes{}
 		if _, err := t.One(db.ReadRevision, nil, &ch.Revision); err != nil {
 			return err
 		}
 		args := []any{since, db.ToMS(from), db.ToMS(to)}
-		all, err := db.Each(t, new(EntryScanner).Scan, changesForBouncers, args...)
+		asked := int64(0)
+		if captchas {
+			asked = 1
+		}
+		all, err := db.Each(t, new(EntryScanner).Scan, changesForBouncers, append(args[:len(args):len(args)], asked)...)
 		if err != nil || len(all) == 0 {
 			return err
 		}

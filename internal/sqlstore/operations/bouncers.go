@@ -11,7 +11,7 @@ import (
 
 const (
 	bouncerColumns = `
-SELECT b.token_id, b.address, b.type, coalesce(t.name, ''), b.version, b.mode, b.first_at, b.last_at, b.sent,
+SELECT b.token_id, b.address, b.type, coalesce(t.name, ''), ' ' || coalesce(t.scopes, '') || ' ' LIKE '% captcha %', b.version, b.mode, b.first_at, b.last_at, b.sent,
     b.cursor_revision, b.cursor_at, b.before_revision, b.before_at, b.full_at
 FROM bouncers b LEFT JOIN tokens t ON t.id = b.token_id `
 	findBouncer  = bouncerColumns + `WHERE b.token_id = $1 AND b.address = $2 AND b.type = $3`
@@ -60,7 +60,7 @@ func (s *Bouncers) FindBouncer(ctx context.Context, id bouncers.ID) (b bouncers.
 func scanBouncer(r db.Row) (b bouncers.Bouncer, err error) {
 	var address string
 	var first, last, cursor, before, full int64
-	if err := r.Scan(&b.TokenID, &address, &b.Type, &b.TokenName, &b.Version, &b.Mode, &first, &last, &b.Sent,
+	if err := r.Scan(&b.TokenID, &address, &b.Type, &b.TokenName, &b.MayCaptcha, &b.Version, &b.Mode, &first, &last, &b.Sent,
 		&b.Cursor.Last.Revision, &cursor, &b.Cursor.Before.Revision, &before, &full); err != nil {
 		return b, err
 	}
