@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the programs that the tests start (redis-server, Postgres, pgbouncer, Chromium for the
-# pages, gateways, CrowdSec, Prometheus, and the languages and frameworks that the clients are tested with), as
+# pages, gateways, a shared cache, CrowdSec, Prometheus, and the languages and frameworks that the clients are tested with), as
 # root on Debian or Ubuntu. On other systems it prints what to install and fails. It
 # returns at once if nothing is missing.
 set -euo pipefail
@@ -89,6 +89,7 @@ have_chromium || missing+=(chromium)
 for gateway in nginx haproxy caddy; do
 	have "$gateway" || [ -x "/usr/sbin/$gateway" ] || missing+=("$gateway")
 done
+have varnishd || [ -x /usr/sbin/varnishd ] || missing+=(varnish)
 have fail2ban-server || missing+=(fail2ban)
 have groff || missing+=(groff-base)
 [ -x /usr/sbin/rsyslogd ] || missing+=(rsyslog)
