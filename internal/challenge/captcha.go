@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -133,9 +134,10 @@ const action = "stint"
 
 // The bounds of what is verified.
 const (
-	// maxVerifying is how many answers are verified at a time, and maxVerified how many bytes are read of what
-	// a provider says.
+	// maxVerifying is how many answers are verified at a time, and maxOfNetwork how many of them from one
+	// network; see networkOf. maxVerified is how many bytes are read of what a provider says.
 	maxVerifying = 64
+	maxOfNetwork = maxVerifying / 4
 	maxVerified  = 16 << 10
 	// outageFor is how long browsers are let work after so many answers in a row could not be verified:
 	// visitors choose what is sent, so that one alone is no outage.
@@ -160,10 +162,45 @@ const (
 type captcha struct {
 	Captcha
 	*provider
-	verifying chan struct{} // a place for each answer that is verified
-	failures  atomic.Int64  // answers in a row that the provider did not verify
-	outage    atomic.Int64  // until when it lasts, in Unix milliseconds
-	warned    sync.Map      // the minutes of the last warnings, by their texts
+	verifying places
+	failures  atomic.Int64 // answers in a row that the provider did not verify
+	outage    atomic.Int64 // until when it lasts, in Unix milliseconds
+	warned    sync.Map     // the minutes of the last warnings, by their texts
+}
+
+// places are taken by the answers that are verified, so that nobody has them all.
+type places struct {
+	mu    sync.Mutex
+	taken int
+	of    map[netip.Prefix]int // by networks; zero for clients whose address is not known
+}
+
+// take takes a place for a network. It returns how many are taken in its way instead, 0 for none.
+func (p *places) take(network netip.Prefix) (inTheWay int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.of[network] >= maxOfNetwork:
+		return maxOfNetwork
+	case p.taken >= maxVerifying:
+		return maxVerifying
+	}
+	if p.of == nil {
+		p.of = map[netip.Prefix]int{}
+	}
+	p.taken++
+	p.of[network]++
+	return 0
+}
+
+// leave gives a place back.
+func (p *places) leave(network netip.Prefix) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.taken--
+	if p.of[network]--; p.of[network] == 0 {
+		delete(p.of, network)
+	}
 }
 
 func newCaptcha(c Captcha) *captcha {
@@ -180,7 +217,7 @@ func newCaptcha(c Captcha) *captcha {
 	if c.VerifyURL == "" {
 		c.VerifyURL = p.verify
 	}
-	return &captcha{Captcha: c, provider: p, verifying: make(chan struct{}, maxVerifying)}
+	return &captcha{Captcha: c, provider: p}
 }
 
 // way returns how challenges that are issued now are solved.
@@ -204,8 +241,8 @@ func (p *provider) isAnswer(text string) bool {
 	})
 }
 
-// verify says what comes of the answer to a challenge. It is called for answers only, never for checks.
-func (s *Service) verify(ctx context.Context, c *challenge, answer string) verdict {
+// verify says what comes of an address's answer to a challenge. It is called for answers only, never for checks.
+func (s *Service) verify(ctx context.Context, c *challenge, answer string, address netip.Addr) verdict {
 	of := providerOf(c.way)
 	switch {
 	case of == nil || !of.isAnswer(answer):
@@ -218,17 +255,19 @@ func (s *Service) verify(ctx context.Context, c *challenge, answer string) verdi
 	case s.captcha == nil || s.captcha.provider.way != c.way: // a node with other settings issued it
 		return unverified
 	}
-	return s.captcha.verifyRemotely(ctx, c, answer, s.o.Now())
+	return s.captcha.verifyRemotely(ctx, c, answer, networkOf(address), s.o.Now())
 }
 
-func (p *captcha) verifyRemotely(ctx context.Context, c *challenge, answer string, now time.Time) verdict {
-	select {
-	case p.verifying <- struct{}{}:
-		defer func() { <-p.verifying }()
-	default: // this is no outage: many answers at a time get their sender nothing
-		p.warn(now, "too many answers of captchas are sent at a time", fmt.Errorf("%d are being verified", maxVerifying))
+func (p *captcha) verifyRemotely(ctx context.Context, c *challenge, answer string, network netip.Prefix, now time.Time) verdict {
+	if n := p.verifying.take(network); n > 0 { // this is no outage: many answers at a time get their sender nothing
+		text := "too many answers of captchas are sent at a time"
+		if n == maxOfNetwork {
+			text = "one network sends too many answers of captchas at a time"
+		}
+		p.warn(now, text, fmt.Errorf("%d are being verified", n), "network", network.String())
 		return busy
 	}
+	defer p.verifying.leave(network)
 	said, is, err := p.ask(ctx, answer)
 	if err == nil {
 		if err = said.ownFault(); err != nil {

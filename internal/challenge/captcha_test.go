@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"regexp"
 	"strings"
 	"sync"
@@ -344,11 +345,13 @@ type failing struct{ err error }
 
 func (f failing) Do(*http.Request) (*http.Response, error) { return nil, f.err }
 
-// Only so many answers are sent to the provider at a time; others get another captcha, never work, and wait
-// for nobody.
+// Only so many answers are sent to the provider at a time, and fewer of one network: nobody keeps all others
+// waiting. Who gets no place gets another captcha, never work, and waits for nobody.
 func TestFewAnswersAreVerifiedAtATime(t *testing.T) {
 	entered, release := make(chan bool, maxVerifying), make(chan bool)
+	var logged bytes.Buffer
 	s, _ := service("secret", withCaptcha(HCaptcha, nil, func(c *Captcha) {
+		c.Log = slog.New(slog.NewJSONHandler(&logged, nil))
 		c.Client = doing(func() (*http.Response, error) {
 			entered <- true
 			<-release
@@ -356,23 +359,52 @@ func TestFewAnswersAreVerifiedAtATime(t *testing.T) {
 		})
 	}))
 	shown := captchaOf(t, s.Show(visit("/a"), ""))
+	from := func(address, answer string) (*Answer, Outcome) {
+		v := visit(shown.Pass + "&captcha=" + answer)
+		v.Address = netip.MustParseAddr(address)
+		return s.Visit(t.Context(), v)
+	}
 	var group sync.WaitGroup
-	for range maxVerifying {
-		group.Go(func() { s.take(t, shown.Pass, "answer") })
+	takesPlace := func(address string) {
+		group.Go(func() { from(address, "answer") })
 		<-entered
 	}
-	for range 100 {
-		a, outcome := s.take(t, shown.Pass, "answer")
-		isBusy(t, a, outcome)
-		if a, outcome := s.take(t, shown.Pass, "gar%20bage"); outcome != Failed {
-			t.Fatalf("garbage: got %d %q", a.Status, outcome)
+	isRefused := func(address string) {
+		t.Helper()
+		for range 100 {
+			a, outcome := from(address, "answer")
+			isBusy(t, a, outcome)
+			if a, outcome := from(address, "gar%20bage"); outcome != Failed {
+				t.Fatalf("garbage: got %d %q", a.Status, outcome)
+			}
 		}
 	}
+	for i := range maxOfNetwork {
+		takesPlace(fmt.Sprint("198.51.100.", 1+i)) // one sender with many addresses
+	}
+	isRefused("198.51.100.200")
+	if text := logged.String(); !strings.Contains(text, "one network sends too many answers") || !strings.Contains(text, "198.51.100.0/24") {
+		t.Errorf("logged %s", text)
+	}
+	for i := range maxOfNetwork {
+		takesPlace(fmt.Sprintf("2001:db8:1:%x::1", i)) // one /48
+	}
+	isRefused("2001:db8:1:ffff::1")
+	for i := range maxVerifying - 2*maxOfNetwork {
+		takesPlace(fmt.Sprintf("203.0.%d.1", i)) // others have places still
+	}
+	isRefused("192.0.2.1")               // until all are taken
 	captchaOf(t, s.Show(visit("/"), "")) // a flood of answers does not change what others are asked
 	close(release)
 	group.Wait()
 	if len(entered) != 0 {
 		t.Errorf("%d more were asked", len(entered))
+	}
+	if p := &s.captcha.verifying; p.taken != 0 || len(p.of) != 0 {
+		t.Errorf("%d places of %d networks are still taken", p.taken, len(p.of))
+	}
+	if a, _ := from("198.51.100.7", "answer"); a.Status == http.StatusOK || len(entered) != 1 {
+		t.Errorf("with free places again: got %d, %d were asked", a.Status, len(entered))
 	}
 }
 

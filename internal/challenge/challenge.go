@@ -276,7 +276,7 @@ func (s *Service) takeAnswer(ctx context.Context, v *Visit, c *challenge, values
 	if s.hasPass(v) { // an answer is taken once: one that is sent again is not verified again
 		return redirect(nextOf(values)), Nothing
 	}
-	switch s.verify(ctx, c, values.Get("captcha")) {
+	switch s.verify(ctx, c, values.Get("captcha"), v.Address) {
 	case accepted:
 		return s.givePass(ctx, v, c, values)
 	case unverified:

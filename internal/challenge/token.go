@@ -131,7 +131,8 @@ func networkIn(b []byte) netip.Prefix {
 	return netip.PrefixFrom(address, n)
 }
 
-// networkOf returns the network that a pass is bound to: the /24 of an address, the /48 of IPv6.
+// networkOf returns the network that a pass is bound to, and whose answers are verified together: the /24 of
+// an address, the /48 of IPv6.
 func networkOf(address netip.Addr) netip.Prefix {
 	n := 48
 	if address = address.Unmap(); address.Is4() {
