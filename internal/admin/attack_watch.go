@@ -14,6 +14,8 @@ const (
 	AttackLookInterval = 10 * time.Second
 	// attackLease is how long a node looks alone without renewing its lease.
 	attackLease = 3 * AttackLookInterval
+	// attackUnknown is after how long without the database an attack is taken to be over.
+	attackUnknown = time.Minute
 )
 
 // AttackWatch notices when an attack begins, changes its source and ends. All nodes look; the one
@@ -23,8 +25,12 @@ type AttackWatch struct {
 	Holder    string // of the lease; unique among the nodes
 	// Announce is called once for each news, on one node, after it was stored.
 	Announce func(ctx context.Context, n AttackNews)
+	// Apply is called at each look with whether an attack goes on, so that policies apply that are only
+	// for attacks; nil for nothing. A node that has not known for attackUnknown takes it that there is none.
+	Apply func(on bool)
 
 	tracker offences.AttackTracker
+	known   time.Time // when it was last known whether there is an attack
 	active  atomic.Bool
 	began   atomic.Int64
 }
@@ -45,8 +51,19 @@ func (w *AttackWatch) Began() int64 { return w.began.Load() }
 // Look compares the present refusals with normal, stores what is new about an attack and
 // announces it.
 func (w *AttackWatch) Look(ctx context.Context) error {
+	now := w.Detection.now().UTC()
+	err := w.look(ctx, now)
+	if err != nil && now.Sub(w.known) >= attackUnknown {
+		w.active.Store(false)
+	}
+	if w.Apply != nil {
+		w.Apply(w.active.Load())
+	}
+	return err
+}
+
+func (w *AttackWatch) look(ctx context.Context, now time.Time) error {
 	d := w.Detection
-	now := d.now().UTC()
 	held, err := d.Attacks.AcquireLease(ctx, "attacks", w.Holder, now, now.Add(attackLease))
 	if err != nil {
 		return err
@@ -56,6 +73,7 @@ func (w *AttackWatch) Look(ctx context.Context) error {
 		return err
 	}
 	w.active.Store(before != nil)
+	w.known = now
 	if !held {
 		return nil
 	}

@@ -40,7 +40,35 @@ func (d *Detection) detect(ctx context.Context, now time.Time) (*offences.Attack
 	if err != nil {
 		return nil, err
 	}
+	// What is refused because there is an attack is no sign of one: the attack would never end.
+	for _, p := range d.View.Selector().InAttack() {
+		if err := d.leaveOut(ctx, recent.Points, p.ID, now.Add(-offences.AttackSpan), now, time.Minute); err != nil {
+			return nil, err
+		}
+		if err := d.leaveOut(ctx, past.Points, p.ID, hour.Add(-offences.BaselineSpan), hour, time.Hour); err != nil {
+			return nil, err
+		}
+	}
 	return offences.DetectAttack(offences.Intervals(recent.Points, now.Add(-offences.AttackSpan), now, time.Minute), offences.Intervals(past.Points, hour.Add(-offences.BaselineSpan), hour, time.Hour)), nil
+}
+
+// leaveOut takes what a policy refused out of the counts of all.
+func (d *Detection) leaveOut(ctx context.Context, points []offences.TrafficPoint, policy int64, from, to time.Time, step time.Duration) error {
+	own, err := d.TrafficCounts(ctx, policy, from, to, step)
+	if err != nil {
+		return err
+	}
+	refused := map[int64]offences.Counts{}
+	for _, p := range own.Points {
+		refused[p.At.UnixMilli()] = p.Counts
+	}
+	for i := range points {
+		p := &points[i]
+		if r, has := refused[p.At.UnixMilli()]; has {
+			p.Limited, p.Challenged = max(0, p.Limited-r.Limited), max(0, p.Challenged-r.Challenged)
+		}
+	}
+	return nil
 }
 
 // FindAttacks returns a page of the attacks that were announced, the newest first. cursor is that

@@ -10,7 +10,6 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/proxies"
-	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -153,7 +152,7 @@ func fromKeyPolicy(x *admin.KeyExplanation, px *gate.PolicyExplanation) *wire.Ke
 	}
 	out := &wire.KeyPolicy{
 		Name: px.Policy.Name, Version: px.Policy.Version, Mode: string(px.Policy.Mode), Algorithm: px.Policy.Algorithm, Options: fromOptions(px.Policy.Options),
-		When: rules.WhenDocument(px.Policy.When), Outcome: px.Policy.Outcome, Scope: px.Policy.Scope, Pattern: wire.NullString(px.Pattern.String()),
+		When: px.Policy.WhenDocument(), Outcome: px.Policy.Outcome, Scope: px.Policy.Scope, Pattern: wire.NullString(px.Pattern.String()),
 		Allowed: px.Allowed, Decides: px == x.Limiting, RetryAt: wire.At(px.Answer.RetryAt), Rules: []wire.KeyRule{}, Timestamps: fromTimes(px.Timestamps),
 	}
 	out.Points = px.Points

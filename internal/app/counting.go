@@ -36,7 +36,7 @@ func (a *App) buildCounting() {
 		Settings: func() offences.ProposalSettings { return a.settings.Proposals }, OnRequest: a.notifier.proposal}
 	a.entries.Propose = proposals.Request
 	a.detection = &admin.Detection{Store: a.backends.store.Offences, Attacks: a.backends.store.Attacks, Proposals: proposals, View: a.catalog, Requests: a.recorder, Secret: a.secret}
-	a.attacks = &admin.AttackWatch{Detection: a.detection, Holder: a.id, Announce: a.notifier.attack}
+	a.attacks = &admin.AttackWatch{Detection: a.detection, Holder: a.id, Announce: a.notifier.attack, Apply: a.catalog.SetAttack}
 	a.reports = &reports.Builder{Store: a.backends.store.Reports, Counts: a.backends.store.Offences, Detection: a.detection, Proposals: proposals, View: a.catalog, Now: time.Now,
 		Origin: func(ctx context.Context, key string) string {
 			origins := originsOf(a)

@@ -80,6 +80,9 @@ func (o Options) Warnings() []string {
 				texts = append(texts, w.Message)
 			}
 		}
+		if p.InAttack {
+			texts = append(texts, fmt.Sprintf("policy %q applies only while an attack goes on; here it does all the time, so that it refuses more than it would", p.Name))
+		}
 	}
 	return texts
 }
@@ -112,7 +115,7 @@ func newPlan(title string, policies []*rules.Policy) Plan {
 		numbered.ID = int64(i + 1)
 		plan.policies = append(plan.policies, &numbered)
 	}
-	plan.selector = rules.NewSelector(plan.policies)
+	plan.selector = rules.NewSelector(plan.policies).During(true)
 	return plan
 }
 

@@ -78,7 +78,8 @@ type Catalog struct {
 
 	parser   atomic.Pointer[keys.Parser]
 	settings atomic.Pointer[Settings]
-	selector atomic.Pointer[rules.Selector]
+	selector atomic.Pointer[rules.Selector] // for no attack
+	attack   atomic.Bool
 	blocks   atomic.Pointer[blocks.Set]
 	profiles atomic.Pointer[profiles.Set]
 	tokens   atomic.Pointer[map[[32]byte]*identity.Token]
@@ -118,8 +119,12 @@ func New(source Source, now func() time.Time) *Catalog {
 	return c
 }
 
-// Selector returns the last known policies.
-func (c *Catalog) Selector() *rules.Selector { return c.selector.Load() }
+// Selector returns the last known policies, as they apply with or without an attack.
+func (c *Catalog) Selector() *rules.Selector { return c.selector.Load().During(c.attack.Load()) }
+
+// SetAttack says whether an attack goes on, which puts the policies in force that are only for
+// attacks. It is false until it is called: a node that does not know applies none of them.
+func (c *Catalog) SetAttack(on bool) { c.attack.Store(on) }
 
 // Blocks returns the last known blocks and exemptions.
 func (c *Catalog) Blocks() *blocks.Set { return c.blocks.Load() }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -378,6 +379,10 @@ func parseWhen(texts []string) (wire.PolicyWhen, error) {
 	lists := map[string][]string{}
 	for _, text := range texts {
 		name, pattern, found := strings.Cut(text, "=")
+		if name == "attack" {
+			lists[name] = []string{cmp.Or(pattern, "on")}
+			continue
+		}
 		if _, err := conditions.ParseAttribute(name); !found || err != nil {
 			return wire.PolicyWhen{}, console.Usagef("--when %q is not a condition; write one of %s, an equals sign and a pattern, for example path=/login*",
 				text, conditions.AttributeSyntax)

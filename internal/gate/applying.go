@@ -70,6 +70,8 @@ func policiesOf(c *Check, selector *rules.Selector, who rules.Subject) (enforcin
 	switch {
 	case !found:
 		return nil, nil, fault.NoSuch("policy", "there is no policy of that name; omit it to use the key's own policy")
+	case selector.Waits(named): // its own policy protects until there is an attack
+		return enforcing, shadow, nil
 	case named.Mode == rules.Shadow:
 		return enforcing, named, nil
 	default:

@@ -11,10 +11,10 @@ import (
 // or distinct rules that is not a trap, and one for each further key that a policy counts.
 const MaxConditional = 15
 
-// IsConditional reports whether the policy has conditions, an outcome or distinct rules, so that
-// it applies in addition to the key's other policies.
+// IsConditional reports whether the policy has conditions, an outcome or distinct rules, or is for
+// attacks only, so that it applies in addition to the key's other policies.
 func (p *Policy) IsConditional() bool {
-	return !p.When.IsZero() || p.IsReported() || p.Rules.Distinct() != ""
+	return !p.When.IsZero() || p.InAttack || p.IsReported() || p.Rules.Distinct() != ""
 }
 
 // IsReported reports whether reports of an outcome charge the policy: reports about a key that it
@@ -33,6 +33,9 @@ func (p *Policy) DependsOnRequest() bool {
 	return p.IsConditional() && (!p.IsReported() || p.Scope != "")
 }
 
+// inAttackApplies is what DescribeApplies says of a policy for attacks.
+const inAttackApplies = "Applies only while an attack goes on, in addition to the key's own policy"
+
 // IsTrap reports whether the policy has conditions and refuses every request that
 // meets them. A trap needs no log.
 func (p *Policy) IsTrap() bool { return p.DependsOnRequest() && p.Rules.refusesAll() }
@@ -40,6 +43,16 @@ func (p *Policy) IsTrap() bool { return p.DependsOnRequest() && p.Rules.refusesA
 // DescribeApplies says in a sentence to which requests a policy with conditions, an outcome or
 // distinct rules applies, "" for other policies.
 func (p *Policy) DescribeApplies() string {
+	if p.InAttack {
+		text := inAttackApplies
+		if name := p.Rules.Distinct(); name != "" {
+			text += ", to requests of which the " + name + " is said"
+		}
+		if when := p.When.Describe(); when != "" {
+			text += ", " + when
+		}
+		return text + "."
+	}
 	if p.HasEvidence() {
 		return p.describeEvidence()
 	}

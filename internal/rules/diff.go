@@ -55,8 +55,12 @@ func (p *Policy) fields() []FieldChange {
 	for _, source := range conditions.Sources() {
 		fields = append(fields, FieldChange{Field: "when." + source, After: p.When.NamedTexts(source)})
 	}
+	attack := ""
+	if p.InAttack {
+		attack = attackOn
+	}
 	fields = append(fields, []FieldChange{
-		one("outcome", p.Outcome), one("scope", p.Scope), {Field: "rules", After: p.Rules.Strings()}, {Field: "evidence", After: append([]string{}, p.Evidence.Strings()...)}, {Field: "also", After: append([]string{}, p.Also.Strings()...)},
+		one("when."+attackCondition, attack), one("outcome", p.Outcome), one("scope", p.Scope), {Field: "rules", After: p.Rules.Strings()}, {Field: "evidence", After: append([]string{}, p.Evidence.Strings()...)}, {Field: "also", After: append([]string{}, p.Also.Strings()...)},
 		one("mode", string(p.Mode)), one("on_limit", string(p.OnLimit)), one("on_failure", string(p.OnFailure)), one("algorithm", p.Algorithm),
 		one("options."+algorithms.OptionBurst, burst), one("options."+algorithms.OptionCountRefused, refused),
 		one("options."+algorithms.OptionWindowStart, o.WindowStart), one("options."+algorithms.OptionVariant, o.Variant),

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/stint-dev/stint/internal/algorithms"
-	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -57,7 +56,7 @@ func ReadDocument(d *wire.PolicyRequest, pattern func(string) (keys.Pattern, err
 	if p.Rules, err = p.Rules.withUnit(d.Unit); err != nil {
 		return nil, &TextError{"rules", err}
 	}
-	if p.When, err = conditions.Parse(d.When.Texts()); err != nil {
+	if err := p.readWhen(d.When); err != nil {
 		return nil, err
 	}
 	if p.Evidence, err = ParseEvidence(d.Evidence); err != nil {
@@ -116,7 +115,7 @@ func orElse[T ~string](text, otherwise T) T {
 // Document returns the canonical document of p: equal policies have equal documents.
 func (p *Policy) Document() wire.PolicyRequest {
 	d := wire.PolicyRequest{
-		Name: p.Name, Match: make([]string, len(p.Match)), When: WhenDocument(p.When), Outcome: p.Outcome, Scope: p.Scope,
+		Name: p.Name, Match: make([]string, len(p.Match)), When: p.WhenDocument(), Outcome: p.Outcome, Scope: p.Scope,
 		Rules: p.Rules.Strings(), Evidence: p.Evidence.Strings(), Also: p.Also.Strings(), Mode: string(p.Mode), OnFailure: string(p.OnFailure), OnLimit: string(p.OnLimit),
 		Algorithm: p.Algorithm, Options: wire.PolicyOptions(p.Options.Canonical()),
 		Unit: p.Rules.Unit(), TimeZone: p.Zone(), Cost: p.Cost, Hold: wire.Duration(p.Hold), OnExpiry: string(p.OnExpiry),
@@ -131,9 +130,4 @@ func (p *Policy) Document() wire.PolicyRequest {
 		}
 	}
 	return d
-}
-
-// WhenDocument returns conditions as a document has them.
-func WhenDocument(w conditions.When) wire.PolicyWhen {
-	return wire.WhenOf(w.All())
 }

@@ -15,7 +15,7 @@ func wholeDocument() wire.PolicyRequest {
 	return wire.PolicyRequest{
 		Name: "login", Match: []string{"ip:*"}, Outcome: "login_failed", Scope: "login", Rules: []string{"5 tokens/1m", "50 tokens/calendar-day"}, Unit: "tokens", TimeZone: "Asia/Tokyo", Cost: 2, Hold: wire.Duration(time.Minute), OnExpiry: "keep", Also: []string{"account 10 tokens/1h"}, Evidence: []string{"20 path /login"},
 		When: wire.PolicyWhen{Path: []string{"/login"}, Method: []string{"post"}, Agent: []string{"curl*"}, Host: []string{"example.com"}, Scheme: []string{"http"}, JA4: []string{"t13d*"}, Country: []string{"NL"}, ASN: []string{"64500"},
-			Bot: []string{"openai/*"}, Category: []string{"search"}, Verified: []string{"not claimed"},
+			Bot: []string{"openai/*"}, Category: []string{"search"}, Verified: []string{"not claimed"}, Attack: []string{"on"},
 			Header: map[string][]string{"accept": {"*"}}, Query: map[string][]string{"q": {"not *"}}, Cookie: map[string][]string{"Sid": {"*"}}},
 		Mode: "shadow", OnFailure: "deny", OnLimit: "block", Algorithm: "token_bucket",
 		Options: wire.PolicyOptions{Burst: 9, CountRefused: true, WindowStart: "first_request", Variant: "queue"},

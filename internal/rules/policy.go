@@ -81,6 +81,9 @@ type Policy struct {
 	// When is the conditions that a request must meet for the policy to apply. With conditions
 	// the policy applies in addition to the key's other policies; see Selector.
 	When conditions.When
+	// InAttack limits the policy to the time in which an attack goes on; see Selector.During. It is the
+	// condition "attack" of documents.
+	InAttack bool
 	// Outcome is the outcome whose reports charge the policy, "" if checks charge it; see
 	// IsReported.
 	Outcome string
@@ -216,6 +219,9 @@ func (p *Policy) Validate() error {
 		return err
 	}
 	if err := p.Also.validate(p); err != nil {
+		return err
+	}
+	if err := p.validateInAttack(); err != nil {
 		return err
 	}
 	if p.IsConditional() && p.Options.CountRefused {

@@ -25,7 +25,7 @@ type Selector struct {
 	conditional []*Policy
 	met         *conditions.Index
 	// distinct are the policies with distinct rules that have neither conditions nor an outcome
-	// and are not off, by id.
+	// and are not off, by id, and those for attacks without conditions.
 	distinct []*Policy
 	// pathPolicy is the name of a policy that applies by the path of requests, "" for none.
 	pathPolicy string
@@ -45,17 +45,34 @@ type Selector struct {
 	asked       asked
 	// kinds are the kinds of keys that patterns name, of policies that are not off.
 	kinds map[string]bool
-	// countsOwn reports whether any of distinct counts a value that a check need not say.
+	// countsOwn reports whether any of distinct counts a value that a check need not say, or counts
+	// checks whatever they say.
 	countsOwn bool
+	// onlyAttack are the policies that are only for attacks and not off, by id. isAttack says whether
+	// s is for the time of an attack, and attack is the selector for that time, nil for s itself.
+	onlyAttack []*Policy
+	isAttack   bool
+	attack     *Selector
 }
 
 // NewSelector returns the selector over policies, which must not be changed afterwards. Policies
 // that are off are treated like enforcing ones: a check that one of them selects is allowed, and
 // no broader pattern applies. If two enforcing policies have the same pattern, which the store
 // refuses, the lower id wins. Policies with conditions, an outcome or distinct rules are not
-// selected by Select; see AppendConditional and AppendReported.
+// selected by Select; see AppendConditional and AppendReported. Those that are only for attacks apply
+// to nothing; see During.
 func NewSelector(policies []*Policy) *Selector {
+	s := newSelector(policies, false)
+	if len(s.onlyAttack) > 0 {
+		s.attack = newSelector(policies, true)
+		s.attack.awaited = s.awaited
+	}
+	return s
+}
+
+func newSelector(policies []*Policy, isAttack bool) *Selector {
 	s := &Selector{
+		isAttack:  isAttack,
 		byName:    make(map[string]*Policy, len(policies)),
 		byID:      make(map[int64]*Policy, len(policies)),
 		enforcing: newRole(),
@@ -93,9 +110,12 @@ func NewSelector(policies []*Policy) *Selector {
 		if p.needsPath() {
 			s.pathPolicy = cmp.Or(s.pathPolicy, p.Name)
 		}
+		if p.InAttack && p.Mode != Off {
+			s.onlyAttack = append(s.onlyAttack, p)
+		}
 		switch {
 		case !p.IsConditional():
-		case p.Mode == Off:
+		case p.Mode == Off, p.InAttack && !isAttack:
 			continue
 		case p.IsReported():
 			s.reported = append(s.reported, p)
@@ -103,7 +123,7 @@ func NewSelector(policies []*Policy) *Selector {
 			continue
 		case p.When.IsZero():
 			s.distinct = append(s.distinct, p)
-			s.countsOwn = s.countsOwn || p.Rules.isOwn()
+			s.countsOwn = s.countsOwn || p.Rules.isOwn() || p.Rules.Distinct() == ""
 			continue
 		default:
 			s.conditional = append(s.conditional, p)
@@ -122,6 +142,7 @@ func NewSelector(policies []*Policy) *Selector {
 	slices.SortFunc(s.reported, byID)
 	s.evidence.compile()
 	slices.SortFunc(s.distinct, byID)
+	slices.SortFunc(s.onlyAttack, byID)
 	if len(s.conditional) > 0 {
 		slices.SortFunc(s.conditional, byID)
 		whens := make([]conditions.When, len(s.conditional))
@@ -308,7 +329,7 @@ func (s *Selector) CountsOutcome(outcome string) bool {
 }
 
 // Conditional returns the policies with conditions, an outcome or distinct rules that are not off
-// and have a pattern that selects who. It ignores the request.
+// and have a pattern that selects who. It ignores the request, and whether there is an attack.
 func (s *Selector) Conditional(who Subject) []*Policy {
 	var all []*Policy
 	for _, p := range s.conditional {
@@ -319,6 +340,13 @@ func (s *Selector) Conditional(who Subject) []*Policy {
 	for _, p := range s.distinct {
 		if p.Matches(who) {
 			all = append(all, p)
+		}
+	}
+	if !s.isAttack {
+		for _, p := range s.onlyAttack {
+			if p.Matches(who) {
+				all = append(all, p)
+			}
 		}
 	}
 	return s.AppendReported(all, who)

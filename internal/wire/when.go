@@ -23,6 +23,10 @@ type PolicyWhen struct {
 	Bot      []string `json:"bot,omitempty" yaml:"bot,omitempty,flow"`           // who a known bot says that it is: openai/gptbot, openai/*
 	Category []string `json:"category,omitempty" yaml:"category,omitempty,flow"` // of a known bot: search, ai-training, ai-user, preview, feed, seo, monitor or archive
 	Verified []string `json:"verified,omitempty" yaml:"verified,omitempty,flow"` // how a known bot was verified: signature, list, dns, claimed for not at all, or spoofed
+	// Attack is ["on"] for a policy that applies only while an announced attack goes on, see listAttacks, and is
+	// not part of what a request is: such a policy applies in addition to the key's own, also to checks that say
+	// nothing of their request. Its refusals are no sign of an attack.
+	Attack []string `json:"attack,omitempty" yaml:"attack,omitempty,flow"`
 	// Header, Query and Cookie have the patterns of a header, of a parameter of the query or of a cookie
 	// by its name: {"accept-language":["not *"]} is met if it is missing, "*" if it is there. A header or a
 	// cookie that is empty is missing.
@@ -35,7 +39,7 @@ type PolicyWhen struct {
 func (w *PolicyWhen) plain() map[string]*[]string {
 	return map[string]*[]string{
 		"path": &w.Path, "method": &w.Method, "agent": &w.Agent, "host": &w.Host, "scheme": &w.Scheme, "ja4": &w.JA4,
-		"country": &w.Country, "asn": &w.ASN, "bot": &w.Bot, "category": &w.Category, "verified": &w.Verified,
+		"country": &w.Country, "asn": &w.ASN, "bot": &w.Bot, "category": &w.Category, "verified": &w.Verified, "attack": &w.Attack,
 	}
 }
 

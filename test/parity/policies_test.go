@@ -60,6 +60,13 @@ var policyChanges = []change{
 		result: "/v1/policies/o-$N",
 	},
 	{
+		name:   "policy: create one for attacks",
+		rest:   request{"PUT", "/v1/policies/at-$N", `{"match":["att$N:*"],"when":{"attack":["on"]},"rules":["5/1m"]}`},
+		pages:  []form{{path: "/new-policy", fields: editor("0", "att$N:*", "5", "name", "at-$N", "attack", "on")}},
+		cli:    command{args: []string{"policy", "set", "at-$N", "--match", "att$N:*", "--when", "attack", "--rule", "5/1m"}},
+		result: "/v1/policies/at-$N",
+	},
+	{
 		name: "policy: create with a bad outcome", want: fault{"invalid", "outcome"},
 		rest:  request{"PUT", "/v1/policies/q-$N", `{"match":["out$N:x*"],"outcome":"Login failed","rules":["5/1m"]}`},
 		pages: []form{{path: "/new-policy", fields: editor("0", "out$N:x*", "5", "name", "q-$N", "outcome", "Login failed")}},

@@ -117,6 +117,9 @@ func whenWords(p *rules.Policy) string {
 	for _, a := range p.When.Attributes() {
 		all = append(all, a.String()+" "+strings.Join(p.When.Texts(a), "  "))
 	}
+	if p.InAttack {
+		all = append(all, "only while an attack goes on")
+	}
 	if len(all) == 0 {
 		return "anything"
 	}

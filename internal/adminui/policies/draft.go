@@ -27,6 +27,7 @@ type draft struct {
 	Paste       string // a stack in one line, which replaces Rows
 	Match       []matchRow
 	When        []whenField
+	InAttack    bool
 	Outcome     string // whose reports are counted, "" to count checks
 	Scope       string // refuse only checks of this scope, "" for every check
 	Distinct    string // name of the value whose distinct values are counted, "" to count requests
@@ -117,6 +118,7 @@ func draftOf(p *rules.Policy) *draft {
 	for _, m := range p.Match {
 		d.Match = append(d.Match, matchRow{Text: m.String()})
 	}
+	d.InAttack = p.InAttack
 	d.When, d.Also = whenFieldsOf(p.When), strings.Join(p.Also.Strings(), "\n")
 	d.Evidence = strings.Join(p.Evidence.Strings(), "\n")
 	if e := p.Escalation; e != nil {
@@ -141,6 +143,7 @@ func readDraft(values url.Values, before *rules.Policy) (*draft, error) {
 		Algorithm: algorithmFieldsFrom(values, before), Amounts: amountFieldsFrom(values),
 		Name: strings.TrimSpace(values.Get("name")), Mode: values.Get("mode"), OnFailure: values.Get("on_failure"), OnLimit: values.Get("on_limit"),
 		Paste: strings.TrimSpace(values.Get("stack")), Outcome: strings.TrimSpace(values.Get("outcome")), Distinct: strings.TrimSpace(values.Get("distinct")), Scope: strings.TrimSpace(values.Get("scope")), FieldErrors: form.FieldErrors{},
+		InAttack: values.Get("attack") == "on",
 	}
 	var err error
 	if d.Expect, err = site.Expected(values); err != nil {
@@ -198,7 +201,7 @@ func (d *draft) act(do string, before *rules.Policy) {
 // policy returns the policy of the draft, or nil with the errors recorded in the draft. before
 // is the edited version, nil for a new policy.
 func (d *draft) policy(parser keys.Parser, before *rules.Policy) *rules.Policy {
-	p := &rules.Policy{Name: d.Name, Outcome: d.Outcome, Scope: d.Scope, Mode: rules.Mode(d.Mode), OnFailure: rules.OnFailure(d.OnFailure), OnLimit: rules.OnLimit(d.OnLimit)}
+	p := &rules.Policy{Name: d.Name, Outcome: d.Outcome, Scope: d.Scope, InAttack: d.InAttack, Mode: rules.Mode(d.Mode), OnFailure: rules.OnFailure(d.OnFailure), OnLimit: rules.OnLimit(d.OnLimit)}
 	good := d.takePaste() && d.readMatch(parser, p)
 	good = d.readDistinct() && good
 	good = d.readUnit() && good

@@ -113,7 +113,7 @@ func (d *draft) readWhen(p *rules.Policy) bool {
 // HasConditions reports whether the draft has any condition, an outcome, a scope, distinct
 // rules or derived keys.
 func (d *draft) HasConditions() bool {
-	return d.Outcome != "" || d.Scope != "" || d.Distinct != "" || d.Evidence != "" || d.Also != "" || slices.ContainsFunc(d.When, func(f whenField) bool { return f.Text != "" })
+	return d.InAttack || d.Outcome != "" || d.Scope != "" || d.Distinct != "" || d.Evidence != "" || d.Also != "" || slices.ContainsFunc(d.When, func(f whenField) bool { return f.Text != "" })
 }
 
 // maxEvidence bounds the text of the evidence, in bytes.

@@ -120,3 +120,62 @@ func TestAttackIsStoredOnceWhenTwoNodesAreSure(t *testing.T) {
 		}
 	})
 }
+
+// A policy that refuses only in attacks refuses everybody, also who did nothing. If that counted, the
+// attack would never end. When the database is away, nobody knows whether an attack goes on, and the
+// policy refuses nobody.
+func TestRefusalsByPoliciesForAttacksProlongNoAttack(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		ordinary := newCounting(t, f.Offences, f.Clock, "a", nil)
+		strict := newCounting(t, f.Offences, f.Clock, "b", nil)
+		strict.policy.ID, strict.policy.Name, strict.policy.InAttack = 8, "strict", true
+		d := service(f, ordinary.policy, strict.policy)
+		d.Attacks = f.Attacks
+		var news []offences.News
+		on := false
+		w := &admin.AttackWatch{Detection: d, Holder: "first", Announce: func(_ context.Context, one admin.AttackNews) { news = append(news, one.What) }, Apply: func(is bool) { on = is }}
+		look := func(ctx context.Context) error {
+			ordinary.flush()
+			strict.flush()
+			err := w.Look(ctx)
+			f.Clock.Advance(admin.AttackLookInterval)
+			return err
+		}
+		pass := func(length time.Duration, of *counting) {
+			t.Helper()
+			for end := f.Clock.Now().Add(length); f.Clock.Now().Before(end); {
+				of.limited("ip:203.0.113.7", 700)
+				if err := look(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		pass(time.Minute, strict)
+		if len(news) > 0 || on {
+			t.Fatalf("refusals of the policy alone are %v", news)
+		}
+		pass(time.Minute, ordinary)
+		if !slices.Equal(news, []offences.News{offences.AttackBegan}) || !on {
+			t.Fatalf("refusals of others are %v, in force %t", news, on)
+		}
+		pass(6*time.Minute, strict)
+		if !slices.Equal(news, []offences.News{offences.AttackBegan, offences.AttackEnded}) || on {
+			t.Fatalf("refusals of the policy alone go on as %v, in force %t", news, on)
+		}
+
+		pass(time.Minute, ordinary)
+		if !on {
+			t.Fatal("a second attack puts nothing in force")
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		for i := range 7 {
+			if err := look(gone); err == nil {
+				t.Fatal("the database answered")
+			}
+			if want := i < 5; on != want {
+				t.Errorf("%d looks without the database: in force %t, want %t", i+1, on, want)
+			}
+		}
+	})
+}
