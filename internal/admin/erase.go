@@ -50,7 +50,9 @@ func (k *Keys) Erase(ctx context.Context, by Caller, in wire.EraseKeyRequest) (w
 		if _, err := k.reset(ctx, key, all, true); err != nil {
 			return wire.KeyErasure{}, err
 		}
-		k.Forget(key.String())
+		if err := k.Forget(ctx, key.String()); err != nil {
+			return wire.KeyErasure{}, err
+		}
 	}
 	done, err := k.Erasure.Erase(ctx, by.Actor, key, name, in.Preview)
 	if err != nil {
@@ -62,7 +64,7 @@ func (k *Keys) Erase(ctx context.Context, by Caller, in wire.EraseKeyRequest) (w
 		}
 	}
 	done.Left = append(done.Left,
-		"The sample of traffic has it for up to 24 hours, and other nodes the requests of the last hour.",
+		"The sample of traffic has it for up to 24 hours, and other nodes the requests of the last hour; they may still write what they counted in the last seconds.",
 		"Addresses of operators' logins and changes stay, and what refusals of other keys say of the same requests.",
 		"Backups, the event log and the log of the node keep what they have; so do notifications that were sent.")
 	return done, nil

@@ -29,8 +29,9 @@ type Keys struct {
 	Recorder audit.Recorder
 	Erasure  ErasureStore
 	Secret   func() []byte // that all nodes share
-	// Forget makes this node forget the requests of a key.
-	Forget func(key string)
+	// Forget makes this node forget the requests of a key, and write what it has counted, so that
+	// an erasure finds it.
+	Forget func(ctx context.Context, key string) error
 	// WasSeen reports whether keys of a pattern were checked lately. Keys that programs send are
 	// shown although an operator would write them otherwise. Nil knows none.
 	WasSeen func(ctx context.Context, pattern string) bool

@@ -44,7 +44,7 @@ func keyFixture(t *testing.T, f *fixture) (*admin.Keys, *orderedRecorder, func()
 	g := gate.New(gate.Options{View: f.catalog, Log: log, Now: func() time.Time { return f.now }})
 	recorder := &orderedRecorder{Recorder: f.store.Audit, before: func() {}}
 	use := &admin.Keys{View: f.catalog, Gate: g, Logs: []timestamplog.Log{log}, Notes: f.store.Notes, Recorder: recorder,
-		Erasure: f.store.Erasure, Secret: func() []byte { return []byte("secret") }, Forget: func(string) {}}
+		Erasure: f.store.Erasure, Secret: func() []byte { return []byte("secret") }, Forget: func(context.Context, string) error { return nil }}
 	key, err := use.Parse(t.Context(), "token:a")
 	if err != nil {
 		t.Fatal(err)

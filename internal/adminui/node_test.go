@@ -161,7 +161,7 @@ func newNodeOn(t testing.TB, database string, change ...func(*adminui.Deps)) *no
 	profileUse := &profiles.Profiles{View: n.catalog, Store: n.store.Profiles, Now: n.clock.Now}
 	keyUse := &admin.Keys{
 		View: n.catalog, Gate: n.gate, Escalations: n.detection, Logs: []timestamplog.Log{log}, Notes: n.store.Notes, Recorder: n.store.Audit, WasSeen: entries.WasSeen,
-		Erasure: n.store.Erasure, Secret: secret, Forget: func(string) {},
+		Erasure: n.store.Erasure, Secret: secret, Forget: func(context.Context, string) error { return nil },
 	}
 	tokens, users := &identities.Tokens{Store: n.store.Identities, Now: n.clock.Now}, &identities.Users{Store: n.store.Identities, Secret: secret, Now: n.clock.Now}
 	connect := &operations.Connect{Tokens: tokens, CheckURL: n.checks, TokenHeader: "X-Stint-Token", NeedsToken: true}

@@ -152,7 +152,7 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 			Gate: g, Catalog: known,
 			Profiles: &profiles.Profiles{View: known, Store: store.Profiles, Now: n.clock.Now},
 			Keys: &admin.Keys{View: known, Gate: g, Escalations: counted, Logs: []timestamplog.Log{log}, Notes: store.Notes, Recorder: store.Audit, WasSeen: entries.WasSeen,
-				Erasure: store.Erasure, Secret: func() []byte { return known.Settings().Secret }, Forget: func(string) {}},
+				Erasure: store.Erasure, Secret: func() []byte { return known.Settings().Secret }, Forget: func(context.Context, string) error { return nil }},
 			Jobs: &operations.Jobs{Runner: n.newJobs(store.Jobs), Recorder: store.Audit}, Backups: &operations.Backups{Recorder: store.Audit, Now: n.clock.Now},
 			Tokens: &identities.Tokens{Store: store.Identities, Now: n.clock.Now},
 			Connect: &operations.Connect{

@@ -225,7 +225,7 @@ func (a *App) useCases() useCases {
 		undo:     &admin.Undo{Records: store.Audit, Store: store, Entries: a.entries, Policies: policies},
 		keys: &admin.Keys{
 			View: a.catalog, Gate: a.gate, Escalations: a.detection, Logs: a.logs(), Notes: store.Notes, Recorder: store.Audit, WasSeen: a.entries.WasSeen,
-			Erasure: store.Erasure, Secret: a.secret, Forget: a.recorder.Forget,
+			Erasure: store.Erasure, Secret: a.secret, Forget: a.forget,
 		},
 		profiles:      &profiles.Profiles{View: a.catalog, Store: store.Profiles, Now: time.Now},
 		jobs:          &operations.Jobs{Runner: a.jobs, Recorder: store.Audit},
@@ -244,6 +244,12 @@ func (a *App) useCases() useCases {
 		use.backups.Store = newBackups(a)
 	}
 	return use
+}
+
+// forget forgets the requests of a key, and writes what was counted.
+func (a *App) forget(ctx context.Context, key string) error {
+	a.recorder.Forget(key)
+	return a.flusher.Flush(ctx)
 }
 
 // logs returns the logs from which a reset deletes.

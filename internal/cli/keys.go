@@ -207,7 +207,7 @@ func printErasure(p *output.Printer, e *wire.KeyErasure) error {
 	case e.Preview:
 		p.Sayf("This would be erased about %s, and its limits would start from zero:", output.Escape(e.Key))
 	default:
-		p.Sayf("Erased %s. In the audit it is %s.", output.Escape(e.Key), e.Name)
+		p.Sayf("Erased %s. The audit names it %s.", output.Escape(e.Key), e.Name)
 	}
 	if err := output.List(p, e.Erased, erasedColumns); err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stint-dev/stint/internal/socket"
 	"github.com/stint-dev/stint/internal/supervise"
 )
 
@@ -222,7 +223,7 @@ func (r *sender) settle(conn net.Conn, open []written) ([]written, error) {
 	if len(open) == 0 {
 		return open, nil
 	}
-	waiting, err := unacknowledged(conn)
+	waiting, err := socket.Unacknowledged(conn)
 	if err != nil {
 		return open, err
 	}
@@ -267,9 +268,9 @@ func (r *sender) dial(ctx context.Context) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	if r.tls != nil {
-		return (&tls.Dialer{NetDialer: newDialer(), Config: r.tls}).DialContext(ctx, "tcp", r.to.Syslog)
+		return (&tls.Dialer{NetDialer: socket.DialerFailing(maxUnacknowledged), Config: r.tls}).DialContext(ctx, "tcp", r.to.Syslog)
 	}
-	return newDialer().DialContext(ctx, "tcp", r.to.Syslog)
+	return socket.DialerFailing(maxUnacknowledged).DialContext(ctx, "tcp", r.to.Syslog)
 }
 
 // frame appends a message for each line: its length, a space, and the message. The priority is that of the

@@ -287,7 +287,7 @@ type EraseKeyRequest struct {
 // KeyErasure says what was erased, or would be.
 type KeyErasure struct {
 	Key string `json:"key"` // the erased key
-	// Name is a keyed hash of the key, by which texts and the audit name it from then on.
+	// Name is a keyed hash of the key, by which texts and the record of the erasure name it.
 	Name    string       `json:"name"`
 	Preview bool         `json:"preview"` // nothing was erased
 	Erased  []ErasedRows `json:"erased"`  // the rows by kind

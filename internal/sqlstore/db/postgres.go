@@ -20,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/stint-dev/stint/internal/socket"
 	"github.com/stint-dev/stint/internal/supervise"
 )
 
@@ -63,7 +64,7 @@ func postgresConfig(target string) (*pgx.ConnConfig, error) {
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = 5 * time.Second
 	}
-	config.DialFunc = newDialer().DialContext // pgx ends it by ConnectTimeout
+	config.DialFunc = socket.DialerFailing(maxUnacknowledged).DialContext // pgx ends it by ConnectTimeout
 	if config.ValidateConnect == nil && len(hostsOf(config)) > 1 {
 		// Only the primary accepts changes, and what a standby has may be older than what was read.
 		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite

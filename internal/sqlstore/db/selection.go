@@ -57,7 +57,12 @@ func PageLimit(limit int) (int, error) {
 // LikeContaining returns the LIKE pattern for texts that contain text. It ignores the case of
 // ASCII letters; for other letters the two databases differ.
 func LikeContaining(text string) string {
-	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(Fold(text)) + "%"
+	return LikeExactly(Fold(text))
+}
+
+// LikeExactly returns the LIKE pattern for texts that contain text in the same case.
+func LikeExactly(text string) string {
+	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text) + "%"
 }
 
 // Fold returns a text with its ASCII letters in lower case.

@@ -255,7 +255,7 @@ func (e *erasing) needles() []string {
 func (e *erasing) selection(columns ...string) (is string, args []any) {
 	var all []string
 	for _, n := range e.needles() {
-		args = append(args, "%"+strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(n)+"%")
+		args = append(args, db.LikeExactly(n))
 		for _, c := range columns {
 			all = append(all, c+" LIKE $"+strconv.Itoa(len(args))+` ESCAPE '\'`)
 		}
@@ -312,7 +312,7 @@ var aboutKeys = []string{"key", "profile"}
 func (e *erasing) audit() error {
 	is, args := e.selection("summary", "before", "after")
 	if !e.isSearchable() { // its notes and its profile only
-		is, args = `before LIKE $1 ESCAPE '\' OR after LIKE $1 ESCAPE '\'`, []any{"%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(`"`+quoted(e.key)+`"`) + "%"}
+		is, args = `before LIKE $1 ESCAPE '\' OR after LIKE $1 ESCAPE '\'`, []any{db.LikeExactly(`"` + quoted(e.key) + `"`)}
 	}
 	args = append(args, e.key)
 	found, err := db.Each(e.Tx, db.ScanRecord, recordsNaming+is+` OR object_id = $`+strconv.Itoa(len(args))+` ORDER BY id`, args...)
@@ -400,9 +400,9 @@ func (e *erasing) replaceIn(text string) string {
 
 // replace replaces the key in a text by its name, also within a URL, and its address. A longer key that contains it stays.
 func (e *erasing) replace(text string) string {
-	text = replaceWhole(text, e.key, e.name)
+	text = replaceWhole(text, e.key, e.name, isInKey, isInKey)
 	if escaped := url.QueryEscape(e.key); escaped != e.key {
-		text = replaceEscaped(text, escaped, url.QueryEscape(e.name))
+		text = replaceWhole(text, escaped, url.QueryEscape(e.name), isInNoKey, isInQueryValue)
 	}
 	if e.isNetwork {
 		text = e.replaceAddresses(text)
@@ -458,26 +458,9 @@ func (e *erasing) withoutAddress(run string) string {
 	return before + e.name + port + run[len(before)+len(trimmed):]
 }
 
-// replaceEscaped replaces an escaped key that no longer one contains.
-func replaceEscaped(text, key, by string) string {
-	var out strings.Builder
-	for {
-		i := strings.Index(text, key)
-		if i < 0 {
-			return out.String() + text
-		}
-		end := i + len(key)
-		if end < len(text) && (isInKey(text[end]) && text[end] != '&' && text[end] != '#' && !endsSentence(text[end:])) {
-			out.WriteString(text[:end])
-		} else {
-			out.WriteString(text[:i] + by)
-		}
-		text = text[end:]
-	}
-}
-
-// replaceWhole replaces the occurrences of a key that are no part of a longer one.
-func replaceWhole(text, key, by string) string {
+// replaceWhole replaces the occurrences of a key that are no part of a longer one, which goes on with a byte of
+// before or behind.
+func replaceWhole(text, key, by string, before, behind func(byte) bool) string {
 	at := 0
 	for {
 		i := strings.Index(text[at:], key)
@@ -486,7 +469,7 @@ func replaceWhole(text, key, by string) string {
 		}
 		start := at + i
 		end := start + len(key)
-		if (start > 0 && isInKey(text[start-1])) || (end < len(text) && isInKey(text[end]) && !endsSentence(text[end:])) {
+		if (start > 0 && before(text[start-1])) || (end < len(text) && behind(text[end]) && !endsSentence(text[end:])) {
 			at = start + 1
 			continue
 		}
@@ -494,6 +477,12 @@ func replaceWhole(text, key, by string) string {
 		at = start + len(by)
 	}
 }
+
+// isInNoKey is before an escaped key: what is there is of the URL around it.
+func isInNoKey(byte) bool { return false }
+
+// isInQueryValue reports whether an escaped key may go on with a byte.
+func isInQueryValue(c byte) bool { return isInKey(c) && c != '&' && c != '#' }
 
 // isInKey reports whether keys may go on with a byte, but for what sentences have around them.
 func isInKey(c byte) bool {
