@@ -31,9 +31,16 @@ type Algorithm struct {
 func (a *Algorithm) IsLog() bool { return a.Counter == nil && !a.Amounts }
 
 // TakesAmounts reports whether the algorithm of that name takes limits and costs up to MaxAmount: the log of
-// amounts, and the counters that only add costs up. The others multiply them by times, and would not stay below 2^53.
+// amounts and the counters.
 func TakesAmounts(name string) bool {
-	return name == AmountLog || name == FixedWindow || name == SlidingBuckets
+	a := ByName(name)
+	return a != nil && (a.Name == AmountLog || a.Counter != nil)
+}
+
+// NeedsUnit reports whether limits above those of requests need a unit, because the algorithm then keeps a state
+// of another form.
+func (a *Algorithm) NeedsUnit() bool {
+	return a.Counter != nil && a.Counter.Size(Rule{Window: 1}) != a.Counter.Size(Rule{Window: 1, Amounts: true})
 }
 
 // TakesReservations reports whether a request may be allowed for a time ahead.
@@ -83,13 +90,16 @@ type Rule struct {
 	// Calendar makes the log of amounts count what was charged since the present period began; nil for a
 	// window that slides. Window is then at least as long as any period.
 	Calendar *Calendar
+	// Amounts is set if the limit is of amounts with a unit. The buckets then take limits up to MaxAmount.
+	Amounts bool
 	Options
 }
 
-// Capacity returns how much is allowed at once: Burst, or the limit if Burst is 0.
+// Capacity returns how much is allowed at once: Burst, or the limit if Burst is 0. A Burst above MaxBurst is at most
+// the limit, so that a bucket fills within its window.
 func (r Rule) Capacity() int64 {
 	if r.Burst > 0 {
-		return int64(r.Burst)
+		return min(int64(r.Burst), max(MaxBurst, r.Limit))
 	}
 	return r.Limit
 }
@@ -120,7 +130,7 @@ func (r *Rule) leaves(at, now int64) int64 {
 // neither the limit nor the Capacity is less than the cost. For Add, Wait was 0 for the cost, or
 // Remaining is not less than the cost. Stack handles all other cases.
 type Counter interface {
-	// Size returns how many numbers are kept for r. It depends only on r's window and options, so
+	// Size returns how many numbers are kept for r. It depends only on r's window, unit and options, so
 	// that the state remains usable if the limit changes.
 	Size(r Rule) int
 	// Advance brings a state to now, in Unix milliseconds: it ends windows that have passed and

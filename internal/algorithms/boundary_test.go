@@ -29,22 +29,22 @@ func TestCountersAllowTheirWorstBursts(t *testing.T) {
 		want     []int64
 	}{
 		{"a fixed window allows 2N within 2 ms around the end of a window",
-			variant{"", algorithms.ByName(algorithms.FixedWindow), algorithms.Options{}}, []int64{999, 1000}, []int64{10, 10}},
+			variant{Algorithm: algorithms.ByName(algorithms.FixedWindow)}, []int64{999, 1000}, []int64{10, 10}},
 		{"a fixed window from the first request allows 2N after an early first request",
-			variant{"", algorithms.ByName(algorithms.FixedWindow), algorithms.Options{WindowStart: algorithms.WindowFirst}}, []int64{0, 999, 1000}, []int64{10, 0, 10}},
+			variant{Algorithm: algorithms.ByName(algorithms.FixedWindow), options: algorithms.Options{WindowStart: algorithms.WindowFirst}}, []int64{0, 999, 1000}, []int64{10, 0, 10}},
 		{"a sliding window allows nearly 2N within a window",
-			variant{"", algorithms.ByName(algorithms.SlidingWindow), algorithms.Options{}},
+			variant{Algorithm: algorithms.ByName(algorithms.SlidingWindow)},
 			[]int64{999, 1000, 1100, 1200, 1300, 1400, 1500, 1600, 1700, 1800, 1900, 1998}, []int64{10, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0}},
 		{"sliding buckets allow 2N within a window less a sub-window",
-			variant{"", algorithms.ByName(algorithms.SlidingBuckets), algorithms.Options{}}, []int64{16, 999, 1000, 1016}, []int64{10, 0, 10, 0}},
+			variant{Algorithm: algorithms.ByName(algorithms.SlidingBuckets)}, []int64{16, 999, 1000, 1016}, []int64{10, 0, 10, 0}},
 		{"a token bucket allows nearly 2N within a window",
-			variant{"", algorithms.ByName(algorithms.TokenBucket), algorithms.Options{}}, []int64{0, 500, 999, 1000}, []int64{10, 5, 4, 1}},
+			variant{Algorithm: algorithms.ByName(algorithms.TokenBucket)}, []int64{0, 500, 999, 1000}, []int64{10, 5, 4, 1}},
 		{"a leaky bucket as a meter allows nearly 2N within a window",
-			variant{"", algorithms.ByName(algorithms.LeakyBucket), algorithms.Options{}}, []int64{0, 500, 999, 1000}, []int64{10, 5, 4, 1}},
+			variant{Algorithm: algorithms.ByName(algorithms.LeakyBucket)}, []int64{0, 500, 999, 1000}, []int64{10, 5, 4, 1}},
 		{"GCRA allows nearly 2N within a window",
-			variant{"", algorithms.ByName(algorithms.GCRA), algorithms.Options{}}, []int64{0, 500, 999, 1000}, []int64{10, 5, 4, 1}},
+			variant{Algorithm: algorithms.ByName(algorithms.GCRA)}, []int64{0, 500, 999, 1000}, []int64{10, 5, 4, 1}},
 		{"GCRA with a burst of 1 allows requests only at an even pace",
-			variant{"", algorithms.ByName(algorithms.GCRA), algorithms.Options{Burst: 1}}, []int64{0, 99, 100, 200}, []int64{1, 0, 1, 1}},
+			variant{Algorithm: algorithms.ByName(algorithms.GCRA), options: algorithms.Options{Burst: 1}}, []int64{0, 99, 100, 200}, []int64{1, 0, 1, 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var state algorithms.State

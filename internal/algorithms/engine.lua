@@ -10,9 +10,9 @@
 --   size + 4.. the numbers as they were before it
 --
 -- A rule is a table. Its creator sets limit, window in milliseconds (0 for a limit on open holds), starts for a
--- rule of the calendar under the log of amounts, burst (0 means limit),
+-- rule of the calendar under the log of amounts, burst (0 means limit; above MAX_BURST at most the limit),
 -- first (whether the window begins with the first request) and queue (whether a leaky bucket
--- is a queue). engine.stack adds the other fields.
+-- is a queue) and amounts (whether its policy has a unit). engine.stack adds the other fields.
 --
 -- The file of each algorithm is a chunk that returns a table of functions, those of Counter in
 -- algorithms.go: size(rule), advance(rule, s, at, now), wait(rule, s, at, now, cost),
@@ -26,6 +26,7 @@
 
 local NEVER = -1                   -- the wait and the reservation of a request that is never allowed
 local MAX_AHEAD = 3600000          -- maxAhead of engine.go
+local MAX_BURST = 100000           -- MaxBurst of options.go
 local FURTHEST = 9007199254740992  -- later than any reservation
 
 local function larger(a, b) if a > b then return a end return b end
@@ -34,6 +35,35 @@ local function smaller(a, b) if a < b then return a end return b end
 -- quotient divides and rounds down, rounded_up divides and rounds up.
 local function quotient(n, by) return (n - n % by) / by end
 local function rounded_up(n, by) return quotient(n + by - 1, by) end
+
+-- scaled returns a*b/by rounded down and what is left of a*b then, as numbers.go does, with by at most 10^15. Products
+-- of more than 2^53 are divided digit by digit of b, so that nothing grows above that. A quotient of more is imprecise.
+local function scaled(a, b, by)
+  local product = a * b
+  if product < FURTHEST then
+    local q = quotient(product, by)
+    return q, product - q * by
+  end
+  local whole = quotient(a, by)
+  local part, base, unit, q, left = a - whole * by, by <= 68719476736 and 65536 or 4, 1, 0, 0
+  whole = whole * b
+  while unit * base <= b do unit = unit * base end
+  while unit >= 1 do
+    local digit = quotient(b, unit)
+    b = b - digit * unit
+    left = left * base + digit * part
+    local of_digit = quotient(left, by)
+    q, left, unit = q * base + of_digit, left - of_digit * by, unit / base
+  end
+  return whole + q, left
+end
+
+-- scaled_up returns a*b/by rounded up.
+local function scaled_up(a, b, by)
+  local q, left = scaled(a, b, by)
+  if left > 0 then return q + 1 end
+  return q
+end
 
 -- lower sets s[i] to upper if it is larger, and returns whether it was.
 local function lower(s, i, upper)
@@ -46,37 +76,76 @@ end
 local function clock_window(now, window) return now - now % window end
 local function clock_window_ahead(now, window) return now - now % window + window end
 
--- refill and bucket are in token_bucket.go too.
+-- What begins here and ends with bucket is in token_bucket.go too.
+local function missing(rule, s, at)
+  if rule.amounts then return s[at + 2], s[at + 3] end
+  local whole = quotient(s[at + 2], rule.window)
+  return whole, s[at + 2] - whole * rule.window
+end
+
+local function set_missing(rule, s, at, whole, part)
+  if rule.amounts then s[at + 2], s[at + 3] = whole, part else s[at + 2] = whole * rule.window + part end
+end
+
 local function refill(rule, s, at, now)
-  local elapsed = now - s[at + 1]
-  if elapsed >= rounded_up(s[at + 2], rule.limit) then
-    s[at + 1], s[at + 2] = 0, 0
+  local added_whole, added_part = scaled(now - s[at + 1], rule.limit, rule.window)
+  local whole, part = missing(rule, s, at)
+  whole, part = whole - added_whole, part - added_part
+  if part < 0 then whole, part = whole - 1, part + rule.window end
+  if whole < 0 or whole == 0 and part == 0 then
+    s[at + 1] = 0
+    set_missing(rule, s, at, 0, 0)
   else
-    s[at + 1], s[at + 2] = now, s[at + 2] - elapsed * rule.limit
+    s[at + 1] = now
+    set_missing(rule, s, at, whole, part)
   end
+end
+
+local function lower_missing(rule, s, at, most_whole, most_part)
+  local whole, part = missing(rule, s, at)
+  if whole < most_whole or whole == most_whole and part <= most_part then return false end
+  set_missing(rule, s, at, most_whole, most_part)
+  return true
+end
+
+local function accumulates(rule, whole, part)
+  local ms, left = scaled(whole, rule.window, rule.limit)
+  return ms + rounded_up(left + part, rule.limit)
 end
 
 local bucket = {}
 
-function bucket.size() return 2 end
+function bucket.size(rule) return rule.amounts and 3 or 2 end
 
 function bucket.advance(rule, s, at, now)
   local moved = lower(s, at + 1, now)
   refill(rule, s, at, now)
-  return lower(s, at + 2, rule.capacity * rule.window) or moved
+  return lower_missing(rule, s, at, rule.capacity, 0) or moved
 end
 
 function bucket.wait(rule, s, at, now, cost)
-  return rounded_up(larger(0, s[at + 2] + (cost - rule.capacity) * rule.window), rule.limit)
+  local whole, part = missing(rule, s, at)
+  local over = whole + cost - rule.capacity
+  if over < 0 then return 0 end
+  return accumulates(rule, over, part)
 end
 
 function bucket.add(rule, s, at, now, cost)
-  s[at + 1], s[at + 2] = now, s[at + 2] + cost * rule.window
+  local whole, part = missing(rule, s, at)
+  s[at + 1] = now
+  set_missing(rule, s, at, whole + cost, part)
 end
 
-function bucket.remaining(rule, s, at) return quotient(rule.capacity * rule.window - s[at + 2], rule.window) end
+function bucket.remaining(rule, s, at)
+  local whole, part = missing(rule, s, at)
+  if part > 0 then whole = whole + 1 end
+  return rule.capacity - whole
+end
 
-function bucket.ttl(rule, s, at) return rounded_up(s[at + 2], rule.limit) end
+function bucket.ttl(rule, s, at)
+  local whole, part = missing(rule, s, at)
+  return accumulates(rule, whole, part)
+end
 
 local counters, engine = {}, {}
 
@@ -91,7 +160,7 @@ function engine.stack(name, rules)
   end
   for i = 1, #rules do
     local rule = rules[i]
-    rule.capacity = rule.burst > 0 and rule.burst or rule.limit
+    rule.capacity = rule.burst > 0 and smaller(rule.burst, larger(MAX_BURST, rule.limit)) or rule.limit
     rule.largest_cost = smaller(rule.limit, rule.capacity)
     if counter.prepare then counter.prepare(rule) end
     if counter.max_delay then stack.max_delay = smaller(stack.max_delay, counter.max_delay(rule)) end

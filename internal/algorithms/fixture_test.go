@@ -27,13 +27,17 @@ type variant struct {
 	name string
 	*algorithms.Algorithm
 	options algorithms.Options
+	amounts bool // with a unit
 }
 
 // variants returns the counters with each value of each of their options.
 func variants() []variant {
 	var all []variant
 	for _, a := range counters() {
-		all = append(all, variant{a.Name, a, algorithms.Options{}})
+		all = append(all, variant{name: a.Name, Algorithm: a})
+		if a.NeedsUnit() {
+			all = append(all, variant{name: a.Name + " of amounts", Algorithm: a, amounts: true})
+		}
 		for _, more := range []struct {
 			option, name string
 			options      algorithms.Options
@@ -42,7 +46,10 @@ func variants() []variant {
 			{algorithms.OptionVariant, " as a queue", algorithms.Options{Variant: algorithms.VariantQueue}},
 		} {
 			if a.Takes(more.option) {
-				all = append(all, variant{a.Name + more.name, a, more.options})
+				all = append(all, variant{name: a.Name + more.name, Algorithm: a, options: more.options})
+				if a.NeedsUnit() {
+					all = append(all, variant{name: a.Name + more.name + " of amounts", Algorithm: a, options: more.options, amounts: true})
+				}
 			}
 		}
 	}
@@ -58,7 +65,7 @@ func forEach(t *testing.T, test func(t *testing.T, v variant)) {
 
 // rule returns a rule of v.
 func (v variant) rule(limit, window int64) algorithms.Rule {
-	return algorithms.Rule{Limit: limit, Window: window, Options: v.options}
+	return algorithms.Rule{Limit: limit, Window: window, Options: v.options, Amounts: v.amounts}
 }
 
 // stack returns a stack of one rule.
@@ -70,14 +77,14 @@ func (v variant) stack(limit, window int64) *algorithms.Stack {
 func drawRules(t *rapid.T, v variant, maxRules int) []algorithms.Rule {
 	options := v.options
 	if v.Takes(algorithms.OptionBurst) {
-		options.Burst = rapid.OneOf(rapid.Just(0), rapid.IntRange(1, 20), rapid.IntRange(1, algorithms.MaxBurst)).Draw(t, "burst")
+		options.Burst = rapid.OneOf(rapid.Just(0), rapid.IntRange(1, 20), rapid.IntRange(1, algorithms.MaxBurst), rapid.IntRange(1, algorithms.MaxAmount)).Draw(t, "burst")
 	}
 	rules := make([]algorithms.Rule, rapid.IntRange(1, maxRules).Draw(t, "rules"))
 	for i := range rules {
 		rules[i] = algorithms.Rule{
 			Limit:   rapid.OneOf(rapid.Int64Range(0, 12), rapid.Int64Range(1, v.largest(100_000))).Draw(t, "limit"),
 			Window:  rapid.OneOf(rapid.Int64Range(1, 200), rapid.Int64Range(1, 100_000), rapid.Just[int64](86_400_000), rapid.Int64Range(1, 31*86_400_000)).Draw(t, "window"),
-			Options: options,
+			Options: options, Amounts: v.amounts,
 		}
 	}
 	return rules
@@ -101,7 +108,7 @@ func drawStep(t *rapid.T, rules []algorithms.Rule, wait int64) int64 {
 
 // largest returns the largest limit or cost to draw: usual, or that of amounts.
 func (v variant) largest(usual int64) int64 {
-	if v.Amounts || algorithms.TakesAmounts(v.Name) {
+	if v.Amounts || v.amounts || algorithms.TakesAmounts(v.Name) && !v.NeedsUnit() {
 		return algorithms.MaxAmount
 	}
 	return usual

@@ -23,7 +23,9 @@ var gcra = Algorithm{
 // would be empty again. A request moves it ahead by its cost times the emission interval. The
 // request is allowed if it is then ahead of now by at most the burst times the interval. The
 // interval is rounded up to a whole fraction, so that a burst is exact and the pace is never too
-// fast. It is too slow by less than N/1024 of a millisecond in a window.
+// fast. It is too slow by less than N/1024 of a millisecond in a window. For limits above MaxBurst
+// that would be much, so the span of a whole request is rounded up there: the pace is too slow by
+// less than 1/1024 of a millisecond for each request, and a burst too large by what it gives in one.
 type gcraCounter struct{}
 
 const (
@@ -38,14 +40,24 @@ const (
 // exactly. It does not depend on the limit.
 func fractionOf(r Rule) int64 {
 	fraction := int64(finestFraction)
-	for furthest := latestTime + max(1, int64(r.Burst))*r.Window; furthest*fraction >= exactNumbers; {
+	burst := int64(r.Burst)
+	if burst > MaxBurst { // then it is at most the limit
+		burst = 1
+	}
+	for furthest := latestTime + max(1, burst)*r.Window; furthest*fraction >= exactNumbers; {
 		fraction /= 2
 	}
 	return fraction
 }
 
-// interval returns the emission interval in fractions of a millisecond.
-func (gcraCounter) interval(r Rule) int64 { return roundedUp(r.Window*fractionOf(r), r.Limit) }
+// span returns by how many fractions a cost moves the arrival time ahead.
+func (gcraCounter) span(r Rule, cost int64) int64 {
+	window := r.Window * fractionOf(r)
+	if r.Limit > MaxBurst {
+		return scaledUp(cost, window, r.Limit)
+	}
+	return cost * roundedUp(window, r.Limit)
+}
 
 func (gcraCounter) Size(Rule) int { return 1 }
 
@@ -55,7 +67,7 @@ func (c gcraCounter) Advance(r Rule, state []int64, now int64) bool {
 		state[0] = 0
 		return false
 	}
-	return lower(&state[0], present+r.Capacity()*c.interval(r))
+	return lower(&state[0], present+c.span(r, r.Capacity()))
 }
 
 // ahead returns how far the arrival time is ahead of now, in fractions.
@@ -64,16 +76,20 @@ func (gcraCounter) ahead(r Rule, state []int64, now int64) int64 {
 }
 
 func (c gcraCounter) Wait(r Rule, state []int64, now, cost int64) int64 {
-	return roundedUp(max(0, c.ahead(r, state, now)+(cost-r.Capacity())*c.interval(r)), fractionOf(r))
+	return roundedUp(max(0, c.ahead(r, state, now)+c.span(r, cost)-c.span(r, r.Capacity())), fractionOf(r))
 }
 
 func (c gcraCounter) Add(r Rule, state []int64, now, cost int64) {
-	state[0] = max(state[0], now*fractionOf(r)) + cost*c.interval(r)
+	state[0] = max(state[0], now*fractionOf(r)) + c.span(r, cost)
 }
 
 func (c gcraCounter) Remaining(r Rule, state []int64, now int64) int64 {
-	interval := c.interval(r)
-	return (r.Capacity()*interval - c.ahead(r, state, now)) / interval
+	left := c.span(r, r.Capacity()) - c.ahead(r, state, now)
+	if r.Limit <= MaxBurst {
+		return left / c.span(r, 1)
+	}
+	cost, _ := scaled(left, r.Limit, r.Window*fractionOf(r))
+	return min(cost, r.Capacity())
 }
 
 func (c gcraCounter) TTL(r Rule, state []int64, now int64) int64 {

@@ -140,7 +140,7 @@ func TestClockStepBackRefusesAtMostOnceMore(t *testing.T) {
 // The limits in windows of the clock are never exceeded, whenever the requests arrive.
 func TestClockWindowsNeverExceedTheLimit(t *testing.T) {
 	for _, name := range []string{algorithms.FixedWindow, algorithms.SlidingWindow} {
-		v := variant{name, algorithms.ByName(name), algorithms.Options{}}
+		v := variant{name: name, Algorithm: algorithms.ByName(name)}
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				r := drawSmall(t, v)

@@ -19,8 +19,8 @@ var leakyBucket = Algorithm{
 	Lua:     leakyBucketLua,
 }
 
-// leakyBucketCounter keeps the time of the last Advance and how full the bucket was then, in
-// 1/W of a request, the unit in which the token bucket counts what is missing.
+// leakyBucketCounter keeps the time of the last Advance and how full the bucket was then, as the token bucket
+// keeps what is missing.
 //
 // As a queue, the bucket holds the requests that have not yet left. A request leaves when all
 // requests before it have left, and the next one may follow when the cost of that request has
@@ -28,7 +28,7 @@ var leakyBucket = Algorithm{
 // leave in the millisecond of its departure, so that no pace is lost.
 type leakyBucketCounter struct{}
 
-func (leakyBucketCounter) Size(Rule) int { return 2 }
+func (leakyBucketCounter) Size(r Rule) int { return bucket{}.Size(r) }
 
 func (leakyBucketCounter) Advance(r Rule, state []int64, now int64) bool {
 	if r.Variant != VariantQueue {
@@ -37,14 +37,17 @@ func (leakyBucketCounter) Advance(r Rule, state []int64, now int64) bool {
 	moved := lower(&state[0], now)
 	refill(r, state, now)
 	// The most that one request under this limit can leave in the bucket.
-	return lower(&state[1], r.Limit*(r.Window+1)) || moved
+	whole, part := scaled(r.Limit, r.Window+1, r.Window)
+	return lowerMissing(r, state, whole, part) || moved
 }
 
 func (leakyBucketCounter) Wait(r Rule, state []int64, now, cost int64) int64 {
 	if r.Variant != VariantQueue {
 		return bucket{}.Wait(r, state, now, cost)
 	}
-	return state[1] / r.Limit
+	whole, part := missing(r, state)
+	ms, left := scaled(whole, r.Window, r.Limit)
+	return ms + (left+part)/r.Limit
 }
 
 func (leakyBucketCounter) Add(r Rule, state []int64, now, cost int64) {
@@ -71,5 +74,6 @@ func (leakyBucketCounter) MaxDelay(r Rule) int64 {
 	if r.Variant != VariantQueue || r.Limit == 0 {
 		return Never
 	}
-	return r.Capacity() * r.Window / r.Limit
+	ms, _ := scaled(r.Capacity(), r.Window, r.Limit)
+	return ms
 }

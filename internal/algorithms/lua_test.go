@@ -20,7 +20,7 @@ import (
 //
 // ARGV 1  the algorithm
 // ARGV 2  how many rules
-// ARGV 3+ the rules: limit, window, burst, first, queue; then the queries: the
+// ARGV 3+ the rules: limit, window, burst, first, queue, amounts; then the queries: the
 //
 //	limit of each rule, now, cost, longest wait, id, 1 for a peek, and 1 to
 //	cancel the previous reservation first
@@ -30,7 +30,7 @@ local function arg() at = at + 1 return ARGV[at] end
 local function number() return tonumber(arg()) end
 local rules = {}
 for i = 1, tonumber(ARGV[2]) do
-  rules[i] = { limit = number(), window = number(), burst = number(), first = number() == 1, queue = number() == 1 }
+  rules[i] = { limit = number(), window = number(), burst = number(), first = number() == 1, queue = number() == 1, amounts = number() == 1 }
 end
 local state, out, reservation, id = {}, {}, 0, ''
 local function say(list) for i = 1, #list do out[#out + 1] = string.format('%.0f', list[i]) end end
@@ -65,7 +65,7 @@ func TestLuaAgreesWithGo(t *testing.T) {
 			rules := drawRules(rt, v, 3)
 			s := &sequence{rules: rules, args: []any{v.Name, len(rules)}, now: morning}
 			for _, r := range rules {
-				s.args = append(s.args, r.Limit, r.Window, r.Burst, asNumber(r.WindowStart == algorithms.WindowFirst), asNumber(r.Variant == algorithms.VariantQueue))
+				s.args = append(s.args, r.Limit, r.Window, r.Burst, asNumber(r.WindowStart == algorithms.WindowFirst), asNumber(r.Variant == algorithms.VariantQueue), asNumber(r.Amounts))
 			}
 			for range rapid.IntRange(1, 25).Draw(rt, "questions") {
 				s.ask(rt, v)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// MaxBurst is the largest Options.Burst.
+// MaxBurst is the largest Options.Burst, except that of limits which are as large.
 const MaxBurst = 100_000
 
 // OptionError says which option is wrong, and what would be right.
@@ -31,8 +31,8 @@ func (a *Algorithm) Check(o Options) error {
 		}
 	}
 	switch {
-	case o.Burst < 0 || o.Burst > MaxBurst:
-		return &OptionError{OptionBurst, fmt.Sprintf("must be 1 to %d, or be omitted for each rule's own limit", MaxBurst)}
+	case o.Burst < 0 || o.Burst > MaxAmount:
+		return &OptionError{OptionBurst, fmt.Sprintf("must be 1 to %d, or be omitted for each rule's own limit", int64(MaxAmount))}
 	case o.WindowStart != "" && o.WindowStart != WindowClock && o.WindowStart != WindowFirst:
 		return &OptionError{OptionWindowStart, "must be " + WindowClock + " or " + WindowFirst}
 	case o.Variant != "" && o.Variant != VariantMeter && o.Variant != VariantQueue:

@@ -11,7 +11,7 @@ import (
 )
 
 func queue(limit, window int64, length int) *algorithms.Stack {
-	v := variant{"", algorithms.ByName(algorithms.LeakyBucket), algorithms.Options{Variant: algorithms.VariantQueue, Burst: length}}
+	v := variant{Algorithm: algorithms.ByName(algorithms.LeakyBucket), options: algorithms.Options{Variant: algorithms.VariantQueue, Burst: length}}
 	return v.stack(limit, window)
 }
 

@@ -23,7 +23,7 @@ var slidingWindow = Algorithm{
 //	current + previous * (window - elapsed) / window
 //
 // (Cloudflare, "How we built rate limiting capable of scaling to millions of domains", 2017).
-// Comparisons use the estimate times the window, so that nothing is rounded.
+// Costs are whole numbers, so that rounding the estimate up changes no comparison.
 type slidingWindowCounter struct{}
 
 func (slidingWindowCounter) Size(Rule) int { return 3 }
@@ -41,14 +41,14 @@ func (slidingWindowCounter) Advance(r Rule, state []int64, now int64) bool {
 	return lower(&state[0], clockWindowAhead(now, r.Window))
 }
 
-// weighs returns the estimate times the window.
-func (slidingWindowCounter) weighs(r Rule, state []int64, now int64) int64 {
+// room returns the limit less the estimate, rounded down.
+func (slidingWindowCounter) room(r Rule, state []int64, now int64) int64 {
 	elapsed := min(max(0, now-state[0]), r.Window)
-	return state[1]*r.Window + state[2]*(r.Window-elapsed)
+	return r.Limit - state[1] - scaledUp(state[2], r.Window-elapsed, r.Window)
 }
 
 func (c slidingWindowCounter) Wait(r Rule, state []int64, now, cost int64) int64 {
-	if c.weighs(r, state, now)+cost*r.Window <= r.Limit*r.Window {
+	if cost <= c.room(r, state, now) {
 		return 0
 	}
 	begins, counted, fading := state[0], state[1], state[2]
@@ -56,8 +56,8 @@ func (c slidingWindowCounter) Wait(r Rule, state []int64, now, cost int64) int64
 		begins, counted, fading = begins+r.Window, 0, counted
 	}
 	// fading * (window - elapsed) must be at most the rest of the limit.
-	elapsed := r.Window - (r.Limit-counted-cost)*r.Window/fading
-	return begins + elapsed - now
+	unfaded, _ := scaled(r.Limit-counted-cost, r.Window, fading)
+	return begins + r.Window - unfaded - now
 }
 
 func (slidingWindowCounter) Add(r Rule, state []int64, now, cost int64) {
@@ -68,7 +68,7 @@ func (slidingWindowCounter) Add(r Rule, state []int64, now, cost int64) {
 }
 
 func (c slidingWindowCounter) Remaining(r Rule, state []int64, now int64) int64 {
-	return max(0, r.Limit*r.Window-c.weighs(r, state, now)) / r.Window
+	return max(0, c.room(r, state, now))
 }
 
 func (slidingWindowCounter) TTL(r Rule, state []int64, now int64) int64 {

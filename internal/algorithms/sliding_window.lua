@@ -16,19 +16,20 @@ function counter.advance(rule, s, at, now)
   return lower(s, at + 1, clock_window_ahead(now, window))
 end
 
--- weighs returns the estimated cost in the sliding window, times the window.
-local function weighs(rule, s, at, now)
+-- room returns the limit less the estimated cost in the sliding window, rounded down.
+local function room(rule, s, at, now)
   local window = rule.window
   local elapsed = smaller(larger(0, now - s[at + 1]), window)
-  return s[at + 2] * window + s[at + 3] * (window - elapsed)
+  return rule.limit - s[at + 2] - scaled_up(s[at + 3], window - elapsed, window)
 end
 
 function counter.wait(rule, s, at, now, cost)
+  if cost <= room(rule, s, at, now) then return 0 end
   local limit, window = rule.limit, rule.window
-  if weighs(rule, s, at, now) + cost * window <= limit * window then return 0 end
   local begins, counted, fading = s[at + 1], s[at + 2], s[at + 3]
   if counted + cost > limit then begins, counted, fading = begins + window, 0, counted end
-  return begins + window - quotient((limit - counted - cost) * window, fading) - now
+  local unfaded = scaled(limit - counted - cost, window, fading)
+  return begins + window - unfaded - now
 end
 
 function counter.add(rule, s, at, now, cost)
@@ -37,7 +38,7 @@ function counter.add(rule, s, at, now, cost)
 end
 
 function counter.remaining(rule, s, at, now)
-  return quotient(larger(0, rule.limit * rule.window - weighs(rule, s, at, now)), rule.window)
+  return larger(0, room(rule, s, at, now))
 end
 
 function counter.ttl(rule, s, at, now)

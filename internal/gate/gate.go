@@ -264,7 +264,7 @@ func (d *Decision) checkAskable() error {
 		d.Check.Cost = min(d.Check.Cost, d.maxCost())
 	}
 	if largest := d.maxCost(); d.Check.Cost > largest {
-		return fault.Field("cost", "must be a whole number from 1 to %d under policy %s; more is accepted with the algorithm %s%s", largest, d.Policy.Name, algorithms.AmountLog, orCharge(d))
+		return fault.Field("cost", "must be a whole number from 1 to %d under policy %s; more is accepted with a unit, as in \"1M tokens/1d\"%s", largest, d.Policy.Name, orCharge(d))
 	}
 	if d.Check.Hold > 0 && d.Check.MaxWait > 0 {
 		return fault.Field("hold", "cannot be combined with max_wait")
@@ -273,8 +273,8 @@ func (d *Decision) checkAskable() error {
 		return fault.Field("cancellable", "cannot be granted: the policy %s does not keep what each check was charged; that needs the algorithm timestamp_log, sorted_set_log or %s, "+
 			"and neither distinct rules nor count_refused", d.Policy.Name, algorithms.AmountLog)
 	}
-	if d.Check.MaxWait > 0 && d.Policy.CountsAmounts() {
-		return fault.Field("max_wait", "cannot be granted: the policy %s counts amounts, for which nothing is reserved", d.Policy.Name)
+	if d.Check.MaxWait > 0 && d.Policy.TakesHolds() {
+		return fault.Field("max_wait", "cannot be granted: the policy %s counts by %s, under which nothing is reserved; hold the amount, or take a counter such as %s", d.Policy.Name, algorithms.AmountLog, algorithms.LeakyBucket)
 	}
 	if d.Check.MaxWait > 0 && d.Policy.Rules.Distinct() != "" {
 		return fault.Field("max_wait", "cannot be granted: the policy %s counts different values, for which nothing is reserved", d.Policy.Name)

@@ -145,7 +145,7 @@ func (b *batch) add(d *Decision, p *rules.Policy, shadow bool) {
 	if chargesValue {
 		b.nameValue(r, p.Rules.ValueOf(d.Check.Key, d.Check.Request, nil))
 	}
-	if !p.Options.CountRefused && !p.CountsAmounts() && !chargesValue && (p.Derived == nil || !shadow) { // no reservation is possible there; a shadow policy then decides at once
+	if !p.Options.CountRefused && !p.TakesHolds() && !chargesValue && (p.Derived == nil || !shadow) { // no reservation is possible there; a shadow policy then decides at once
 		r.MaxWait = d.Check.MaxWait.Milliseconds()
 	}
 	if p.TakesHolds() {

@@ -22,10 +22,13 @@ func amounts(t *testing.T, algorithm string, texts ...string) *rules.Policy {
 func TestLimitsBeyondThoseOfRequestsNeedAnAlgorithmOfAmounts(t *testing.T) {
 	for _, a := range algorithms.All() {
 		err := amounts(t, a.Name, "1M/d").Validate()
-		if algorithms.TakesAmounts(a.Name) != (err == nil) {
+		if (algorithms.TakesAmounts(a.Name) && !a.NeedsUnit()) != (err == nil) {
 			t.Errorf("1M/d under %s: got %v", a.Name, err)
 		}
-		if err != nil && !strings.Contains(err.Error(), "choose the algorithm amount_log") {
+		if err := amounts(t, a.Name, "1M tokens/d").Validate(); algorithms.TakesAmounts(a.Name) != (err == nil) {
+			t.Errorf("1M tokens/d under %s: got %v", a.Name, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), "choose the algorithm amount_log") && !strings.Contains(err.Error(), `as in "1M tokens/1d"`) {
 			t.Errorf("1M/d under %s: %v names no way out", a.Name, err)
 		}
 	}
@@ -36,9 +39,9 @@ func TestLimitsBeyondThoseOfRequestsNeedAnAlgorithmOfAmounts(t *testing.T) {
 	}
 }
 
-// A counter that only adds costs up takes amounts too, but nothing can be held or taken back there.
+// Counters take amounts too, but nothing can be held or taken back there.
 func TestCountersOfAmountsHoldNothing(t *testing.T) {
-	for _, name := range []string{algorithms.FixedWindow, algorithms.SlidingBuckets} {
+	for _, name := range []string{algorithms.FixedWindow, algorithms.SlidingWindow, algorithms.SlidingBuckets, algorithms.TokenBucket, algorithms.LeakyBucket, algorithms.GCRA} {
 		p := amounts(t, name, "1000T tokens/1d")
 		p.Cost = 2_000_000
 		if err := p.Validate(); err != nil || !p.CountsAmounts() || p.TakesHolds() || p.CanCancel() {
@@ -52,8 +55,8 @@ func TestCountersOfAmountsHoldNothing(t *testing.T) {
 			t.Errorf("%s without a unit takes amounts", name)
 		}
 	}
-	for _, name := range []string{algorithms.TokenBucket, algorithms.LeakyBucket, algorithms.GCRA, algorithms.SlidingWindow, algorithms.TimestampLog} {
-		if err := amounts(t, name, "10 tokens/1d").Validate(); err == nil || !strings.Contains(err.Error(), "must be amount_log, fixed_window or sliding_buckets for rules with a unit") {
+	for _, name := range []string{algorithms.SortedSetLog, algorithms.TimestampLog} {
+		if err := amounts(t, name, "10 tokens/1d").Validate(); err == nil || !strings.Contains(err.Error(), "keeps single requests; rules with a unit need amount_log or one of the counters") {
 			t.Errorf("a unit under %s: %v", name, err)
 		}
 	}
@@ -70,6 +73,27 @@ func TestAmountsAreDescribedWhateverTheirLimit(t *testing.T) {
 	}
 	if len(p.Rules.Warnings()) == 0 || len(p.Rules.UsedUp()) != 0 || p.Advice() != "" {
 		t.Errorf("got %v, %v, %q", p.Rules.Warnings(), p.Rules.UsedUp(), p.Advice())
+	}
+}
+
+// The limits differ by a factor whose products with windows need more than 64 bits.
+func TestBucketsOfAmountsAreDescribedExactly(t *testing.T) {
+	p := amounts(t, algorithms.TokenBucket, "1000T tokens/31d", "999T tokens/30d")
+	p.Options.Burst = 400_000_000
+	if w := p.Warnings(); len(w) != 1 || w[0].Rule.Limit != 999_000_000_000_000 {
+		t.Errorf("Warnings returns %v, want the rule of 30 days, whose pace is faster", w)
+	}
+	if err := p.Validate(); err != nil || p.LargestCost() != p.Options.Burst || !strings.Contains(p.Describe(), "400,000,000 at once") {
+		t.Errorf("got %v, the largest cost %d and %q", err, p.LargestCost(), p.Describe())
+	}
+	p.Rules = amounts(t, "", "5/1d").Rules
+	if err := p.Validate(); err == nil || !strings.Contains(err.Error(), "options.burst must be at most 100000") {
+		t.Errorf("a burst of 400M beside the limit 5: got %v", err)
+	}
+	queue := amounts(t, algorithms.LeakyBucket, "900T tokens/30d")
+	queue.Options.Variant = algorithms.VariantQueue
+	if text := queue.Describe(); !strings.Contains(text, "at most 4 weeks") && !strings.Contains(text, "at most 30 days") {
+		t.Errorf("Describe returns %q", text)
 	}
 }
 

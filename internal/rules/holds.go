@@ -199,7 +199,7 @@ func (p *Policy) validateHolds() error {
 	switch counts := func(r Rule) bool { return r.Unit != "" }; {
 	case p.TakesHolds():
 	case p.counts(counts) && !algorithms.TakesAmounts(p.Algorithm):
-		return &FieldError{"algorithm", "must be " + algorithms.AmountLog + ", " + algorithms.FixedWindow + " or " + algorithms.SlidingBuckets + " for rules with a unit"}
+		return &FieldError{"algorithm", p.Algorithm + " keeps single requests; rules with a unit need " + algorithms.AmountLog + " or one of the counters, such as " + algorithms.TokenBucket}
 	case p.counts(Rule.isCalendar):
 		return &FieldError{"algorithm", "must be " + algorithms.AmountLog + " for rules of the calendar"}
 	case isConcurrent:

@@ -74,7 +74,7 @@ func TestPoliciesOfAmountsHaveOneUnit(t *testing.T) {
 		{wire.PolicyRequest{Rules: []string{"5 concurrent"}}, "hold is missing"},
 		{wire.PolicyRequest{Rules: []string{"5 concurrent"}, Hold: wire.Duration(25 * time.Hour)}, "1s to 1d"},
 		{wire.PolicyRequest{Rules: []string{"5 tokens/1d"}, OnExpiry: "drop"}, "keep or release"},
-		{wire.PolicyRequest{Rules: []string{"5 tokens/1d"}, Algorithm: algorithms.GCRA}, "must be amount_log"},
+		{wire.PolicyRequest{Rules: []string{"5 tokens/1d"}, Algorithm: algorithms.SortedSetLog}, "keeps single requests"},
 		{wire.PolicyRequest{Rules: []string{"5/1d"}, Also: []string{"user 2 concurrent"}, Algorithm: algorithms.TimestampLog, Hold: wire.Duration(time.Minute)}, "hold needs"},
 	} {
 		if _, err := readPolicy(c.document); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -16,12 +16,19 @@ func (p *Policy) validateAlgorithm() error {
 	if a == nil {
 		return &FieldError{"algorithm", "must be one of " + strings.Join(algorithms.Names(), ", ")}
 	}
-	if largest := p.Rules.LargestLimit(); largest > MaxLimit && !a.Amounts && !algorithms.TakesAmounts(a.Name) {
+	largest := p.Rules.LargestLimit()
+	if largest > MaxLimit && !a.Amounts && !algorithms.TakesAmounts(a.Name) {
 		return &FieldError{"rules", fmt.Sprintf("have the limit %s, but %s takes at most %d; choose the algorithm %s", appendLimit(nil, largest), a.Name, MaxLimit, algorithms.AmountLog)}
+	}
+	if largest > MaxLimit && a.NeedsUnit() && p.Rules.Unit() == "" {
+		return &FieldError{"rules", fmt.Sprintf("have the limit %s, for which %s needs a unit, as in \"1M tokens/1d\"; without one it takes at most %d", appendLimit(nil, largest), a.Name, MaxLimit)}
 	}
 	var wrong *algorithms.OptionError
 	if err := a.Check(p.Options); errors.As(err, &wrong) {
 		return &FieldError{"options." + wrong.Option, wrong.Problem}
+	}
+	if p.Options.Burst > max(largest, algorithms.MaxBurst) {
+		return &FieldError{"options." + algorithms.OptionBurst, fmt.Sprintf("must be at most %d, or at most the largest limit", algorithms.MaxBurst)}
 	}
 	return nil
 }
@@ -63,8 +70,8 @@ func (p *Policy) CanCancel() bool {
 
 // MovesGeneration reports whether replacing p by next starts the logs of its keys from zero,
 // because the earlier counts have no meaning under next. That is so if the outcome, the distinct
-// value, the algorithm, its options or what the further keys count differ, or the windows under a
-// counter. Up to N more requests may then be allowed than in an undisturbed window.
+// value, the algorithm, its options or what the further keys count differ, or under a counter the
+// windows or whether there is a unit. Up to N more requests may then be allowed than in an undisturbed window.
 func (p *Policy) MovesGeneration(next *Policy) bool {
 	if p.Outcome != next.Outcome || p.Rules.Distinct() != next.Rules.Distinct() || p.Algorithm != next.Algorithm || p.Options != next.Options {
 		return true
@@ -73,7 +80,8 @@ func (p *Policy) MovesGeneration(next *Policy) bool {
 		return true
 	}
 	a := algorithms.ByName(p.Algorithm)
-	return a != nil && a.Counter != nil && !slices.EqualFunc(p.Rules, next.Rules, func(a, b Rule) bool { return a.Window == b.Window })
+	return a != nil && a.Counter != nil &&
+		!slices.EqualFunc(p.Rules, next.Rules, func(a, b Rule) bool { return a.Window == b.Window && (a.Unit == "") == (b.Unit == "") })
 }
 
 // LargestCost returns the largest cost of one request that the policy can ever allow: that of its
@@ -90,7 +98,7 @@ func (p *Policy) LargestCost() int {
 func (s Stack) Counted(o algorithms.Options) []algorithms.Rule {
 	counted := make([]algorithms.Rule, len(s))
 	for i, r := range s {
-		counted[i] = algorithms.Rule{Limit: int64(r.Limit), Window: int64(r.Window / time.Millisecond), Options: o, Calendar: r.calendar()}
+		counted[i] = algorithms.Rule{Limit: int64(r.Limit), Window: int64(r.Window / time.Millisecond), Options: o, Calendar: r.calendar(), Amounts: r.Unit != ""}
 		if r.isCalendar() {
 			counted[i].Window += algorithms.CalendarSlack
 		}

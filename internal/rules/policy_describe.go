@@ -86,7 +86,7 @@ func describeLeakyBucket(p *Policy, s Stack) string {
 	}
 	slowest := s[0]
 	for _, r := range s {
-		if r.Pace() > slowest.Pace() {
+		if !slowest.isAtMostAsFastAs(r) {
 			slowest = r
 		}
 	}
@@ -104,7 +104,7 @@ func (p *Policy) capacity(r Rule) int64 {
 func (p *Policy) queue(s Stack) time.Duration {
 	var shortest time.Duration
 	for _, r := range s {
-		if empties := r.Window * time.Duration(p.capacity(r)) / time.Duration(r.Limit); shortest == 0 || empties < shortest {
+		if empties := time.Duration(float64(r.Window) * float64(p.capacity(r)) / float64(r.Limit)); shortest == 0 || empties < shortest {
 			shortest = empties
 		}
 	}

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -46,6 +47,13 @@ func (p *Policy) binding() Stack {
 	})
 }
 
+// isAtMostAsFastAs reports whether the limit of r, spread over its window, is at most that of q.
+func (r Rule) isAtMostAsFastAs(q Rule) bool {
+	high, low := bits.Mul64(uint64(r.Limit), uint64(q.Window))           //nolint:gosec // not negative
+	otherHigh, otherLow := bits.Mul64(uint64(q.Limit), uint64(r.Window)) //nolint:gosec // not negative
+	return high < otherHigh || high == otherHigh && low <= otherLow
+}
+
 // goesBefore reports whether q refuses everything that r refuses, and for at least as long.
 func (p *Policy) goesBefore(q, r Rule) bool {
 	switch {
@@ -58,12 +66,11 @@ func (p *Policy) goesBefore(q, r Rule) bool {
 	case q.isCalendar() || r.isCalendar(): // a window that slides has parts of two periods
 		return q.Calendar == r.Calendar && q.Limit <= r.Limit
 	}
-	slower := int64(q.Limit)*int64(r.Window) <= int64(r.Limit)*int64(q.Window)
 	switch p.Algorithm {
 	case algorithms.TokenBucket, algorithms.LeakyBucket, algorithms.GCRA:
 		// The bucket of r is never emptier than that of q: each request takes the same from both,
 		// and r's fills at least as fast.
-		return slower && p.capacity(q) <= p.capacity(r) && p.Options.Variant != algorithms.VariantQueue
+		return q.isAtMostAsFastAs(r) && p.capacity(q) <= p.capacity(r) && p.Options.Variant != algorithms.VariantQueue
 	case algorithms.FixedWindow:
 		// Each clock window of r lies within one of q.
 		return p.Options.WindowStart != algorithms.WindowFirst && q.Limit <= r.Limit && q.Window%r.Window == 0

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -69,7 +68,7 @@ func (d *draft) readAlgorithm(p *rules.Policy) bool {
 	if a.Takes(algorithms.OptionBurst) && f.Burst != "" {
 		var err error
 		if o.Burst, err = rules.ParseCount(f.Burst); err != nil || o.Burst == 0 {
-			d.FieldErrors["options.burst"] = "Enter a whole number from 1 to " + format.Number(algorithms.MaxBurst) + ", or nothing for each rule's own limit."
+			d.FieldErrors["options.burst"] = "Enter a whole number of at least 1, such as 500 or 20k, or nothing for each rule's own limit."
 			return false
 		}
 	}

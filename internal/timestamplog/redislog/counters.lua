@@ -112,10 +112,10 @@ end
 
 redis.register_function('stint_settle_' .. suffix, settle)
 
--- use_algorithm parses "algorithm,burst,first,queue,refused", the last three 1 or 0; see
--- algorithms.Options. The algorithm is "distinct" for distinct rules.
+-- use_algorithm parses "algorithm,burst,first,queue,refused", the last three 1 or 0, and a u behind it
+-- for a bucket of amounts; see algorithms.Options. The algorithm is "distinct" for distinct rules.
 use_algorithm = function(stack, written)
-  local name, burst, first, queue, refused = written:match('^([%a_]+),(%d+),(%d),(%d),(%d)$')
+  local name, burst, first, queue, refused, unit = written:match('^([%a_]+),(%d+),(%d),(%d),(%d)(u?)$')
   if name == 'sorted_set_log' then
     stack.engine, stack.count_refused = sorted_set, refused == '1'
     return
@@ -127,6 +127,7 @@ use_algorithm = function(stack, written)
   for i = 1, #stack.rules do
     local rule = stack.rules[i]
     rule.burst, rule.first, rule.queue = tonumber(burst), first == '1', queue == '1'
+    rule.amounts = unit == 'u'
   end
   stack.engine, stack.counting = counting, engine.stack(name, stack.rules)
 end

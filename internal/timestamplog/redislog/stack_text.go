@@ -17,11 +17,11 @@ func stackText(q *timestamplog.Request) string {
 	if q.IsDistinct() {
 		return "distinct,0,0,0,0 " + writeStack(q.Rules, q.Retention)
 	}
-	return writeAlgorithm(q.Algorithm, q.Options) + writeStack(q.Rules, q.Retention)
+	return writeAlgorithm(q.Algorithm, q.Options, q.Rules.Unit() != "") + writeStack(q.Rules, q.Retention)
 }
 
 // writeAlgorithm returns the prefix of a stack that a counter counts, "" for the timestamp log.
-func writeAlgorithm(a *algorithms.Algorithm, o algorithms.Options) string {
+func writeAlgorithm(a *algorithms.Algorithm, o algorithms.Options, amounts bool) string {
 	if a == nil {
 		return ""
 	}
@@ -31,7 +31,11 @@ func writeAlgorithm(a *algorithms.Algorithm, o algorithms.Options) string {
 		}
 		return 0
 	}
-	return fmt.Sprintf("%s,%d,%d,%d,%d ", a.Name, o.Burst, bit(o.WindowStart == algorithms.WindowFirst), bit(o.Variant == algorithms.VariantQueue), bit(o.CountRefused))
+	unit := ""
+	if amounts && a.NeedsUnit() {
+		unit = "u"
+	}
+	return fmt.Sprintf("%s,%d,%d,%d,%d%s ", a.Name, o.Burst, bit(o.WindowStart == algorithms.WindowFirst), bit(o.Variant == algorithms.VariantQueue), bit(o.CountRefused), unit)
 }
 
 func writeStack(stack rules.Stack, keep rules.Retention) string {
