@@ -101,7 +101,7 @@ local function refill(rule, s, at, now)
   end
 end
 
-local function lower_missing(rule, s, at, most_whole, most_part)
+local function reduce_missing(rule, s, at, most_whole, most_part)
   local whole, part = missing(rule, s, at)
   if whole < most_whole or whole == most_whole and part <= most_part then return false end
   set_missing(rule, s, at, most_whole, most_part)
@@ -120,7 +120,7 @@ function bucket.size(rule) return rule.amounts and 3 or 2 end
 function bucket.advance(rule, s, at, now)
   local moved = lower(s, at + 1, now)
   refill(rule, s, at, now)
-  return lower_missing(rule, s, at, rule.capacity, 0) or moved
+  return reduce_missing(rule, s, at, rule.capacity, 0) or moved
 end
 
 function bucket.wait(rule, s, at, now, cost)

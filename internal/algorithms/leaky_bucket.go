@@ -38,7 +38,7 @@ func (leakyBucketCounter) Advance(r Rule, state []int64, now int64) bool {
 	refill(r, state, now)
 	// The most that one request under this limit can leave in the bucket.
 	whole, part := scaled(r.Limit, r.Window+1, r.Window)
-	return lowerMissing(r, state, whole, part) || moved
+	return reduceMissing(r, state, whole, part) || moved
 }
 
 func (leakyBucketCounter) Wait(r Rule, state []int64, now, cost int64) int64 {

@@ -6,7 +6,7 @@ function counter.advance(rule, s, at, now)
   local moved = lower(s, at + 1, now)
   refill(rule, s, at, now)
   local whole, part = scaled(rule.limit, rule.window + 1, rule.window)
-  return lower_missing(rule, s, at, whole, part) or moved
+  return reduce_missing(rule, s, at, whole, part) or moved
 end
 
 function counter.wait(rule, s, at, now, cost)

@@ -50,7 +50,7 @@ func setMissing(r Rule, state []int64, whole, part int64) {
 func (bucket) Advance(r Rule, state []int64, now int64) bool {
 	moved := lower(&state[0], now)
 	refill(r, state, now)
-	return lowerMissing(r, state, r.Capacity(), 0) || moved
+	return reduceMissing(r, state, r.Capacity(), 0) || moved
 }
 
 // refill adds what has accumulated since the last Advance.
@@ -69,13 +69,13 @@ func refill(r Rule, state []int64, now int64) {
 	setMissing(r, state, whole, part)
 }
 
-// lowerMissing reduces what is missing to whole requests and a part of one, and reports whether it was more.
-func lowerMissing(r Rule, state []int64, mostWhole, mostPart int64) bool {
+// reduceMissing reduces what is missing to whole requests and a part of one, and reports whether it was more.
+func reduceMissing(r Rule, state []int64, maxWhole, maxPart int64) bool {
 	whole, part := missing(r, state)
-	if whole < mostWhole || whole == mostWhole && part <= mostPart {
+	if whole < maxWhole || whole == maxWhole && part <= maxPart {
 		return false
 	}
-	setMissing(r, state, mostWhole, mostPart)
+	setMissing(r, state, maxWhole, maxPart)
 	return true
 }
 
