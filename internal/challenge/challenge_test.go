@@ -179,6 +179,31 @@ func TestAReplayGivesNothingNew(t *testing.T) {
 	}
 }
 
+// Work cannot be done before it is asked for, nor once for many challenges: each has a nonce of its own under the
+// signature.
+func TestWorkIsForOneChallenge(t *testing.T) {
+	s, _ := service("secret", func(o *Options) { o.Difficulty = 16 })
+	_, solved := linkOf(t, s.Show(visit("/a"), ""))
+	counter := solved[strings.Index(solved, "&n="):]
+	nonces := map[string]bool{}
+	for range 1000 {
+		page := s.Show(visit("/a"), "")
+		found := regexp.MustCompile(`data-prefix="([0-9a-f]{32}):"`).FindSubmatch(page.Body)
+		link := passLink.FindSubmatch(page.Body)
+		if found == nil || link == nil || nonces[string(found[1])] {
+			t.Fatalf("a nonce is missing or comes again: %s", page.Body)
+		}
+		nonces[string(found[1])] = true
+		if len(nonces) > 3 { // one of 65,536 counters solves another challenge by chance
+			continue
+		}
+		target := strings.ReplaceAll(string(link[1]), "&amp;", "&") + counter
+		if a, outcome := s.Visit(t.Context(), visit(target)); outcome != Failed || a.header("Set-Cookie") != "" {
+			t.Errorf("the counter of one challenge solves another: %d %q", a.Status, outcome)
+		}
+	}
+}
+
 func TestForgedSolutionsAndPasses(t *testing.T) {
 	s, _ := service("secret", nil)
 	foreign, _ := service("another secret", nil)

@@ -4,11 +4,14 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/cdproto/cdp"
@@ -374,4 +377,77 @@ func optionOf(d *authv3.DeniedHttpResponse, name string) string {
 		}
 	}
 	return ""
+}
+
+// A browser that keeps no cookies sees a page that says so, and is not led in a circle.
+func TestABrowserWithoutCookies(t *testing.T) {
+	s := start(t, gateways[0], 0, "--challenge-difficulty", "8")
+	s.put("site", `{"match":["ip:*"],"rules":["0/1d"],"on_limit":"challenge"}`)
+	target, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asked atomic.Int64
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	dropping := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		r.Header.Del("Cookie") // as a browser that has kept none
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(dropping.Close)
+	person := visitor(t)
+	person.open(dropping.URL + "/a?b")
+	person.shows("the browser", "Cookies are needed")
+	before := asked.Load()
+	if before > 5 { // the page, the solution, where it leads, and icons
+		t.Errorf("the browser asked %d times", before)
+	}
+	another := visitor(t) // as long as this takes, the first one asks for nothing
+	another.open(dropping.URL + "/c")
+	another.shows("another browser", "Cookies are needed")
+	if more := asked.Load() - before; more > before {
+		t.Errorf("two browsers asked %d times, the first alone %d", before+more, before)
+	}
+	if s.app.count() != 0 {
+		t.Errorf("the application was asked %s", s.app.last())
+	}
+}
+
+// What one node asks is solved at another, and the pass holds at both, which count it together.
+func TestTwoNodesShareChallengesAndPasses(t *testing.T) {
+	flags := []string{"--trusted-proxies", "127.0.0.1", "--challenge-difficulty", "8", "--redis-url", servers.Redis(t).URL, "--database-url", servers.Postgres(t).URL}
+	s := &site{T: t, node: testnode.Start(t, flags...)}
+	other := testnode.StartBeside(t, flags...)
+	nodes := []string{s.node.Check, other.Check}
+	s.put("site", `{"match":["ip:*"],"rules":["0/1d"],"on_limit":"challenge"}`)
+	s.put("passes", `{"match":["pass:*"],"rules":["6/1d"]}`)
+	at := func(node int, target string, more ...string) reply {
+		t.Helper()
+		s.url = nodes[node%2]
+		return s.get("/v1/forward", append([]string{"X-Forwarded-Uri: " + target, "X-Forwarded-Method: GET", browserAccepts}, more...)...)
+	}
+	s.until("both nodes have the policies", func() bool {
+		return strings.Contains(at(0, "/a?b").body, "One moment") && strings.Contains(at(1, "/a?b").body, "One moment")
+	})
+	solution := solutionOf(at(0, "/a?b").body)
+	first, again := at(1, solution), at(0, solution)
+	pass, _, _ := strings.Cut(first.header.Get("Set-Cookie"), ";")
+	if first.status != http.StatusSeeOther || pass == "" {
+		t.Fatalf("the other node answers a solution with %d, %v", first.status, first.header)
+	}
+	if same, _, _ := strings.Cut(again.header.Get("Set-Cookie"), ";"); same != pass {
+		t.Errorf("sent again to the first node, it gives another pass: %q", same)
+	}
+	if led := at(0, first.header.Get("Location"), "Cookie: "+pass); led.header.Get("Location") != "/a?b" {
+		t.Errorf("it leads to %v", led.header)
+	}
+	allowed := 0
+	for i := range 20 {
+		if at(i, "/a", "Cookie: "+pass).status == http.StatusOK {
+			allowed++
+		}
+	}
+	if allowed != 6 {
+		t.Errorf("both nodes together allowed %d requests of a pass, want 6", allowed)
+	}
 }
