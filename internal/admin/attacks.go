@@ -41,11 +41,15 @@ func (d *Detection) detect(ctx context.Context, now time.Time) (*offences.Attack
 		return nil, err
 	}
 	// What is refused because there is an attack is no sign of one: the attack would never end.
+	only := []int64{offences.AttackLists}
 	for _, p := range d.View.Selector().InAttack() {
-		if err := d.leaveOut(ctx, recent.Points, p.ID, now.Add(-offences.AttackSpan), now, time.Minute); err != nil {
+		only = append(only, p.ID)
+	}
+	for _, id := range only {
+		if err := d.leaveOut(ctx, recent.Points, id, now.Add(-offences.AttackSpan), now, time.Minute); err != nil {
 			return nil, err
 		}
-		if err := d.leaveOut(ctx, past.Points, p.ID, hour.Add(-offences.BaselineSpan), hour, time.Hour); err != nil {
+		if err := d.leaveOut(ctx, past.Points, id, hour.Add(-offences.BaselineSpan), hour, time.Hour); err != nil {
 			return nil, err
 		}
 	}
@@ -66,6 +70,9 @@ func (d *Detection) leaveOut(ctx context.Context, points []offences.TrafficPoint
 		p := &points[i]
 		if r, has := refused[p.At.UnixMilli()]; has {
 			p.Limited, p.Challenged = max(0, p.Limited-r.Limited), max(0, p.Challenged-r.Challenged)
+			if policy == offences.AttackLists { // a block refuses keys of a policy for attacks as at other times
+				p.Blocked = max(0, p.Blocked-r.Blocked)
+			}
 		}
 	}
 	return nil

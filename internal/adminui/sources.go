@@ -33,7 +33,8 @@ type sourcesPage struct {
 
 // Uses are what the rows of a source may do.
 func (sourcesPage) Uses() []form.Choice {
-	return form.Choices(string(blocks.AsBlock), "Block", string(blocks.AsChallenge), "Challenge", string(blocks.AsExempt), "Exempt", string(blocks.AsShadow), "Shadow: refuse nothing, and count")
+	return form.Choices(string(blocks.AsBlock), "Block", string(blocks.AsChallenge), "Challenge", string(blocks.AsExempt), "Exempt", string(blocks.AsShadow), "Shadow: refuse nothing, and count",
+		string(blocks.AsAttack), "Block only while an attack goes on")
 }
 
 // Offered returns the lists of the catalogue that are not added yet.

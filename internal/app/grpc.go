@@ -69,7 +69,8 @@ func newGate(a *App, deadline time.Duration, isStrict bool) *gate.Gate {
 		recorders = append(recorders, a.eventLog.log)
 	}
 	return gate.New(gate.Options{
-		View: a.catalog, Log: tracedlog.New(a.backends.log, a.tracer), Local: a.backends.local, Deadline: deadline, DeadlineOfAll: isStrict,
+		InAttack: a.catalog.InAttack,
+		View:     a.catalog, Log: tracedlog.New(a.backends.log, a.tracer), Local: a.backends.local, Deadline: deadline, DeadlineOfAll: isStrict,
 		Recorder: recorders, Reports: a.recorder, Bots: a.bots,
 		Unsaid: func(warning string) { a.log.Warn(warning) },
 	})

@@ -21,6 +21,10 @@ func (e *Entry) ListOf() string {
 // refuse nothing.
 const ShadowScope = "-shadow"
 
+// AttackScope is the scope of the rows of lists that are for attacks only. No check has it: the gate asks
+// for them while an attack goes on.
+const AttackScope = "-attack"
+
 // ChallengeScope is the scope of the rows of lists that challenge, which apply to checks of every
 // scope. In a place of its own such a row keeps nobody from blocking its pattern: no operator, no
 // escalation and no other list.
@@ -36,8 +40,11 @@ func (e *Entry) ScopeOfChecks() string {
 
 // HasListScope reports whether e has a scope that only rows of lists have.
 func (e *Entry) HasListScope() bool {
-	return e.Source == Listed && (e.Scope == ShadowScope || e.Scope == ChallengeScope)
+	return e.Source == Listed && (e.Scope == ShadowScope || e.Scope == AttackScope || e.Scope == ChallengeScope)
 }
+
+// IsForAttacks reports whether e is a row of a list that is for attacks only; e may be nil.
+func (e *Entry) IsForAttacks() bool { return e != nil && e.Source == Listed && e.Scope == AttackScope }
 
 // ChallengesAll reports whether e is a block that challenges checks of every scope.
 func (e *Entry) ChallengesAll() bool { return e.Action == Challenge && e.ScopeOfChecks() == "" }
@@ -58,6 +65,9 @@ func (s *Set) challenging(scope string) *Set {
 // Shadow returns the rows of lists in shadow mode, nil for none.
 func (s *Set) Shadow() *Set { return s.inScope(ShadowScope) }
 
+// ForAttacks returns the rows of lists that are for attacks only, nil for none.
+func (s *Set) ForAttacks() *Set { return s.inScope(AttackScope) }
+
 // HidesLists reports whether a filter selects no rows of lists: they are shown only where somebody
 // looks for them.
 func (f *Filter) HidesLists() bool {
@@ -77,7 +87,7 @@ type PullDiff struct {
 type ListRows struct {
 	Holder string // see ListHolder
 	Kind   Kind
-	Scope  string // ShadowScope or ChallengeScope, "" otherwise
+	Scope  string // ShadowScope, AttackScope or ChallengeScope, "" otherwise
 	Action Action // Refuse leaves the rows theirs
 }
 
@@ -106,10 +116,11 @@ const (
 	AsChallenge ListUse = "challenge" // refuses those without a pass
 	AsExempt    ListUse = "exempt"
 	AsShadow    ListUse = "shadow" // counted, and nothing is refused
+	AsAttack    ListUse = "attack" // refuses while an attack goes on
 )
 
 // Uses lists all uses.
-var Uses = []ListUse{AsBlock, AsChallenge, AsExempt, AsShadow}
+var Uses = []ListUse{AsBlock, AsChallenge, AsExempt, AsShadow, AsAttack}
 
 // RowsOf returns what the rows of a list are.
 func (l *List) RowsOf() ListRows {
@@ -121,6 +132,8 @@ func (l *List) RowsOf() ListRows {
 		rows.Kind = Exemption
 	case AsShadow:
 		rows.Scope = ShadowScope
+	case AsAttack:
+		rows.Scope = AttackScope
 	}
 	return rows
 }

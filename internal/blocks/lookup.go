@@ -25,12 +25,12 @@ func (s *Set) Selecting(kind Kind, k keys.Key, now time.Time) []*Entry {
 }
 
 // SelectingScoped returns every active block with a scope or an action that selects k, sorted by
-// both. The rows of lists in shadow mode are none.
+// both. The rows of lists in shadow mode and of those for attacks are none.
 func (s *Set) SelectingScoped(k keys.Key, now time.Time) []*Entry {
 	var found []*Entry
 	scopes := s.Scopes()
 	for _, scope := range slices.Sorted(maps.Keys(scopes)) {
-		if scope == ShadowScope {
+		if scope == ShadowScope || scope == AttackScope {
 			continue
 		}
 		found = append(found, scopes[scope].Selecting(Block, k, now)...)

@@ -122,6 +122,9 @@ func New(source Source, now func() time.Time) *Catalog {
 // Selector returns the last known policies, as they apply with or without an attack.
 func (c *Catalog) Selector() *rules.Selector { return c.selector.Load().During(c.attack.Load()) }
 
+// InAttack reports whether an attack goes on; see SetAttack.
+func (c *Catalog) InAttack() bool { return c.attack.Load() }
+
 // SetAttack says whether an attack goes on, which puts the policies in force that are only for
 // attacks. It is false until it is called: a node that does not know applies none of them.
 func (c *Catalog) SetAttack(on bool) { c.attack.Store(on) }

@@ -60,11 +60,11 @@ nothing: its page and metrics say what it would have refused.`,
 	}
 	flags := c.Flags()
 	flags.Var(&every, "every", "how often it is pulled, 5m to 31d; 1h, or as the catalogue says, if omitted")
-	flags.StringVar(&r.As, "as", "", "what its rows do: block, challenge, exempt or shadow; block, or as the catalogue says, if omitted")
+	flags.StringVar(&r.As, "as", "", "what its rows do: block, challenge, exempt, shadow or attack; block, or as the catalogue says, if omitted")
 	flags.StringVar(&r.Format, "format", "", "auto, csv, json or plain; auto if omitted")
 	flags.StringVar(&r.Column, "column", "", "where the patterns are in a table of another form")
 	flags.StringVar(&r.Header, "header", "", "a header of the requests, such as 'Key: abc'; it is kept encrypted")
-	console.CompleteFlag(c, "as", "block", "challenge", "exempt", "shadow")
+	console.CompleteFlag(c, "as", "block", "challenge", "exempt", "shadow", "attack")
 	return c
 }
 

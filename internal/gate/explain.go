@@ -123,6 +123,9 @@ func (g *Gate) Explain(ctx context.Context, k keys.Key, policy string) (*Explana
 		Key: k, At: now, Plan: who.Plan, OwnLimit: own.limit, Crawler: g.crawlers.OperatorOf(k), CDN: who.CDN(), Outcome: Allowed, NextAllowed: now,
 		Exemptions: set.Selecting(blocks.Exemption, k, now), Blocks: append(set.Selecting(blocks.Block, k, now), set.SelectingScoped(k, now)...),
 	}
+	if only := set.ForAttacks(); only != nil && g.inAttack() && len(x.Blocks) == 0 {
+		x.Blocks = only.Selecting(blocks.Block, k, now)
+	}
 	byMatch, shadowByMatch := selector.Matched(who)
 	if who.Key = bots.SelectedKey(k); who.Key != k && policy == "" {
 		own.enforcing, own.shadow, byMatch, shadowByMatch = selectBot(selector, k)
@@ -321,7 +324,7 @@ func (x *Explanation) conclude() {
 		x.NextAllowed = latest(x.NextAllowed, e.Answer.RetryAt)
 	}
 	for _, b := range x.Blocks {
-		if b.ScopeOfChecks() != "" {
+		if b.ScopeOfChecks() != "" && !b.IsForAttacks() {
 			continue // applies only to checks that name the scope
 		}
 		if b.Action == blocks.Challenge && x.Key.IsPass() {
@@ -337,9 +340,12 @@ func (x *Explanation) conclude() {
 		if x.Block == nil || x.Block.Action == blocks.Challenge || b.Outlasts(x.Block) {
 			x.Block = b
 		}
-		if b.Expires.IsZero() {
+		switch {
+		case b.IsForAttacks():
+			x.NextAllowed = latest(x.NextAllowed, x.At.Add(attackRetry))
+		case b.Expires.IsZero():
 			x.Never = true
-		} else if b.Expires.After(x.NextAllowed) {
+		case b.Expires.After(x.NextAllowed):
 			x.NextAllowed = b.Expires
 		}
 	}

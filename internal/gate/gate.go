@@ -46,6 +46,9 @@ type Options struct {
 	// Bots identifies bots; nil verifies none. Those that its Verifier has verified are exempt from
 	// policies with the outcome conditions.NotFound.
 	Bots *bots.Directory
+	// InAttack reports whether an attack goes on, in which the rows of lists apply that are for attacks
+	// only; nil means never.
+	InAttack func() bool
 	// Unsaid is called with a warning once a policy has applied to many requests that did not say a
 	// value that it needs; nil for none.
 	Unsaid func(warning string)
@@ -73,11 +76,12 @@ type Gate struct {
 	bots      *bots.Directory
 	crawlers  *bots.Verifier // of bots
 	unsaid    func(warning string)
+	inAttack  func() bool
 }
 
 // New returns a gate.
 func New(o Options) *Gate {
-	g := &Gate{view: o.View, log: o.Log, local: o.Local, deadline: o.Deadline, ofAll: o.DeadlineOfAll, recorder: o.Recorder, reports: o.Reports, now: o.Now, bots: o.Bots, unsaid: o.Unsaid}
+	g := &Gate{view: o.View, log: o.Log, local: o.Local, deadline: o.Deadline, ofAll: o.DeadlineOfAll, recorder: o.Recorder, reports: o.Reports, now: o.Now, bots: o.Bots, unsaid: o.Unsaid, inAttack: o.InAttack}
 	if g.bots == nil {
 		g.bots = &bots.Directory{}
 	}
@@ -93,6 +97,9 @@ func New(o Options) *Gate {
 	}
 	if g.now == nil {
 		g.now = time.Now
+	}
+	if g.inAttack == nil {
+		g.inAttack = func() bool { return false }
 	}
 	if g.unsaid == nil {
 		g.unsaid = func(string) {}
@@ -201,6 +208,12 @@ func (g *Gate) prepare(d *Decision, selector *rules.Selector, set *blocks.Set) e
 		d.Outcome, d.RetryAt, d.Never = blockedBy(b), b.Expires, b.Expires.IsZero()
 		return nil
 	}
+	if only := set.ForAttacks(); only != nil && g.inAttack() {
+		if d.Block = d.Check.matchIn(only, d.At).Block; d.Block != nil {
+			d.Outcome, d.RetryAt = Blocked, d.At.Add(attackRetry)
+			return nil
+		}
+	}
 	if err := d.checkAskable(); err != nil {
 		return err
 	}
@@ -215,6 +228,10 @@ func (g *Gate) prepare(d *Decision, selector *rules.Selector, set *blocks.Set) e
 	}
 	return d.addAdditional(&applying{own, selector, set, g.crawlers, who, d.At, !d.Check.Pass.IsZero(), passed})
 }
+
+// attackRetry is after how long a check is worth another try that is refused because of an attack, whose
+// end is not known.
+const attackRetry = time.Minute
 
 // blockedBy returns the outcome of a check that a block refuses.
 func blockedBy(b *blocks.Entry) Outcome {

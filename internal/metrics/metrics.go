@@ -212,8 +212,11 @@ func (m *Metrics) Record(d *gate.Decision) {
 // recordLists counts a check for the lists that decided it, or would have in shadow mode.
 func (m *Metrics) recordLists(d *gate.Decision) {
 	use := blocks.AsBlock
-	if d.Outcome == gate.Challenged {
+	switch {
+	case d.Outcome == gate.Challenged:
 		use = blocks.AsChallenge
+	case d.Block.IsForAttacks():
+		use = blocks.AsAttack
 	}
 	m.countList(d.Block, use)
 	m.countList(d.Exemption, blocks.AsExempt)

@@ -33,6 +33,9 @@ const (
 	minSourceKeys = 3
 )
 
+// AttackLists is the policy in the counts of traffic of checks that lists refused which are for attacks only.
+const AttackLists = -1
+
 // Rates are checks per second.
 type Rates struct{ Allowed, Limited, Challenged, Blocked float64 }
 

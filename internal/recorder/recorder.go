@@ -336,6 +336,9 @@ func (s *shard) countDecision(in *policyMinute, hash uint64, key string, at int6
 		k.kind = offences.Limited
 		k.rule, _ = d.DecidingRule()
 	case gate.Blocked:
+		if d.Block.IsForAttacks() { // apart, so that they are left out where attacks are found
+			counts = &in.minute.policy(offences.AttackLists).counts
+		}
 		counts.Blocked++
 		k.kind, k.block = offences.Blocked, d.Block
 	case gate.Challenged: // an offence as its cause without the challenge would be

@@ -4,7 +4,7 @@ package wire
 type BlockSource struct {
 	Name      string   `json:"name"`                                            // unique; the source of its rows is "list/" and this name
 	URL       string   `json:"url"`                                             // where the list is
-	As        string   `json:"as" enum:"block,challenge,exempt,shadow"`         // block, challenge, exempt or shadow: counted, and nothing is refused
+	As        string   `json:"as" enum:"block,challenge,exempt,shadow,attack"`  // block, challenge, exempt, shadow: counted, and nothing is refused, or attack: block while an attack goes on
 	Format    string   `json:"format"`                                          // auto, csv, json or plain
 	Column    string   `json:"column"`                                          // where the patterns are in a table of another form; empty: the list says it
 	HasHeader bool     `json:"has_header"`                                      // whether the requests have a header with a secret, which is never shown
@@ -44,13 +44,13 @@ type HeldPull struct {
 
 // BlockSourceRequest adds a source.
 type BlockSourceRequest struct {
-	Name   string   `json:"name"`                                             // 1 to 50 of a-z, 0-9 and hyphens
-	URL    string   `json:"url"`                                              // https or http; omitted for one of the catalogue
-	Every  Duration `json:"every,omitzero"`                                   // at least 5m; 1h if omitted, or as the catalogue says
-	As     string   `json:"as,omitzero" enum:"block,challenge,exempt,shadow"` // block, challenge, exempt or shadow; block if omitted, or as the catalogue says
-	Format string   `json:"format,omitzero"`                                  // auto, csv, json or plain; auto if omitted
-	Column string   `json:"column,omitzero"`                                  // where the patterns are in a table of another form
-	Header string   `json:"header,omitzero"`                                  // a header of the requests, such as "Key: abc"; never shown again
+	Name   string   `json:"name"`                                                    // 1 to 50 of a-z, 0-9 and hyphens
+	URL    string   `json:"url"`                                                     // https or http; omitted for one of the catalogue
+	Every  Duration `json:"every,omitzero"`                                          // at least 5m; 1h if omitted, or as the catalogue says
+	As     string   `json:"as,omitzero" enum:"block,challenge,exempt,shadow,attack"` // block, challenge, exempt, shadow or attack; block if omitted, or as the catalogue says
+	Format string   `json:"format,omitzero"`                                         // auto, csv, json or plain; auto if omitted
+	Column string   `json:"column,omitzero"`                                         // where the patterns are in a table of another form
+	Header string   `json:"header,omitzero"`                                         // a header of the requests, such as "Key: abc"; never shown again
 }
 
 // KnownList is a list of the catalogue. None is pulled until somebody adds it.

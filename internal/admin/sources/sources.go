@@ -3,6 +3,7 @@
 package sources
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,6 +46,8 @@ type Sources struct {
 	Alarm func(ctx context.Context, isTrouble bool, subject, text string)
 	Log   *slog.Logger
 	Now   func() time.Time
+	// Timeout bounds one pull, the download included; pullTimeout if zero. It may not be longer.
+	Timeout time.Duration
 }
 
 // Request is a list to download. ETag and Modified are those of the answer before.
@@ -170,7 +173,7 @@ func check(l *blocks.List) error {
 	case u.User != nil:
 		return fault.Field("url", "holds a password, which everybody who sees the sources would see; send it as header, such as Authorization: Basic ...")
 	case !slices.Contains(blocks.Uses, l.As):
-		return fault.Field("as", "must be block, challenge, exempt or shadow")
+		return fault.Field("as", "must be block, challenge, exempt, shadow or attack")
 	case !slices.Contains([]string{string(blocklist.Auto), string(blocklist.CSV), string(blocklist.JSON), string(blocklist.Plain)}, l.Format):
 		return fault.Field("format", "must be auto, csv, json or plain")
 	case l.Every < minEvery || l.Every > maxEvery:
@@ -257,7 +260,7 @@ func (s *Sources) withLease(ctx context.Context, name string, do func(context.Co
 			s.Log.Warn("lease not released; it expires by itself", "lease", lease, "error", err)
 		}
 	}()
-	bounded, cancel := context.WithTimeout(ctx, pullTimeout)
+	bounded, cancel := context.WithTimeout(ctx, cmp.Or(s.Timeout, pullTimeout))
 	defer cancel()
 	return do(bounded)
 }

@@ -20,9 +20,11 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/notify/egress"
+	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/storetest"
@@ -240,6 +242,24 @@ func TestShadowRefusesNothingAndExemptAllows(t *testing.T) {
 	})
 }
 
+func TestRowsForAttacksRefuseOnlyInOne(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		f.add(t, wire.BlockSourceRequest{Name: "exits", URL: newPublisher(t, "198.51.100.0/24\n").URL, As: "attack"})
+		log := memlog.New(memlog.Options{Now: func() time.Time { return f.now }})
+		t.Cleanup(func() { log.Close() })
+		g := gate.New(gate.Options{View: f.node.Catalog, Log: log, InAttack: f.node.Catalog.InAttack, Now: func() time.Time { return f.now }})
+		for _, attack := range []bool{false, true, false} {
+			f.node.Catalog.SetAttack(attack)
+			d, err := g.Check(t.Context(), gate.Check{Key: key(t, "ip:198.51.100.7"), Cost: 1})
+			x, explainErr := g.Explain(t.Context(), key(t, "ip:198.51.100.7"), "")
+			if err != nil || explainErr != nil || (d.Outcome == gate.Blocked) != attack || (d.Block != nil) != attack || d.Never || (x.Outcome == gate.Blocked) != attack {
+				t.Errorf("in an attack: %t; the check is %s, the explanation %s; %v, %v", attack, d.Outcome, x.Outcome, err, explainErr)
+			}
+		}
+		f.wantActive(t, listed, "ip:198.51.100.0/24")
+	})
+}
+
 // TestRowsChallengeBesideBlocks has one pattern in a list that challenges, in one that blocks, and in
 // a block of an operator. None of them keeps another out, and bouncers get what refuses only.
 func TestRowsChallengeBesideBlocks(t *testing.T) {
@@ -345,6 +365,24 @@ func TestAListThatFailsKeepsItsRows(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A server that sends a row and then nothing ends the pull by its time limit.
+func TestASlowListKeepsItsRows(t *testing.T) {
+	f := newFixture(t, storetest.OpenSQLite(t).URL, "node")
+	p := newPublisher(t, "198.51.100.1\n")
+	f.add(t, wire.BlockSourceRequest{Name: "bad", URL: p.URL})
+	f.Timeout = 100 * time.Millisecond
+	p.answerWith(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "198.51.100.2\n")
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	})
+	f.due(t)
+	if got := f.get(t, "bad"); got.State != "failing" || string(got.Error) != "the server did not send the whole list in time" || got.Rows != 1 {
+		t.Errorf("got %s: %s", got.State, got.Error)
+	}
+	f.wantActive(t, listed, "ip:198.51.100.1")
 }
 
 func TestNoListBlocksWhatItMustNot(t *testing.T) {

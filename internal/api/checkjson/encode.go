@@ -221,7 +221,7 @@ func appendBlock(b []byte, d *gate.Decision) []byte {
 	b = appendString(b, d.Block.ID)
 	b = append(b, `,"pattern":`...)
 	b = appendString(b, d.Block.Pattern.String())
-	if scope := d.Block.ScopeOfChecks(); scope != "" {
+	if scope := d.Block.ScopeOfChecks(); scope != "" && !d.Block.IsForAttacks() {
 		b = append(b, `,"scope":`...)
 		b = appendString(b, scope)
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/test/storetest"
 )
@@ -167,6 +169,18 @@ func TestRefusalsByPoliciesForAttacksProlongNoAttack(t *testing.T) {
 		if !on {
 			t.Fatal("a second attack puts nothing in force")
 		}
+		row := storetest.NewBlock(t, "ip:203.0.113.0/24", time.Time{})
+		row.Source, row.Scope = blocks.Listed, blocks.AttackScope
+		for end := f.Clock.Now().Add(6 * time.Minute); f.Clock.Now().Before(end); {
+			ordinary.record(gate.Blocked, "ip:203.0.113.7", 700, &row)
+			if err := look(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if on {
+			t.Fatal("refusals by a list for attacks go on as one")
+		}
+		pass(time.Minute, ordinary)
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		for i := range 7 {
