@@ -179,10 +179,11 @@ func ownPasswordOf(a *App, throttle *httpserver.Throttle) *identities.OwnPasswor
 func connectOf(a *App, tokens *identities.Tokens) *operations.Connect {
 	return &operations.Connect{
 		Tokens: tokens, CheckURL: urlOf(a.settings.TLS, a.checks), NeedsToken: a.settings.CheckAuth == "token",
-		TokenHeader: string(cmp.Or(a.settings.ForwardTokenHeader, forwardauth.DefaultTokenHeader)),
-		JA4Header:   a.settings.JA4Header,
-		Asked:       func() []conditions.Attribute { return operations.AskedBy(a.catalog, time.Now()) },
-		LastAsked:   func() time.Time { return a.forward.LastAsked() },
+		TokenHeader:  string(cmp.Or(a.settings.ForwardTokenHeader, forwardauth.DefaultTokenHeader)),
+		JA4Header:    a.settings.JA4Header,
+		HasSiteHosts: a.settings.SiteHosts.String() != "",
+		Asked:        func() []conditions.Attribute { return operations.AskedBy(a.catalog, time.Now()) },
+		LastAsked:    func() time.Time { return a.forward.LastAsked() },
 		Pathless: func() string {
 			if a.forward.Pathless() == 0 {
 				return ""

@@ -3,6 +3,7 @@ package blocks
 import (
 	"container/heap"
 	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,9 @@ type Set struct {
 	// exemptions has the exemptions in index, so that they can be listed without examining all
 	// blocks.
 	exemptions map[keys.Pattern]*Entry
+	// exempted is the number of those exemptions by the kind of their pattern, such as "bot". The map is
+	// replaced and never changed.
+	exempted atomic.Pointer[map[string]int]
 	// expiring has the entries that will expire, and some that have been replaced since.
 	expiring expiryHeap
 	// ended has the entries that were ended or swept recently, so that an older state of such an
@@ -135,6 +139,9 @@ func (s *Set) apply(e *Entry, now time.Time) {
 // put stores next, which may be nil, for e's pattern and kind. at is the present slot of the
 // pattern.
 func (s *Set) put(at slot, e, next *Entry) {
+	if e.Kind == Exemption {
+		s.countExempted(e.Pattern, at.exemption, next)
+	}
 	switch {
 	case e.Kind == Exemption && next == nil:
 		delete(s.exemptions, e.Pattern)
@@ -157,6 +164,31 @@ func (s *Set) count(b *Entry, n int) {
 		s.blocks += n
 		s.bySource[b.Source] += n
 	}
+}
+
+// countExempted changes the number of exemptions for one pattern, of which before becomes next.
+func (s *Set) countExempted(p keys.Pattern, before, next *Entry) {
+	if (before == nil) == (next == nil) {
+		return
+	}
+	all := map[string]int{}
+	if known := s.exempted.Load(); known != nil {
+		maps.Copy(all, *known)
+	}
+	kind, _, _ := strings.Cut(p.String(), ":")
+	if all[kind]++; next == nil {
+		all[kind] -= 2
+	}
+	if all[kind] == 0 {
+		delete(all, kind)
+	}
+	s.exempted.Store(&all)
+}
+
+// Exempts reports whether an exemption is for keys of a kind, such as bot.
+func (s *Set) Exempts(kind string) bool {
+	known := s.exempted.Load()
+	return known != nil && (*known)[kind] > 0
 }
 
 func (s *Set) noteEnd(e *Entry, now time.Time) {

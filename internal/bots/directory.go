@@ -104,7 +104,7 @@ func (d *Directory) As(a *Agent, verified string) Identity {
 // address that DNS must still be asked about is looked up afterwards, and so are keys. address may be zero.
 func (d *Directory) Identify(r *conditions.Request, address keys.Key, use Use) Identity {
 	a := FindByAgent(r)
-	if r.Signed() != nil {
+	if r.Signed() != nil && !use.IsRefused {
 		by := d.signerOf(r, a, address, use)
 		if by.isVerified {
 			return d.As(by.agent, conditions.BySignature)

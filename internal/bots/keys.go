@@ -30,6 +30,9 @@ const (
 	// not among them, and refreshKeys how old the keys of bots that come may get.
 	fetchAgain  = 5 * time.Minute
 	refreshKeys = 24 * time.Hour
+	// KeysBelievedFor is how long keys count that cannot be fetched again: an operator that has withdrawn a
+	// key, or lost its name, must not be believed for ever.
+	KeysBelievedFor = 7 * 24 * time.Hour
 )
 
 // testKeys are the thumbprints of the keys that RFC 9421 and the drafts publish with their private halves:
@@ -147,39 +150,56 @@ type fetches struct {
 	waiting chan string          // has room for all lists
 }
 
-// keysOf returns the keys that an origin publishes, and has them fetched if they are old or isMissing
-// reports that one of them is wanted that is not among them.
-func (l *Lists) keysOf(origin string, isMissing func(signingKeys) bool) signingKeys {
+// isIgnored reports whether the keys are too old to verify anybody.
+func (l *list) isIgnored(now time.Time) bool {
+	return len(l.keys) > 0 && now.Sub(l.Fetched) >= KeysBelievedFor
+}
+
+// keysOf returns the keys that an origin publishes, none if they are too old to count, and has them fetched
+// if they are old or isMissing reports that one of them is wanted that is not among them.
+func (l *Lists) keysOf(origin string, isMissing func(signingKeys) bool) (all signingKeys, isIgnored bool) {
 	if l == nil {
-		return nil
+		return nil, false
 	}
 	one := (*l.current.Load())[origin+keysPath]
 	if one == nil {
-		return nil
+		return nil, false
 	}
 	now := l.now()
 	if now.Sub(one.Fetched) < refreshKeys && !isMissing(one.keys) {
-		return one.keys
+		return one.keys, false
 	}
+	l.wantAgain(one.URL, now)
+	if one.isIgnored(now) {
+		return nil, true
+	}
+	return one.keys, false
+}
+
+// wantAgain has a list fetched, unless that was tried lately.
+func (l *Lists) wantAgain(url string, now time.Time) {
 	f := &l.fetches
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if now.Sub(f.tried[one.URL]) >= fetchAgain {
+	if now.Sub(f.tried[url]) >= fetchAgain {
 		if f.tried == nil {
 			f.tried = map[string]time.Time{}
 		}
-		f.tried[one.URL] = now
+		f.tried[url] = now
 		select {
-		case f.waiting <- one.URL:
+		case f.waiting <- url:
 		default: // it waits already
 		}
 	}
-	return one.keys
 }
 
-// hasKeys reports whether keys are known by which the bot signs.
+// hasKeys reports whether keys are known by which the bot signs, and that count.
 func (l *Lists) hasKeys(a *Agent) bool {
-	return l != nil && a.Keys != "" && len((*l.current.Load())[a.Keys+keysPath].keys) > 0
+	if l == nil || a.Keys == "" {
+		return false
+	}
+	one := (*l.current.Load())[a.Keys+keysPath]
+	return len(one.keys) > 0 && !one.isIgnored(l.now())
 }
 
 // Run fetches the keys of bots that sign, when they come, until ctx is done.

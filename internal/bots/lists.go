@@ -68,6 +68,8 @@ type ListState struct {
 	Fetched  time.Time // when it was last read from its publisher or from its file, zero for never
 	// Problem is why the last fetch changed nothing, "" for none.
 	Problem string
+	// IsIgnored reports that its keys are too old to verify anybody, as KeysBelievedFor says.
+	IsIgnored bool
 }
 
 // NewLists returns the lists of all agents with what the files in folder have. download nil fetches
@@ -118,7 +120,10 @@ func (l *Lists) load(url string) *list {
 		one.Problem = fmt.Sprintf("the file %s cannot be read: %s", one.File, err)
 		return one
 	}
-	one.Prefixes, one.Keys, one.Fetched, one.modified = len(one.prefixes), len(one.keys), info.ModTime(), info.ModTime()
+	one.Prefixes, one.Keys, one.modified = len(one.prefixes), len(one.keys), info.ModTime()
+	if one.Fetched = info.ModTime(); one.Fetched.After(l.now()) { // whatever the file says, it is not of the future
+		one.Fetched = l.now()
+	}
 	return one
 }
 
@@ -268,8 +273,11 @@ func (l *Lists) States() []ListState {
 		return nil
 	}
 	var all []ListState
+	now := l.now()
 	for _, one := range *l.current.Load() {
-		all = append(all, one.ListState)
+		state := one.ListState
+		state.IsIgnored = one.isIgnored(now)
+		all = append(all, state)
 	}
 	slices.SortFunc(all, func(a, b ListState) int { return strings.Compare(a.URL, b.URL) })
 	return all
@@ -321,6 +329,7 @@ func (l *Lists) pull(ctx context.Context, before *list) *list {
 	}
 	after.Fetched = l.now()
 	if body == nil {
+		l.touch(&after)
 		return &after
 	}
 	defer body.Close()
@@ -354,10 +363,22 @@ func (l *Lists) save(one *list) error {
 	if err := atomicfile.WriteFile(file, text, 0o600); err != nil {
 		return err
 	}
+	l.touch(one)
+	return nil
+}
+
+// touch has the file of a list say when it was fetched, for the next start.
+func (l *Lists) touch(one *list) {
+	if l.folder == "" {
+		return
+	}
+	file := filepath.Join(l.folder, one.File)
+	if err := os.Chtimes(file, time.Time{}, one.Fetched); err != nil { // it counts as older than it is
+		return
+	}
 	if info, err := os.Stat(file); err == nil {
 		one.modified = info.ModTime()
 	}
-	return nil
 }
 
 // text returns the list in the form in which operators publish.

@@ -1,6 +1,7 @@
 package bots
 
 import (
+	"crypto/ed25519"
 	"crypto/sha256"
 	"hash/maphash"
 	"math"
@@ -18,6 +19,12 @@ import (
 
 // noHosts is why no signature verifies a bot while Directory.IsOurs is nil.
 const noHosts = "no signature verifies a bot before --site-hosts says for which hosts"
+
+// Why a signature verifies nobody, where more than one place says so.
+const (
+	tooOld     = "the keys of its operator are too old: they were not fetched for 7 days"
+	usedBefore = "it was used before"
+)
 
 const (
 	// signatureTag is what the signatures of bots are for: Web Bot Auth.
@@ -40,6 +47,8 @@ type Use struct {
 	IsPeek bool
 	// IsReport says that the request was checked before, for the same address.
 	IsReport bool
+	// IsRefused says that the request is refused whatever its signature says, which is not read.
+	IsRefused bool
 }
 
 // signer is who has signed a request.
@@ -61,6 +70,9 @@ func (d *Directory) signerOf(r *conditions.Request, named *Agent, address keys.K
 
 func (d *Directory) findSigner(r *conditions.Request, named *Agent, address keys.Key, use Use) (found signer) {
 	signed := r.Signed()
+	if !slices.ContainsFunc(signed.Input, func(line string) bool { return strings.Contains(line, signatureTag) }) {
+		return found
+	}
 	all, err := httpsig.Read(signed.Input, signed.Signature)
 	at := slices.IndexFunc(all, func(s httpsig.Signature) bool { return s.Tag == signatureTag })
 	if err != nil || at < 0 {
@@ -132,7 +144,8 @@ func agentOf(signed *conditions.Signed, s *httpsig.Signature) (origin string, is
 }
 
 // refuse returns why a signature does not verify that a request is of a bot whose operator publishes its
-// keys at origin, "" if it does, which spends it.
+// keys at origin, "" if it does, which spends it. To verify takes longer than all else: it comes last, for
+// what may be good.
 func (d *Directory) refuse(r *conditions.Request, s *httpsig.Signature, origin string, isCovered bool, address keys.Key, use Use) string {
 	signed, now := r.Signed(), d.now()
 	at := now.Unix()
@@ -140,6 +153,8 @@ func (d *Directory) refuse(r *conditions.Request, s *httpsig.Signature, origin s
 	switch {
 	case d.IsOurs == nil:
 		return noHosts
+	case len(s.Value) != ed25519.SignatureSize:
+		return "it is no signature by Ed25519, of 64 bytes"
 	case slices.Contains(testKeys, s.KeyID):
 		return "it is signed by a published test key"
 	case !isCovered:
@@ -158,10 +173,16 @@ func (d *Directory) refuse(r *conditions.Request, s *httpsig.Signature, origin s
 		return "it may be older than this node, which cannot know whether it was used"
 	}
 	isMissing := func(all signingKeys) bool { _, has := all[s.KeyID]; return !has }
-	published := d.Lists.keysOf(origin, isMissing)
+	published, isIgnored := d.Lists.keysOf(origin, isMissing)
 	key, has := published[s.KeyID]
-	if !has || !key.isCurrent(now) {
+	once := nonceOf(origin, s)
+	switch {
+	case isIgnored:
+		return tooOld
+	case !has || !key.isCurrent(now):
 		return "its key is not among those that the operator publishes, as far as this node knows them"
+	case d.spent.isUsed(once, at, address, use):
+		return usedBefore
 	}
 	m := httpsig.Message{Method: signed.Method, Scheme: signed.Scheme, Authority: signed.Authority, Target: r.Target(), Header: func(name string) []string {
 		if name == conditions.SignatureAgent {
@@ -172,8 +193,8 @@ func (d *Directory) refuse(r *conditions.Request, s *httpsig.Signature, origin s
 	if !s.Verify(key.public, &m) {
 		return "it is not of this request, or not by its key"
 	}
-	if !d.spent.take(nonceOf(origin, s), s.Expires, at, address, use) {
-		return "it was used before"
+	if !d.spent.take(once, s.Expires, at, address, use) {
+		return usedBefore
 	}
 	return ""
 }
@@ -218,17 +239,35 @@ func hashed(text string) uint64 {
 	return maphash.String(spentSeed, text)
 }
 
-// take reports whether a signature may be used, and remembers it until it expires.
-func (s *spent) take(n nonce, expires, now int64, address keys.Key, use Use) bool {
-	by := spentBy{expires: expires, id: hashed(use.ID)}
-	if !address.IsZero() {
+// isUsed reports whether a signature was used before, for another request.
+func (s *spent) isUsed(n nonce, now int64, address keys.Key, use Use) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before, is := s.all[n]
+	return is && now < before.expires && !before.isFor(address, use)
+}
+
+// isFor reports whether a request is the one that the signature was used for.
+func (by *spentBy) isFor(address keys.Key, use Use) bool {
+	other := spentByOf(address, use)
+	return by.address == other.address && (by.id == other.id && by.id != 0 || use.IsReport && by.address != 0)
+}
+
+func spentByOf(address keys.Key, use Use) (by spentBy) {
+	if by.id = hashed(use.ID); !address.IsZero() {
 		by.address = hashed(address.String())
 	}
+	return by
+}
+
+// take reports whether a signature may be used, and remembers it until it expires.
+func (s *spent) take(n nonce, expires, now int64, address keys.Key, use Use) bool {
+	by := spentByOf(address, use)
+	by.expires = expires
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if before, is := s.all[n]; is && now < before.expires {
-		isSame := before.address == by.address && (by.id == before.id && by.id != 0 || use.IsReport && by.address != 0)
-		return isSame
+		return before.isFor(address, use)
 	}
 	if use.IsPeek {
 		return true

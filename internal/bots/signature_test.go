@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -175,6 +177,29 @@ func TestWhatIsNoSignatureOfTheRequestVerifiesNobody(t *testing.T) {
 		w.d.Began = before
 		if got := w.d.Refused(chatgpt + keysPath); c.why != "" && !strings.Contains(got, c.why) {
 			t.Errorf("%s: the reason is %q, want one with %q", name, got, c.why)
+		}
+	}
+	// What is seen without it is seen before the signature is verified, which takes longer than all else.
+	for why, change := range map[string]func(s *signing, sent *conditions.Signed){
+		"has expired":         func(s *signing, _ *conditions.Signed) { s.created, s.expires = s.created-60, s.created },
+		"of the future":       func(s *signing, _ *conditions.Signed) { s.created, s.expires = s.created+120, s.created+180 },
+		"at most an hour":     func(s *signing, _ *conditions.Signed) { s.expires = s.created + maxSignedFor + 1 },
+		"not among those":     func(s *signing, _ *conditions.Signed) { s.keyID = "unknown" },
+		"test key":            func(s *signing, _ *conditions.Signed) { s.keyID = testKeys[1] },
+		"of 64 bytes":         func(_ *signing, sent *conditions.Signed) { sent.Signature = []string{"sig1=:AAAA:"} },
+		"was used before":     func(s *signing, _ *conditions.Signed) { s.nonce = "used" },
+		"not of this request": func(s *signing, _ *conditions.Signed) { s.nonce = "new" },
+	} {
+		good := newSigning(w.private, w.now)
+		good.nonce = "used"
+		w.verified(good.signed(), Use{})
+		s, id := newSigning(other, w.now), newSigning(w.private, w.now).keyID
+		s.keyID, s.nonce = id, why
+		change(&s, &conditions.Signed{})
+		sent := s.signed()
+		change(&s, sent)
+		if got := w.verified(sent, Use{}); got != conditions.Claimed || !strings.Contains(w.d.Refused(chatgpt+keysPath), why) {
+			t.Errorf("by another key, and %s: it is %s: %s", why, got, w.d.Refused(chatgpt+keysPath))
 		}
 	}
 	// One that was used before a restart, when the clock of its signer was ahead, does not count after it.
@@ -352,6 +377,67 @@ func TestKeysAreFetchedWhenABotComes(t *testing.T) {
 	}
 }
 
+// Keys that can no longer be fetched count for a week, also over a restart, and again once they are fetched.
+func TestKeysThatCannotBeFetchedEndAfterAWeek(t *testing.T) {
+	w := newSignedWorld(t)
+	folder, agent := t.TempDir(), FindAgent("openai/chatgpt-agent")
+	clock := func() time.Time { return w.now }
+	restart := func() { w.d.Lists = NewLists(folder, w.pub.download, clock) }
+	fetch := func() { w.d.Lists.fetch(t.Context(), chatgpt+keysPath) }
+	want := func(when string, counts bool) {
+		t.Helper()
+		s := newSigning(w.private, w.now)
+		s.nonce = when
+		state := ListState{}
+		for _, one := range w.d.Lists.States() {
+			if one.URL == chatgpt+keysPath {
+				state = one
+			}
+		}
+		got := w.verified(s.signed(), Use{}) == conditions.BySignature
+		if got != counts || w.d.CanVerify(agent) != counts || state.IsIgnored == counts || state.Keys != 1 {
+			t.Errorf("%s: it is verified %v, want %v: %s; the state is %+v", when, got, counts, w.d.Refused(chatgpt+keysPath), state)
+		}
+		if !counts && w.d.Refused(chatgpt+keysPath) != tooOld {
+			t.Errorf("%s: the reason is %q", when, w.d.Refused(chatgpt+keysPath))
+		}
+	}
+	restart()
+	fetch()
+	want("at first", true)
+	w.pub.err = errors.New("unreachable")
+	w.now = w.now.Add(KeysBelievedFor - time.Second)
+	fetch()
+	want("a second before a week", true)
+	w.now = w.now.Add(time.Second)
+	want("after a week", false)
+	restart()
+	want("after a week and a restart", false)
+	if url := <-w.d.Lists.fetches.waiting; url != chatgpt+keysPath {
+		t.Errorf("%s is fetched", url)
+	}
+	w.pub.err = nil
+	fetch()
+	want("once they are fetched", true)
+	// That they are the same counts as fetched, and is known after a restart.
+	w.now, w.pub.same = w.now.Add(KeysBelievedFor), true
+	want("a week later", false)
+	fetch()
+	want("once they are known to be the same", true)
+	w.pub.err = errors.New("unreachable")
+	restart()
+	want("the same, after a restart", true)
+	// A file of the future is one of now.
+	file := filepath.Join(folder, fileOf(chatgpt+keysPath))
+	if err := os.Chtimes(file, time.Time{}, w.now.Add(10*KeysBelievedFor)); err != nil {
+		t.Fatal(err)
+	}
+	restart()
+	want("of the future", true)
+	w.now = w.now.Add(KeysBelievedFor)
+	want("of the future, a week later", false)
+}
+
 func TestKeysAreKeptInAFile(t *testing.T) {
 	w := newSignedWorld(t)
 	folder := t.TempDir()
@@ -381,6 +467,7 @@ func TestKeysAreKeptInAFile(t *testing.T) {
 	}
 }
 
+// To verify takes longer than all else: what cannot be good must cost a part of it.
 func BenchmarkIdentifySigned(b *testing.B) {
 	now := time.Now()
 	private := ed25519.NewKeyFromSeed([]byte(strings.Repeat("s", 32)))
@@ -388,12 +475,32 @@ func BenchmarkIdentifySigned(b *testing.B) {
 	d := &Directory{Lists: NewLists("", p.download, time.Now), Now: func() time.Time { return now }, IsOurs: isOurs}
 	d.Lists.fetch(b.Context(), chatgpt+keysPath)
 	about := conditions.NewRequest("/a?b", "GET", "Mozilla/5.0", "www.example.com")
-	s := newSigning(private, now)
-	sent := s.signed()
-	for b.Loop() {
-		again := &conditions.Signed{Method: sent.Method, Scheme: sent.Scheme, Authority: sent.Authority, Agent: sent.Agent, Input: sent.Input, Signature: sent.Signature}
-		if !d.Identify(about.SayingSigned(again), fromAnywhere, Use{IsPeek: true}).IsVerified() {
-			b.Fatal(d.Refused(chatgpt + keysPath))
-		}
+	for _, c := range []struct {
+		name   string
+		isGood bool
+		use    Use
+		change func(s *signing)
+	}{
+		{"good", true, Use{IsPeek: true}, func(*signing) {}}, {"expired", false, Use{}, func(s *signing) { s.expires = now.Unix() }},
+		{"unknown key", false, Use{}, func(s *signing) { s.keyID = "unknown" }}, {"used", false, Use{}, func(*signing) {}},
+		{"unread", false, Use{IsRefused: true}, func(*signing) {}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			s := newSigning(private, now)
+			s.nonce = c.name
+			c.change(&s)
+			sent := s.signed()
+			identify := func() Identity {
+				again := &conditions.Signed{Method: sent.Method, Scheme: sent.Scheme, Authority: sent.Authority, Agent: sent.Agent, Input: sent.Input, Signature: sent.Signature}
+				return d.Identify(about.SayingSigned(again), fromAnywhere, c.use)
+			}
+			identify() // which uses it
+			b.ReportAllocs()
+			for b.Loop() {
+				if identify().IsVerified() != c.isGood {
+					b.Fatal(d.Refused(chatgpt + keysPath))
+				}
+			}
+		})
 	}
 }

@@ -29,7 +29,47 @@ or are proven not to be it.`,
 		}),
 	}
 	c.Flags().Var(&last, "last", "how far back, 1h to 7d; a day if omitted")
+	c.AddCommand(newBotLists(con))
 	return c
+}
+
+func newBotLists(con *console.Console) *cobra.Command {
+	return &cobra.Command{
+		Use:   "lists",
+		Short: "Show the lists of addresses and keys that operators of bots publish",
+		Long: `Show the lists of addresses and keys that operators of bots publish, as the node has them:
+when each was fetched, why the last fetch failed, and why the last signature that names its
+keys verified nobody. Keys that were not fetched for 7 days verify nobody.`,
+		Example: "admin bots lists\nadmin bots lists -o json",
+		Args:    cobra.NoArgs,
+		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
+			found, err := client.Call(c.Context(), server, wire.GetBots, wire.BotsSeen{})
+			if err != nil {
+				return err
+			}
+			return printItems(con, found.Lists, botListColumns)
+		}),
+	}
+}
+
+var botListColumns = []output.Column[wire.BotList]{
+	{Name: "url", Head: "List", Cell: func(l wire.BotList) output.Cell { return output.Text(l.URL) }},
+	{Name: "prefixes", Head: "Prefixes", Cell: func(l wire.BotList) output.Cell { return output.Number(int64(l.Prefixes)) }},
+	{Name: "keys", Head: "Keys", Cell: func(l wire.BotList) output.Cell { return output.Number(int64(l.Keys)) }},
+	{Name: "fetched_at", Head: "Fetched", Cell: func(l wire.BotList) output.Cell { return output.TimeOr(l.Fetched.Time, "never") }},
+	{Name: "state", Head: "State", Cell: func(l wire.BotList) output.Cell {
+		switch {
+		case l.IsIgnored:
+			return output.Text("ignored")
+		case l.Problem != "":
+			return output.Text("failed")
+		case l.Fetched.IsZero():
+			return output.Text("never fetched")
+		}
+		return output.Text("current")
+	}},
+	{Name: "problem", Head: "Problem", Cell: func(l wire.BotList) output.Cell { return output.Text(l.Problem) }},
+	{Name: "refused", Head: "Last signature", Cell: func(l wire.BotList) output.Cell { return output.Text(l.Refused) }},
 }
 
 var botColumns = []output.Column[wire.Bot]{

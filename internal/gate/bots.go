@@ -1,6 +1,9 @@
 package gate
 
 import (
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/bots"
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/keys"
@@ -15,11 +18,30 @@ func (g *Gate) findClient(c *Check) {
 }
 
 // identify sets who a check is about, besides its key: its client, and its bot with what the node finds
-// of the request. isReport says that it is made of a report about a request that was checked before.
-func (g *Gate) identify(c *Check, selector *rules.Selector, isReport bool) {
+// of the request.
+func (g *Gate) identify(c *Check, selector *rules.Selector, use bots.Use) {
 	g.findClient(c)
 	c.countsBot = true
-	c.Request, c.bot = g.bots.Describe(c.Request, c.address(), selector.AsksOrigin(), bots.Use{ID: c.ID, IsPeek: c.Peek, IsReport: isReport})
+	c.Request, c.bot = g.bots.Describe(c.Request, c.address(), selector.AsksOrigin(), use)
+}
+
+// useOf returns what the request of a check is identified for. isRefused says that it is refused whatever
+// its signature says.
+func useOf(c *Check, isRefused bool) bots.Use {
+	return bots.Use{ID: c.ID, IsPeek: c.Peek, IsRefused: isRefused}
+}
+
+// isRefusedUnread reports whether a block refuses a signed check, by whomever it is signed. A signature
+// takes longer to verify than all else of a check: nobody can have that done from a blocked address.
+func (g *Gate) isRefusedUnread(c *Check, set *blocks.Set, at time.Time) bool {
+	if c.Request.Signed() == nil || set.Exempts(bots.Kind) || set.Exempts(bots.CategoryKind) {
+		return false
+	}
+	g.findClient(c)
+	about := *c
+	about.bot = bots.Identity{}
+	match := about.matchIn(set, at)
+	return match.Refuses() && !match.Challenges() // a pass lifts a challenge
 }
 
 // appendBot appends the policies that the bot of a check, and its category, select by a pattern of bots,

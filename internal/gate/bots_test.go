@@ -280,3 +280,36 @@ func TestAPassOfABotIsLimited(t *testing.T) {
 	want("c", "/api", Allowed)
 	want("c", "/api", Limited)
 }
+
+// A signature takes longer to verify than all else of a check, so that it is read only where what it says may
+// matter.
+func TestSignatureFromABlockedAddressIsNotRead(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "100/m"))
+	const blocked, free, challenged = "ip:203.0.113.7", "ip:198.51.100.7", "ip:192.0.2.7"
+	n.block(t, "b1", blocked, time.Time{})
+	n.set.Apply(&blocks.Entry{Kind: blocks.Block, ID: "b2", Pattern: pattern(t, challenged), Action: blocks.Challenge}, n.clock())
+	signed := func(c *Check) {
+		c.Request = conditions.NewRequest("/", "GET", "", "").SayingSigned(&conditions.Signed{
+			Input: []string{`sig1=("@authority");tag="web-bot-auth"`}, Signature: []string{"sig1=:AA==:"}, Agent: []string{`sig1="https://chatgpt.com"`},
+		})
+	}
+	isRead := func(d Decision) bool { return d.Check.Request.Signed().Memo.Load() != nil }
+	want := func(what, key string, outcome Outcome, read bool) {
+		t.Helper()
+		if d := n.check(t, key, signed); d.Outcome != outcome || isRead(d) != read {
+			t.Errorf("%s: %s, and its signature is read: %v", what, d.Outcome, isRead(d))
+		}
+	}
+	want("a free address", free, Allowed, true)
+	want("a blocked one", blocked, Blocked, false)
+	want("one that is challenged", challenged, Challenged, true)
+	if c := n.checkAll(t, []string{"token:a", blocked}, signed); c.Outcome != Blocked || isRead(c.Decisions[0]) || isRead(c.Decisions[1]) {
+		t.Errorf("one of several keys is blocked: %s, and a signature is read", c.Outcome)
+	}
+	exemption := &blocks.Entry{Kind: blocks.Exemption, ID: "e", Revision: 1, Pattern: pattern(t, "category:ai-user"), Expires: n.clock().Add(time.Minute)}
+	n.set.Apply(exemption, n.clock())
+	want("one of a bot that may be exempt", blocked, Blocked, true)
+	n.advance(time.Minute)
+	n.set.Sweep(n.clock())
+	want("once the exemption has ended", blocked, Blocked, false)
+}

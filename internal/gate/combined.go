@@ -127,13 +127,14 @@ func (g *Gate) prepareAll(checks []Check, decisions []Decision) error {
 	}
 	selector, set, now := g.view.Selector(), g.view.Blocks(), g.now()
 	first := make(map[log]int, len(checks))
-	id, address := "", keys.Key{} // of the one request
+	id, address, isRefused := "", keys.Key{}, false // of the one request
 	for i := range checks {
 		d := &decisions[i]
 		d.begin(&checks[i], now)
 		if g.findClient(&d.Check); address.IsZero() {
 			address = d.Check.address()
 		}
+		isRefused = isRefused || g.isRefusedUnread(&d.Check, set, now)
 	}
 	for i := range decisions {
 		d := &decisions[i]
@@ -145,7 +146,7 @@ func (g *Gate) prepareAll(checks []Check, decisions []Decision) error {
 		if d.Check.Address.IsZero() {
 			d.Check.Address = address
 		}
-		g.identify(&d.Check, selector, false)
+		g.identify(&d.Check, selector, useOf(&d.Check, isRefused))
 		if err := g.prepare(d, selector, set); err != nil {
 			return inCheck(i, err)
 		}

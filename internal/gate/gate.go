@@ -131,7 +131,7 @@ func (g *Gate) DecideAt(ctx context.Context, now time.Time, checks []Check, deci
 		d := &decisions[i]
 		d.begin(&checks[i], now)
 		d.Check.ensureID()
-		g.identify(&d.Check, selector, false)
+		g.identify(&d.Check, selector, useOf(&d.Check, g.isRefusedUnread(&d.Check, set, now)))
 		if errs[i] = g.prepare(d, selector, set); errs[i] == nil {
 			errs[i] = prepareHold(decisions[i : i+1])
 		}

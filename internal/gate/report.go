@@ -104,7 +104,7 @@ func (g *Gate) Report(ctx context.Context, reports []Report, answers []Reported)
 		*a = Reported{Report: reports[i], At: now}
 		who := profiles.Subject(a.Report.Key, memberOf(g.view, a.Report.Key, selector))
 		about := Check{Key: a.Report.Key, Request: a.Report.Request}
-		g.identify(&about, selector, true)
+		g.identify(&about, selector, bots.Use{IsReport: true})
 		a.Report.Request, a.Exemption = about.Request, about.matchIn(set, now).Exemption
 		a.prepare(selector, set, g.crawlers, who, about.bot, c.first.signer)
 		g.notice(selector.Notice(who, a.Report.Request, a.Report.Values, a.Report.Outcome))

@@ -13,11 +13,12 @@ import (
 	"github.com/dunglas/httpsfv"
 )
 
-// Bounds of what is read.
+// Bounds of what is read. Bots sign at most six parts (@authority, @method, @path, @query, Signature-Agent
+// and one header) with six parameters, in some 350 bytes of Signature-Input, and a proxy may add a signature.
 const (
-	maxBytes      = 8192 // of a header
-	maxSignatures = 8
-	maxComponents = 16
+	maxBytes      = 2048 // of a header
+	maxSignatures = 4
+	maxComponents = 8
 )
 
 // Message is what a signature may cover. A part that is "" is not known.

@@ -3,6 +3,7 @@ package httpsig
 import (
 	"crypto/ed25519"
 	"encoding/base64"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -150,6 +151,28 @@ func TestReadRefusesWhatIsNoSignature(t *testing.T) {
 	} {
 		if all, err := Read([]string{input}, []string{value}); err == nil {
 			t.Errorf("%.40s was read as %+v", input, all)
+		}
+	}
+	// The bounds are what they say.
+	parts := func(n int) string {
+		all := ""
+		for i := range n {
+			all += fmt.Sprintf(` "x%d"`, i)
+		}
+		return "(" + all + " )"
+	}
+	for n, isRead := range map[int]bool{maxComponents: true, maxComponents + 1: false} {
+		if _, err := Read([]string{"a=" + parts(n)}, []string{"a=:AA==:"}); (err == nil) != isRead {
+			t.Errorf("a signature of %d parts: %v", n, err)
+		}
+	}
+	for n, isRead := range map[int]bool{maxSignatures: true, maxSignatures + 1: false} {
+		input, value := []string{}, []string{}
+		for i := range n {
+			input, value = append(input, fmt.Sprintf("a%d=()", i)), append(value, fmt.Sprintf("a%d=:AA==:", i))
+		}
+		if _, err := Read(input, value); (err == nil) != isRead {
+			t.Errorf("%d signatures: %v", n, err)
 		}
 	}
 	for _, part := range []string{`"@status"`, `"@query-param"`, `"missing"`, `"@unknown"`, `"example-dict";key="z"`, `"date";key="a"`} {

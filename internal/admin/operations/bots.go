@@ -61,7 +61,7 @@ func (b *Bots) Seen(ctx context.Context, _ admin.Caller, in wire.BotsSeen) (wire
 	}
 	out.Robots = bots.Robots(b.isRefused)
 	for _, s := range b.Directory.Lists.States() {
-		list := wire.BotList{URL: s.URL, File: s.File, Prefixes: s.Prefixes, Keys: s.Keys, Problem: s.Problem, Refused: b.Directory.Refused(s.URL)}
+		list := wire.BotList{URL: s.URL, File: s.File, Prefixes: s.Prefixes, Keys: s.Keys, Problem: s.Problem, IsIgnored: s.IsIgnored, Refused: b.Directory.Refused(s.URL)}
 		if !s.Fetched.IsZero() {
 			list.Fetched = wire.At(s.Fetched)
 		}

@@ -28,6 +28,8 @@ type Connect struct {
 	TokenHeader string // header in which proxies send their token
 	NeedsToken  bool   // the check listener requires a token
 	JA4Header   string // header in which proxies send the fingerprint of their client's TLS, "" for none
+	// HasSiteHosts reports that --site-hosts says for which hosts bots sign their requests.
+	HasSiteHosts bool
 	// Pathless returns the name of a policy that applies by paths, if a gateway has asked this node
 	// without the path of its client's request, and "" otherwise. nil means "".
 	Pathless func() string
@@ -172,6 +174,9 @@ func (c *Connect) guide(name, host string, token *wire.CreatedToken) wire.Guide 
 			g.Steps = append(g.Steps, wire.GuideStep{Text: "A gateway asks this node without the path of its client's request. The policy `" + policy +
 				"` has paths and never applies to such a request: let the gateway send `X-Forwarded-Uri` or `X-Original-URL`, and be among `--trusted-proxies`."})
 		}
+	}
+	if slices.Contains(g.Needs, conditions.Header(conditions.SignatureAgent).String()) && !c.HasSiteHosts {
+		g.Steps = append(g.Steps, wire.GuideStep{Text: "Policies or blocks are about bots, and some bots sign their requests. No signature verifies a bot before the setting `--site-hosts` names the hosts of your sites, for example `--site-hosts www.example.com`."})
 	}
 	if slices.Contains(g.Needs, conditions.JA4.String()) && strings.Contains(page, "/v1/forward") {
 		text := "Policies look at the JA4 fingerprint of TLS, and no header has it: name that of your gateway by `--ja4-header`."

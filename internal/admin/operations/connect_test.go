@@ -142,6 +142,23 @@ func TestGuideOfEnvoyIsComplete(t *testing.T) {
 	}
 }
 
+// Where signatures matter and no host is ours, every guide says what is missing.
+func TestGuideAsksForTheHostsOfSignatures(t *testing.T) {
+	const text = "`--site-hosts`"
+	for _, step := range []struct {
+		asked    []conditions.Attribute
+		hasHosts bool
+		says     bool
+	}{{[]conditions.Attribute{conditions.Path}, false, false}, {conditions.SignatureHeaders(), false, true}, {conditions.SignatureHeaders(), true, false}} {
+		c := &Connect{CheckURL: "http://127.0.0.1:8080", TokenHeader: "X-Stint-Token", HasSiteHosts: step.hasHosts, Asked: func() []conditions.Attribute { return step.asked }}
+		for _, name := range []string{"nginx", "envoy", "node"} {
+			if got := strings.Contains(stepsText(c.guide(name, "", nil)), text); got != step.says {
+				t.Errorf("%v, with hosts %v: the guide of %s says %s: %v", step.asked, step.hasHosts, name, text, got)
+			}
+		}
+	}
+}
+
 // TestGuideWarnsOfAGatewayWithoutPaths on the pages of the gateways that it may be.
 func TestGuideWarnsOfAGatewayWithoutPaths(t *testing.T) {
 	policy := ""
