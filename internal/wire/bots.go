@@ -55,8 +55,8 @@ type BotList struct {
 	Fetched  Time   `json:"fetched_at"` // null for never
 	Problem  string `json:"problem"`    // why the last fetch changed nothing, "" for none
 	// IsIgnored says that its keys verify nobody, since they were not fetched for 7 days.
-	IsIgnored bool `json:"is_ignored"`
-	Refused  string `json:"refused"`    // why the last signature that names these keys verified nobody, "" for none since the start
+	IsIgnored bool   `json:"is_ignored"`
+	Refused   string `json:"refused"` // why the last signature that names these keys verified nobody, "" for none since the start
 }
 
 // PathBots is the path of the bots.
