@@ -19,7 +19,7 @@ func TestEnvoyConfigurationsOfExtAuthzHaveEnvoysTypes(t *testing.T) {
 	for n, into := range map[int]interface {
 		proto.Message
 		ValidateAll() error // applies the rules that Envoy applies at its start
-	}{3: new(authzv3.ExtAuthz), 4: new(authzv3.ExtAuthzPerRoute), 5: new(authzv3.ExtAuthz), 6: new(authzv3.ExtAuthz)} {
+	}{3: new(authzv3.ExtAuthz), 4: new(authzv3.ExtAuthzPerRoute), 5: new(authzv3.ExtAuthz), 6: new(authzv3.ExtAuthz), 7: new(authzv3.ExtAuthz), 8: new(authzv3.ExtAuthz)} {
 		text := configuration(t, gateway{page: "envoy.md", language: "yaml"}, n)
 		fields := map[string]any{}
 		if err := yaml.Unmarshal([]byte(text), &fields); err != nil {

@@ -10,15 +10,21 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	authzv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_authz/v3"
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/stint-dev/stint/test/testnode"
 )
@@ -168,22 +174,28 @@ func whyNot(t *testing.T, node *testnode.Node) string {
 	return "there is no list of its keys"
 }
 
-// checkSigned checks all requests, and the good ones again, which then verify nobody.
-func checkSigned(t *testing.T, node *testnode.Node, key jwk, isVerified func(headers map[string]string) bool) {
+// awaitSigned waits until signatures count, which those of a node's first seconds do not.
+func awaitSigned(t *testing.T, node *testnode.Node, key jwk, isVerified func(headers map[string]string) bool) {
 	t.Helper()
 	probe := []toSign{{URL: "https://" + signedHost + "/page", Agent: `sig1="https://chatgpt.com"`, JWK: key}}
 	deadline := time.Now().Add(time.Minute)
-	for { // signatures of a node's first seconds do not count
+	for {
 		probe[0].Created = time.Now().Unix()
 		probe[0].Expires = probe[0].Created + 300
 		if isVerified(sign(t, probe)[0]) {
-			break
+			return
 		}
 		if why := whyNot(t, node); !strings.Contains(why, "older than this node") || time.Now().After(deadline) {
 			t.Fatalf("no signature counts: %s", why)
 		}
 		time.Sleep(time.Second)
 	}
+}
+
+// checkSigned checks all requests, and the good ones again, which then verify nobody.
+func checkSigned(t *testing.T, node *testnode.Node, key jwk, isVerified func(headers map[string]string) bool) {
+	t.Helper()
+	awaitSigned(t, node, key, isVerified)
 	all := signedRequests(key)
 	headers := sign(t, all)
 	for i, s := range all {
@@ -247,59 +259,194 @@ func TestChecksHandOnSignaturesOfBots(t *testing.T) {
 	s := direct(t, withKeys(t, key)...)
 	s.put("site", roomy)
 	s.put("signed", onlySigned)
-	checkSigned(t, s.node, key, func(headers map[string]string) bool {
-		sent, err := json.Marshal(headers)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if headers == nil {
-			sent = []byte("{}")
-		}
-		body := fmt.Sprintf(`{"key":"ip:198.51.100.7","request":{"method":"GET","path":"/page","host":%q,"headers":%s}}`, signedHost, sent)
-		var answer struct{ Allowed bool }
-		q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.node.Check+"/v1/check", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		q.Header.Set("Content-Type", "application/json")
-		a, err := keepAlive.Do(q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer a.Body.Close()
-		if err := json.NewDecoder(a.Body).Decode(&answer); err != nil || a.StatusCode != http.StatusOK && a.StatusCode != http.StatusTooManyRequests {
-			t.Fatalf("got %d, %v", a.StatusCode, err)
-		}
-		return !answer.Allowed
-	})
+	checkSigned(t, s.node, key, s.isVerifiedByCheck)
 }
 
-// Who is no trusted proxy says nothing of the host that a client asked for, and so of no signature.
-func TestSignaturesOfBotsFromNoTrustedProxyVerifyNobody(t *testing.T) {
+// isVerifiedByCheck is isVerified for an application that hands the headers on in a check.
+func (s *site) isVerifiedByCheck(headers map[string]string) bool {
+	s.Helper()
+	if headers == nil {
+		headers = map[string]string{}
+	}
+	sent, err := json.Marshal(headers)
+	if err != nil {
+		s.Fatal(err)
+	}
+	body := fmt.Sprintf(`{"key":"ip:198.51.100.7","request":{"method":"GET","path":"/page","host":%q,"headers":%s}}`, signedHost, sent)
+	var answer struct{ Allowed bool }
+	r := s.send(http.MethodPost, "/v1/check", body, "Content-Type: application/json")
+	if err := json.Unmarshal([]byte(r.body), &answer); err != nil || r.status != http.StatusOK && r.status != http.StatusTooManyRequests {
+		s.Fatalf("got %d, %v", r.status, err)
+	}
+	return !answer.Allowed
+}
+
+// TestEnvoyOverHTTPHandsOnSignaturesOfBots sends what Envoy's filter ext_authz sends over HTTP under the
+// configuration of its page: Envoy's own types read it, and no test runs Envoy.
+func TestEnvoyOverHTTPHandsOnSignaturesOfBots(t *testing.T) {
 	key := jwkOf(strings.Repeat("k", 32))
-	s := &site{T: t, node: testnode.Start(t, withKeys(t, key)...)}
-	s.url = s.node.Check
+	s := direct(t, withKeys(t, key)...)
 	s.put("site", roomy)
 	s.put("signed", onlySigned)
+	of := func(n int) (prefix string, sent []string) {
+		fields, c := map[string]any{}, new(authzv3.ExtAuthz)
+		if err := yaml.Unmarshal([]byte(configuration(t, gateway{page: "envoy.md", language: "yaml"}, n)), &fields); err != nil {
+			t.Fatal(err)
+		}
+		fields["http_service"].(map[string]any)["server_uri"] = map[string]any{"uri": "http://127.0.0.1:8080", "cluster": "stint_http", "timeout": "0.25s"}
+		encoded, err := json.Marshal(fields)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := protojson.Unmarshal(encoded, c); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range c.GetAllowedHeaders().GetPatterns() {
+			sent = append(sent, p.GetExact())
+		}
+		return c.GetHttpService().GetPathPrefix(), sent
+	}
+	ask := func(prefix string, sent []string) func(headers map[string]string) bool {
+		return func(headers map[string]string) bool {
+			q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+prefix+"/page", http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q.Host = signedHost // Envoy sends the host, the method and the path whatever its configuration says
+			q.Header.Set("X-Forwarded-For", client)
+			for name, value := range headers {
+				if slices.Contains(sent, strings.ToLower(name)) {
+					q.Header.Set(name, value)
+				}
+			}
+			answer, err := keepAlive.Do(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, _ := io.ReadAll(answer.Body)
+			answer.Body.Close()
+			if answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusTooManyRequests {
+				t.Fatalf("got %d: %s", answer.StatusCode, text)
+			}
+			return answer.StatusCode == http.StatusTooManyRequests
+		}
+	}
+	prefix, sent := of(8)
+	checkSigned(t, s.node, key, ask(prefix, sent))
+	if ask(prefix, []string{"signature-agent"})(sign(t, signedRequests(key)[:1])[0]) {
+		t.Error("a signature that is not sent verifies a bot")
+	}
+}
+
+// Who is no trusted proxy says nothing of the host that a client asked for, and so of no signature. Those
+// from a trusted one count at the same time.
+func TestSignaturesOfBotsFromNoTrustedProxyVerifyNobody(t *testing.T) {
+	key := jwkOf(strings.Repeat("k", 32))
+	s := direct(t, append(withKeys(t, key), "--trusted-proxies", "127.0.0.2")...)
+	s.put("site", roomy)
+	s.put("signed", onlySigned)
+	trusted, stranger := s.verifiedFrom("127.0.0.2"), s.verifiedFrom("127.0.0.1")
+	awaitSigned(t, s.node, key, trusted)
 	all := signedRequests(key)
 	for i, headers := range sign(t, all) {
-		for _, host := range []string{"Host", "X-Forwarded-Host"} {
-			headers[host] = signedHost
+		if stranger(headers) {
+			t.Errorf("%s, from no trusted proxy: it is verified", all[i].what)
 		}
-		q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/v1/forward?by=ip", http.NoBody)
+		if got := trusted(headers); got != all[i].isGood {
+			t.Errorf("%s, from a trusted proxy: verified %v, want %v: %s", all[i].what, got, all[i].isGood, whyNot(t, s.node))
+		}
+	}
+}
+
+// verifiedFrom returns isVerified for a proxy with an address.
+func (s *site) verifiedFrom(address string) func(headers map[string]string) bool {
+	proxy := &http.Client{Transport: &http.Transport{DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}).DialContext}}
+	s.Cleanup(proxy.CloseIdleConnections)
+	return func(headers map[string]string) bool {
+		s.Helper()
+		q, err := http.NewRequestWithContext(context.Background(), http.MethodGet, s.url+"/v1/forward?by=ip", http.NoBody)
 		if err != nil {
-			t.Fatal(err)
+			s.Fatal(err)
 		}
 		q.Host = signedHost
-		for name, value := range headers {
+		for name, value := range map[string]string{"X-Forwarded-Host": signedHost, "X-Forwarded-For": client, "X-Forwarded-Uri": "/page", "X-Forwarded-Proto": "https"} {
 			q.Header.Set(name, value)
 		}
-		answer, err := keepAlive.Do(q)
+		for name, value := range headers {
+			if q.Header.Del(name); value != "" {
+				q.Header[http.CanonicalHeaderKey(name)] = strings.Split(value, "\n")
+			}
+		}
+		answer, err := proxy.Do(q)
 		if err != nil {
-			t.Fatal(err)
+			s.Fatal(err)
 		}
-		if answer.Body.Close(); answer.StatusCode != http.StatusOK {
-			t.Errorf("%s: got %d", all[i].what, answer.StatusCode)
+		if answer.Body.Close(); answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusTooManyRequests {
+			s.Fatalf("got %d", answer.StatusCode)
 		}
+		return answer.StatusCode == http.StatusTooManyRequests
+	}
+}
+
+// oddSignatures are what a client may send in place of a signature: each change of the headers of a good one.
+// None verifies a bot, and none is a reason to refuse.
+var oddSignatures = map[string]map[string]string{
+	"no signature":             {"Signature": ""},
+	"no input":                 {"Signature-Input": ""},
+	"no agent":                 {"Signature-Agent": ""},
+	"no dictionary":            {"Signature": "?"},
+	"half a value":             {"Signature": "sig1=:AAAA"},
+	"no base64":                {"Signature": "sig1=:!!!!:"},
+	"three bytes":              {"Signature": "sig1=:AAAA:"},
+	"64 zeros":                 {"Signature": "sig1=:" + strings.Repeat("A", 86) + "==:"},
+	"a text for a value":       {"Signature": `sig1="AAAA"`},
+	"another label":            {"Signature": "sig2=:" + strings.Repeat("A", 86) + "==:"},
+	"a second, bad line":       {"Signature": "GOOD\nsig1=:AAAA:"},
+	"a second line of nothing": {"Signature-Input": "GOOD\nsig1=()"},
+	"parts without an end":     {"Signature-Input": `sig1=("@authority"`},
+	"no parts":                 {"Signature-Input": `sig1=();tag="web-bot-auth"`},
+	"nine parts":               {"Signature-Input": `sig1=("a" "b" "c" "d" "e" "f" "g" "h" "i");tag="web-bot-auth"`},
+	"five signatures":          {"Signature-Input": `a=();tag="web-bot-auth",b=(),c=(),d=(),e=()`},
+	"a part twice":             {"Signature-Input": `sig1=("@authority" "@authority");tag="web-bot-auth"`},
+	"a part that is not read":  {"Signature-Input": `sig1=("@authority" "@status" "signature-agent";key="sig1");created=1;expires=2;keyid="a";tag="web-bot-auth"`},
+	"a time that is a text":    {"Signature-Input": `sig1=("@authority");created="now";tag="web-bot-auth"`},
+	"a time that overflows":    {"Signature-Input": `sig1=("@authority");created=9223372036854775807;expires=9223372036854775808;tag="web-bot-auth"`},
+	"three kilobytes":          {"Signature-Input": "sig1=(" + strings.Repeat(" ", 3000) + `);tag="web-bot-auth"`},
+	"an agent of 2 KB":         {"Signature-Agent": `sig1="https://chatgpt.com/` + strings.Repeat("a", 2000) + `"`},
+	"an agent with a password": {"Signature-Agent": `sig1="https://a:b@chatgpt.com"`},
+	"an agent that is no URL":  {"Signature-Agent": `sig1="https://["`},
+	"agents in two lines":      {"Signature-Agent": "GOOD\nsig1=\"https://agent.example\""},
+}
+
+func TestOddSignaturesVerifyNobodyAndRefuseNothing(t *testing.T) {
+	key := jwkOf(strings.Repeat("k", 32))
+	s := direct(t, withKeys(t, key)...)
+	s.put("site", roomy)
+	s.put("signed", onlySigned)
+	ask := s.verifiedFrom("127.0.0.1")
+	awaitSigned(t, s.node, key, ask)
+	signed := make([]toSign, len(oddSignatures)+1)
+	for i := range signed {
+		signed[i] = signedRequests(key)[0]
+	}
+	good := sign(t, signed)
+	for name, changed := range oddSignatures {
+		headers := maps.Clone(good[0])
+		good = good[1:]
+		for header, value := range changed {
+			headers[header] = strings.ReplaceAll(value, "GOOD", headers[header])
+		}
+		if ask(headers) {
+			t.Errorf("%s: it is verified", name)
+		}
+		if name != "a second, bad line" && name != "a second line of nothing" && name != "agents in two lines" && s.isVerifiedByCheck(headers) {
+			t.Errorf("%s, in a check: it is verified", name)
+		}
+	}
+	if !ask(good[0]) {
+		t.Errorf("a good one after them is not verified: %s", whyNot(t, s.node))
+	}
+	if strings.Contains(s.node.Output(), "level=ERROR") {
+		t.Error("a signature is logged as an error")
 	}
 }

@@ -83,6 +83,8 @@ var wrongChecks = []mistake{
 	{"one network twice", post, wire.PathCheck, `{"keys":["ip:2001:db8::1","ip:2001:db8::2"]}`, 422, "keys[1]"},
 	{"a bad detail beside keys", post, wire.PathCheck, `{"keys":["a"],"detail":"much"}`, 422, "detail"},
 	{"an unknown handle", del, wire.PathReservations + "/x", "", 404, ""},
+	{"a signature that is no text", post, wire.PathCheck, `{"key":"a","request":{"headers":{"signature":7}}}`, 422, "request.headers.signature"},
+	{"signatures in a list", post, wire.PathCheck, `{"key":"a","request":{"headers":{"signature-input":["a=()"]}}}`, 422, "request.headers.signature-input"},
 	{"an empty batch", post, wire.PathBatch, `{"checks":[]}`, 422, "checks"},
 	{"a batch that is no list", post, wire.PathBatch, `{"checks":"a"}`, 422, "checks"},
 	{"a batch too large", post, wire.PathBatch, `{"checks":[` + strings.Repeat(`{"key":"a"},`, 1000) + `{"key":"a"}]}`, 422, "checks"},

@@ -24,10 +24,11 @@ what was answered.
 - **Longest gap** is the longest time in which a node gave no answer, on the machine that wrote this page. It is bounded by ` + "`--check-deadline`" + `, which is
   3 s in the rows of a Cluster.
 
-Three faults have tests of their own instead of a row: a migration that is killed before each of its statements
+Four faults have tests of their own instead of a row: a migration that is killed before each of its statements
 (` + "`go test ./internal/sqlstore/db -run KilledAtEveryStatement`" + `);
-the clock of a log in memory that steps, which the contract suite of the logs injects (` + "`go test ./internal/timestamplog/memlog`" + `); and the pages while
-Postgres is stopped or killed (` + "`go test ./internal/adminui -run PagesWithoutDatabase`" + `).
+the clock of a log in memory that steps, which the contract suite of the logs injects (` + "`go test ./internal/timestamplog/memlog`" + `); the pages while
+Postgres is stopped or killed (` + "`go test ./internal/adminui -run PagesWithoutDatabase`" + `); and operators whose keys can no longer be fetched, which count for a week
+(` + "`go test ./internal/bots -run KeysThatCannotBeFetched`" + `).
 
 | What fails | What is done | What is promised | Answers | Degraded | Unanswered | Lost | Charged | Longest gap |
 |---|---|---|---|---|---|---|---|---|
