@@ -41,7 +41,7 @@ func (s *Sources) pull(ctx context.Context, by audit.Actor, l *blocks.List, agre
 	now := s.Now()
 	state.Checked = now
 	err := s.read(ctx, by, l, &state, agreed)
-	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if err != nil && !fault.Is(err, fault.Unavailable) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = ctx.Err() // and not what became of the connection by it
 	}
 	if ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {

@@ -139,7 +139,7 @@ func (s *Sources) Add(ctx context.Context, by admin.Caller, r wire.BlockSourceRe
 	if _, err := s.pullNow(ctx, by, l.Name, false); err != nil && !fault.Is(err, fault.Conflict) {
 		return none, err
 	}
-	return s.Get(ctx, by, wire.ByName{Name: l.Name})
+	return s.after(ctx, by, l.Name)
 }
 
 // listOf returns the list of a request, with what the catalogue says of it. Its error is a
@@ -220,6 +220,14 @@ func (s *Sources) pullNow(ctx context.Context, by admin.Caller, name string, agr
 	if err != nil {
 		return none, err
 	}
+	return s.after(ctx, by, name)
+}
+
+// after returns a list after it was pulled, also where that took longer than the request may: it was
+// pulled, and an error would say that nothing was changed.
+func (s *Sources) after(ctx context.Context, by admin.Caller, name string) (wire.BlockSource, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
 	return s.Get(ctx, by, wire.ByName{Name: name})
 }
 

@@ -385,6 +385,21 @@ func TestASlowListKeepsItsRows(t *testing.T) {
 	f.wantActive(t, listed, "ip:198.51.100.1")
 }
 
+// A pull of a long list takes longer than a request may. It goes on, and its answer says what it did.
+func TestAPullThatOutlastsItsRequestIsAnswered(t *testing.T) {
+	f := newFixture(t, storetest.OpenSQLite(t).URL, "node")
+	p := newPublisher(t, "198.51.100.1\n")
+	ctx, cancel := context.WithCancel(t.Context())
+	p.answerWith(func(w http.ResponseWriter, _ *http.Request) {
+		cancel()
+		_, _ = io.WriteString(w, "198.51.100.1\n198.51.100.2\n")
+	})
+	got, err := f.Add(ctx, ann, wire.BlockSourceRequest{Name: "bad", URL: p.URL})
+	if err != nil || got.Rows != 2 || got.State != "current" {
+		t.Errorf("got %s with %d rows, %v", got.State, got.Rows, err)
+	}
+}
+
 func TestNoListBlocksWhatItMustNot(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		p := newPublisher(t, "0.0.0.0/0\n::/0\n10.1.2.3\n127.0.0.1\n192.168.0.0/16\n203.0.113.99\n203.0.113.0/24\n2000::/3\n*\n198.51.100.0/24\n198.51.100.7\n2001:db8::/32\nfe80::1\n")
