@@ -30,7 +30,7 @@ const (
 func BenchmarkChallenges(b *testing.B) {
 	n := startNode(b, build(b), "--trusted-proxies", "127.0.0.1")
 	n.policy(b, "user", `"1000/s"`)
-	n.admit(b, http.MethodPut, "/v1/policies/challenged", `{"match":["ip:198.18.0.0/15"],"rules":["0/1d"],"on_limit":"challenge"}`)
+	n.admit(b, http.MethodPut, "/v1/policies/challenged?confirm=challenged", `{"match":["ip:198.18.0.0/16"],"rules":["0/1d"],"on_limit":"challenge"}`)
 	link := n.challengeLink(b)
 	n.flood(b, link, time.Second) // warms up
 	before := n.resident(b)
