@@ -29,7 +29,7 @@ const auditPageSize = 50
 type auditPage struct {
 	site.Frame
 	Query   site.Query
-	Entries []*audit.Record
+	Entries []auditRow
 	Open    int64 // the entry whose changes are expanded
 	Changes []jsonChange
 	Pager   pager
@@ -37,6 +37,30 @@ type auditPage struct {
 	Objects []string
 	// Undo are the entries that can be undone, as far as the page shows.
 	Undo map[int64]bool
+}
+
+// auditRow is a record, or several of one cause that differ in their time only.
+type auditRow struct {
+	*audit.Record
+	Times int
+	Since time.Time // the time of the oldest
+}
+
+// foldAudit returns the rows of records, newest first. Records behind each other fold if they say the same of
+// the same actor, and show no changes.
+func foldAudit(records []*audit.Record) (rows []auditRow) {
+	for _, r := range records {
+		if n := len(rows); n > 0 {
+			last := &rows[n-1]
+			if last.Actor == r.Actor && last.Action == r.Action && last.Summary == r.Summary && last.Object == r.Object && last.ObjectID == r.ObjectID &&
+				len(r.Before)+len(r.After)+len(last.Before)+len(last.After) == 0 {
+				last.Times, last.Since = last.Times+1, r.At
+				continue
+			}
+		}
+		rows = append(rows, auditRow{r, 1, r.At})
+	}
+	return rows
 }
 
 // jsonChange is one member that differs between an entry's before and after.
@@ -107,7 +131,7 @@ func (h *auditHandler) showAudit(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	page.Entries = found.Records
+	page.Entries = foldAudit(found.Records)
 	if h.undo != nil {
 		page.Undo = undoable(site.CallerOf(c), found.Records)
 	}

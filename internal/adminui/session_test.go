@@ -257,3 +257,33 @@ func TestNotFoundPageHidesNodeDetails(t *testing.T) {
 		lacks("node a").lacks("v0.4.1").lacks("Your address")
 	n.visitor(t).do(http.MethodGet, "/login", nil, html).is(http.StatusOK).holds("Your address: 127.0.0.1")
 }
+
+// Records that say the same are one row, with how many there are.
+func TestAuditFoldsEqualRecords(t *testing.T) {
+	n := newNode(t)
+	by := audit.Actor{Kind: audit.System, Name: "lists"}
+	for range 3 {
+		must(t, n.store.Audit.AddRecord(t.Context(), audit.Record{Actor: by, Action: "source.pull", Object: "source", ObjectID: "one", Summary: "Pulled the list one."}))
+		n.clock.advance(time.Minute)
+	}
+	olu := n.as(t, "olu")
+	page := olu.get("/audit?object=source").is(http.StatusOK).says("Pulled the list one. × 3").says("since")
+	if rows := strings.Count(page.body, `<tr id="entry-`); rows != 1 {
+		t.Errorf("three equal records have %d rows, want 1", rows)
+	}
+	must(t, n.store.Audit.AddRecord(t.Context(), audit.Record{Actor: by, Action: "source.pull", Object: "source", ObjectID: "two", Summary: "Pulled the list two."}))
+	must(t, n.store.Audit.AddRecord(t.Context(), audit.Record{Actor: by, Action: "source.pull", Object: "source", ObjectID: "one", Summary: "Pulled the list one."}))
+	page = olu.get("/audit?object=source").is(http.StatusOK)
+	if rows := strings.Count(page.body, `<tr id="entry-`); rows != 3 {
+		t.Errorf("equal records with another between them have %d rows, want 3", rows)
+	}
+}
+
+func TestSettingsAreSearched(t *testing.T) {
+	n := newNode(t)
+	v := n.as(t, "vic")
+	all := v.get("/settings").is(http.StatusOK)
+	v.get("/settings?q=ADMIN+bootstrap").is(http.StatusOK).holds("--admin-token<").holds("1 setting<").lacks("--listen<")
+	v.get("/settings?q=no+such+word").is(http.StatusOK).says("No setting matches.").holds("0 settings")
+	all.holds("--listen<").lacks("Clear the search")
+}

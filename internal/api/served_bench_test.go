@@ -94,8 +94,7 @@ func BenchmarkServed(b *testing.B) {
 }
 
 // BenchmarkServedConditions reports the cost of a check with 200 traps whose conditions the
-// request does not meet, as a ratio of the cost without them. It is the median of alternating
-// parts, since other work on the machine disturbs both alike.
+// request does not meet, as a ratio of the cost without them.
 func BenchmarkServedConditions(b *testing.B) {
 	c := newAsker("allow")
 	for i := range c.requests {
@@ -115,29 +114,7 @@ func BenchmarkServedConditions(b *testing.B) {
 		}
 		traps = append(traps, &rules.Policy{Name: fmt.Sprint("trap-", i), Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithms.TimestampLog, Match: []keys.Pattern{patternOf(b, "*")}, When: when, Rules: stack})
 	}
-	const part = 500
-	servers := []*httpserver.Server{countingServer(b), countingServer(b, traps...)}
-	for _, server := range servers {
-		_ = server.CheckApp().Handler() // fiber gets ready
-	}
-	var ratios, costs []float64
-	for b.Loop() {
-		var took [2]float64
-		for i, server := range servers {
-			c.left = part
-			conn := acceptOne(b, server, c)
-			began := processorTime(b)
-			if err := server.CheckApp().Server().ServeConn(conn); err != nil {
-				b.Fatal(err)
-			}
-			took[i] = float64(processorTime(b)-began) / part
-		}
-		ratios, costs = append(ratios, took[1]/took[0]), append(costs, took[1])
-	}
-	slices.Sort(ratios)
-	slices.Sort(costs)
-	b.ReportMetric(costs[len(costs)/2], "cpu-ns/check")
-	b.ReportMetric(ratios[len(ratios)/2], "ratio")
+	compareServers(b, c, countingServer(b), countingServer(b, traps...))
 }
 
 // BenchmarkServedForward compares a gateway's request with a check that gets the same
@@ -199,7 +176,7 @@ func BenchmarkServedForward(b *testing.B) {
 
 // BenchmarkServedForwardConditions reports the cost of a browser's request through a gateway where policies
 // look at every attribute of requests and the request meets none, as a ratio of the cost without those
-// policies. It is the median of alternating parts.
+// policies.
 func BenchmarkServedForwardConditions(b *testing.B) {
 	ofRule := func(name, rule string, when conditions.Texts) *rules.Policy {
 		stack, err := rules.ParseStack([]string{rule})
@@ -225,8 +202,13 @@ func BenchmarkServedForwardConditions(b *testing.B) {
 		address := netip.AddrFrom4([4]byte{10, byte(rand.IntN(16)), byte(rand.IntN(256)), byte(rand.IntN(256))}).String()
 		c.requests = append(c.requests, []byte(forwarded("?policy=ip&refuse=403", append(browser[2:], "X-Forwarded-For: "+address)...)))
 	}
+	compareServers(b, c, countingServer(b, plain...), countingServer(b, all...))
+}
+
+// compareServers reports what a request to the second server costs, and the ratio to the same request to the
+// first: the median of alternating parts, since other work on the machine disturbs both alike.
+func compareServers(b *testing.B, c *asker, servers ...*httpserver.Server) {
 	const part = 500
-	servers := []*httpserver.Server{countingServer(b, plain...), countingServer(b, all...)}
 	for _, server := range servers {
 		_ = server.CheckApp().Handler() // fiber gets ready
 	}

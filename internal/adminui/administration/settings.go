@@ -2,6 +2,8 @@ package administration
 
 import (
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/adminui/site"
@@ -13,8 +15,9 @@ import (
 
 type settingsPage struct {
 	site.Frame
+	Query     site.Query
 	Build     buildinfo.Info
-	Settings  []Setting
+	Settings  []Setting // those that the search finds
 	IPv6Bits  int
 	Operators []operations.CrawlerOperator
 	Crawlers  []wire.Crawler
@@ -34,7 +37,20 @@ func (h *settingsHandler) routes() []httpserver.Route {
 	return []httpserver.Route{h.Get("/settings", identity.Read, h.showSettings)}
 }
 
+// found returns the settings that have each word of a search in their name, variable, value or meaning.
+func found(all []Setting, search string) []Setting {
+	words := strings.Fields(strings.ToLower(search))
+	return slices.DeleteFunc(slices.Clone(all), func(s Setting) bool {
+		text := strings.ToLower("--" + s.Name + " " + s.Variable + " " + s.Value + " " + s.Help)
+		return slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) })
+	})
+}
+
 func (h *settingsHandler) showSettings(c *httpserver.Call) error {
+	q, err := site.ReadQuery(c, "q")
+	if err != nil {
+		return err
+	}
 	crawlers, err := h.crawlers.List(c.Context(), site.CallerOf(c), wire.None{})
 	if err != nil {
 		return err
@@ -42,7 +58,8 @@ func (h *settingsHandler) showSettings(c *httpserver.Call) error {
 	return h.Render(c, http.StatusOK, "settings", settingsPage{
 		Frame:    h.NewFrame(c, "Settings", "/settings"),
 		Build:    h.build,
-		Settings: h.settings(), IPv6Bits: h.Catalog.Parser().IPv6Bits,
+		Query:    q,
+		Settings: found(h.settings(), q.Get("q")), IPv6Bits: h.Catalog.Parser().IPv6Bits,
 		Operators: h.crawlers.Operators(), Crawlers: crawlers.Items, GeoFiles: h.origins.Files(),
 	})
 }
