@@ -402,7 +402,11 @@ func printKeyPolicy(p *output.Printer, k *wire.KeyPolicy, at time.Time, times bo
 	if k.DerivedKey != "" {
 		p.Sayf("Counts for %s, a further key of requests", output.Escape(k.DerivedKey))
 	}
-	if when, err := conditions.Parse(k.When.Texts()); err == nil && (!when.IsZero() || k.Outcome != "") {
+	texts := k.When.Texts()
+	if delete(texts, "attack"); len(k.When.Attack) > 0 {
+		p.Sayf("Applies only while an attack goes on.")
+	}
+	if when, err := conditions.Parse(texts); err == nil && (!when.IsZero() || k.Outcome != "") {
 		p.Sayf("%s", output.Escape(when.DescribeApplies(k.Outcome, k.Scope)))
 	}
 	if len(k.Rules) > 0 {

@@ -208,7 +208,7 @@ func (d *draft) readable() *rules.Policy {
 			texts = append(texts, d.ruleText(row))
 		}
 	}
-	p := &rules.Policy{}
+	p := &rules.Policy{InAttack: d.InAttack}
 	if conditions.CheckOutcome(d.Outcome) == nil { // an invalid one has an error at its field
 		p.Outcome = d.Outcome
 	}
