@@ -106,6 +106,13 @@ func (r *Request) Saying(a Attribute, values ...string) *Request {
 	return &with
 }
 
+// SayQuery is SayingQuery for who has made r, and has not handed it on yet. room is how many headers,
+// parameters and cookies Say will be called for.
+func (r *Request) SayQuery(room int) {
+	r.isQueryKnown = true
+	r.named = slices.Grow(r.named, room)
+}
+
 // Say is Saying for who has made r, and has not handed it on yet.
 func (r *Request) Say(a Attribute, values ...string) {
 	if !a.isNamed() {

@@ -126,22 +126,24 @@ func ja4Of(r request, header string) (all []string) {
 // sayNamed adds the headers, parameters and cookies that policies look at. What is not there is missing
 // only if the gateway would have sent it.
 func (q *Query) sayNamed(about *conditions.Request, r request, target, ja4Header string, named []conditions.Attribute) *conditions.Request {
-	if target != "" {
-		about = about.SayingQuery() // a request of our own
-	} else {
-		about = about.Saying(conditions.Path)
+	switch {
+	case target != "":
+		about.SayQuery(len(named))
+	case about == nil:
+		about = about.Saying(conditions.Path) // a request that says nothing yet
 	}
+	var room [4][]byte
 	for _, a := range named {
 		source, name := a.Source()
 		var values []string
 		isSent := q.Target == "" // a gateway that appends the target to the query sends chosen headers only
 		switch source {
 		case "header":
-			for _, line := range r.AppendLines(nil, name) {
+			for _, line := range r.AppendLines(room[:0], name) {
 				values = append(values, string(line))
 			}
 		case "cookie":
-			lines := r.AppendLines(nil, "Cookie")
+			lines := r.AppendLines(room[:0], "Cookie")
 			values, isSent = occurrences.AppendCookies(nil, lines, name, q.Target != ""), isSent || len(lines) > 0
 		default:
 			switch {

@@ -99,6 +99,9 @@ func AppendCookies(values []string, lines [][]byte, name string, areJoined bool)
 		surrounds = isSpaceOrReplaced
 	}
 	for _, line := range lines {
+		if !bytes.Contains(line, []byte(name)) { // most requests do not have most cookies
+			continue
+		}
 		if areJoined && bytes.IndexByte(line, ',') >= 0 {
 			line = joinedCookies.ReplaceAll(line, []byte(";$1"))
 		}
