@@ -12,6 +12,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/accesslog"
 	"github.com/stint-dev/stint/internal/adminui"
+	"github.com/stint-dev/stint/internal/breakdown"
 	"github.com/stint-dev/stint/internal/keys"
 )
 
@@ -135,6 +136,48 @@ func TestOperatorTasksTakeFewClicks(t *testing.T) {
 		if p.Version != 2 || p.Rules[0].Limit != 2 {
 			t.Errorf("got version %d: %s", p.Version, p.Rules)
 		}
+	})
+	b.t = t
+	b.consoleIsClean()
+}
+
+const scanner = "ip:198.51.100.7"
+
+// TestQuestionsTakeFewClicks answers what operators ask while an attack goes on.
+func TestQuestionsTakeFewClicks(t *testing.T) {
+	n := newNode(t)
+	n.attack(t)
+	for range 260 { // more than the escalation allows
+		n.askFor(t, scanner, "/wp-login.php")
+	}
+	n.flush(t)
+	n.requested(t, "requested", map[breakdown.Values]breakdown.Row{
+		{"/prices/{id}", "scraper", "", "GET"}: {Counts: breakdown.Counts{Allowed: 40, Limited: 3000}},
+		{"/search", "scraper", "", "GET"}:      {Counts: breakdown.Counts{Limited: 1000}},
+		{"/health", "uptimerobot", "", "GET"}:  {Counts: breakdown.Counts{Allowed: 9000}},
+	})
+	for range 2 {
+		if got := n.decisionOn(t, scanner); got != "blocked" {
+			t.Fatalf("the decision on the scanner is %s, want blocked", got)
+		}
+	}
+	n.flush(t)
+	b := &tasks{browser: newBrowser(t, n)}
+	b.logIn("maria")
+
+	t.Run("which paths the attack asks for", func(t *testing.T) {
+		b.t = t
+		b.begin()
+		b.waitFor(`document.querySelector(".head.pulse .lead").innerText.includes("Refused most: /prices/{id} (")`)
+		b.saysNot("/health")
+		b.took(0)
+	})
+	const asked = `(r => r && r.querySelector("h2").innerText === "Requests" && r.innerText.includes("/wp-login.php"))(document.querySelector(".key-columns section"))`
+	t.Run("what an offender asked for before it was blocked", func(t *testing.T) {
+		b.t = t
+		b.begin()
+		b.click(`table.offenders tr[data-key="`+scanner+`"] td.first a`, asked)
+		b.took(1)
 	})
 	b.t = t
 	b.consoleIsClean()
