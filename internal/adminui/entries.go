@@ -38,9 +38,10 @@ type entryRow struct {
 	*blocks.Entry
 	Active     bool
 	PolicyName string
-	Exempt     bool  // an exemption covers this whole block
-	Refused    int64 // refused requests in the last hour
-	Edit       *edit // nil unless the row is open
+	KeyLink    string // of the page of the one key that the pattern selects, "" for none
+	Exempt     bool   // an exemption covers this whole block
+	Refused    int64  // refused requests in the last hour
+	Edit       *edit  // nil unless the row is open
 	// Others are the shares beside the one that lasts longest.
 	Others []blocks.Share
 }
@@ -85,7 +86,7 @@ func (h *entriesHandler) routes() []httpserver.Route {
 // rowOf returns the row of an entry.
 func (h *entriesHandler) rowOf(e *blocks.Entry, refused map[string]int64) *entryRow {
 	now := h.Now()
-	row := &entryRow{Entry: e, Active: e.ActiveAt(now), Refused: refused[e.ID]}
+	row := &entryRow{Entry: e, KeyLink: h.LinkOfPattern(e.Pattern), Active: e.ActiveAt(now), Refused: refused[e.ID]}
 	if p, found := h.Catalog.Selector().ByID(e.PolicyID); found {
 		row.PolicyName = p.Name
 	}

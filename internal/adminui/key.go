@@ -306,14 +306,28 @@ func (p *keyPage) Passes() (all []*passSeen) {
 // newestRequests is how many requests are shown at once.
 const newestRequests = 8
 
-// Newest returns the requests that are shown at once.
-func (p *keyPage) Newest() []offences.KeyRequest {
-	return p.Requests[:min(newestRequests, len(p.Requests))]
+// maxBlockedShown is how many requests that a block refused are shown before others.
+const maxBlockedShown = 3
+
+// SinceBlock returns the newest requests if blocks refused them and many: what the key asked for
+// before is shown first.
+func (p *keyPage) SinceBlock() []offences.KeyRequest {
+	n := slices.IndexFunc(p.Requests, func(q offences.KeyRequest) bool { return q.Outcome != string(gate.Blocked) })
+	if n <= maxBlockedShown {
+		return nil
+	}
+	return p.Requests[:n]
 }
 
-// Older returns the requests that Newest leaves out.
+// Newest returns the requests that are shown at once.
+func (p *keyPage) Newest() []offences.KeyRequest {
+	before := p.Requests[len(p.SinceBlock()):]
+	return before[:min(newestRequests, len(before))]
+}
+
+// Older returns the requests before those of Newest.
 func (p *keyPage) Older() []offences.KeyRequest {
-	return p.Requests[min(newestRequests, len(p.Requests)):]
+	return p.Requests[len(p.SinceBlock())+len(p.Newest()):]
 }
 
 // By says which rule refused a request, "" for none.

@@ -156,7 +156,7 @@ func TestQuestionsTakeFewClicks(t *testing.T) {
 		{"/search", "scraper", "", "GET"}:      {Counts: breakdown.Counts{Limited: 1000}},
 		{"/health", "uptimerobot", "", "GET"}:  {Counts: breakdown.Counts{Allowed: 9000}},
 	})
-	for range 2 {
+	for range 12 {
 		if got := n.decisionOn(t, scanner); got != "blocked" {
 			t.Fatalf("the decision on the scanner is %s, want blocked", got)
 		}
@@ -172,11 +172,18 @@ func TestQuestionsTakeFewClicks(t *testing.T) {
 		b.saysNot("/health")
 		b.took(0)
 	})
-	const asked = `(r => r && r.querySelector("h2").innerText === "Requests" && r.innerText.includes("/wp-login.php"))(document.querySelector(".key-columns section"))`
+	const asked = `(r => r && r.querySelector("h2").innerText === "Requests" && r.querySelector(":scope > .table-wrap tbody tr").innerText.includes("/wp-login.php"))(document.querySelector(".key-columns section"))`
 	t.Run("what an offender asked for before it was blocked", func(t *testing.T) {
 		b.t = t
 		b.begin()
 		b.click(`table.offenders tr[data-key="`+scanner+`"] td.first a`, asked)
+		b.took(1)
+	})
+	t.Run("what a blocked key asked for", func(t *testing.T) {
+		b.t = t
+		b.show(1440, "/blocks?source=automatic")
+		b.clicks = 0
+		b.click(`td.first a[href*="198.51.100.7"]`, asked)
 		b.took(1)
 	})
 	b.t = t

@@ -270,3 +270,17 @@ func PatternText(key string) string {
 	}
 	return keys.PatternOf(k).String()
 }
+
+// LinkOfPattern returns the address of the page of the one key that a pattern selects, "" if it
+// may select several.
+func (s *Site) LinkOfPattern(p keys.Pattern) string {
+	text := p.String()
+	if p.Kind() == keys.Exact {
+		text = p.Literal()
+	}
+	k, err := s.Catalog.Parser().Key(text)
+	if err != nil || keys.PatternOf(k).String() != p.String() {
+		return ""
+	}
+	return KeyPath + "?" + url.Values{"key": {k.String()}}.Encode()
+}
