@@ -10,12 +10,15 @@ const draftSuffix = ".draft"
 // none.
 func DraftName(policy string) string { return policy + draftSuffix }
 
-// DraftOf returns the name of the policy of which p is the draft, and false if it is none.
+// DraftOf returns the name of the policy of which p is the draft, and "" and false if it is none.
 func DraftOf(p *Policy) (policy string, is bool) {
-	if p.Mode != Shadow {
+	if p.Mode == Shadow {
+		policy, is = strings.CutSuffix(p.Name, draftSuffix)
+	}
+	if !is {
 		return "", false
 	}
-	return strings.CutSuffix(p.Name, draftSuffix)
+	return policy, true
 }
 
 // InShadow returns wanted policies in shadow mode. Those of which the present version enforces become

@@ -2,6 +2,7 @@ package administration
 
 import (
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -23,6 +24,25 @@ type settingsPage struct {
 	Crawlers  []wire.Crawler
 	GeoFiles  []operations.GeoFile // none if origins are not known
 }
+
+// helpPart is a flag in the meaning of a setting, or the text up to the next one.
+type helpPart struct {
+	Text   string
+	IsFlag bool
+}
+
+// HelpParts splits the meaning of a setting, so that no line breaks within a flag.
+func (settingsPage) HelpParts(help string) []helpPart {
+	var parts []helpPart
+	end := 0
+	for _, at := range flagInHelp.FindAllStringIndex(help, -1) {
+		parts = append(parts, helpPart{Text: help[end:at[0]]}, helpPart{help[at[0]:at[1]], true})
+		end = at[1]
+	}
+	return append(parts, helpPart{Text: help[end:]})
+}
+
+var flagInHelp = regexp.MustCompile(`--[a-z][a-z0-9-]*`)
 
 // settingsHandler shows the settings.
 type settingsHandler struct {
