@@ -20,9 +20,10 @@ func newBulk(kind blocks.Kind) bulk {
 		db.Parameter(2, db.IntColumn), db.IntColumn, db.Parameter(3, db.IntColumn), db.TextColumn, db.TextColumn, db.TextColumn, db.TextColumn, db.TextColumn}
 	insert := intoEntries + db.BulkSelect(types)
 	return bulk{
-		// The plus sign keeps SQLite from reading all entries that have ever expired.
+		// What is added to columns keeps SQLite from reading all entries that have ever expired, and Postgres all of
+		// the kind; place <> id, which means place = scope here, keeps it from reading all that are active.
 		giveUp: db.Asked([]string{db.TextColumn}, "pattern") + `
-UPDATE entries SET place = id WHERE kind = ` + is + ` AND place = scope AND +expires_at <= $2 AND pattern IN (SELECT pattern FROM asked)`,
+UPDATE entries SET place = id WHERE kind || '' = ` + is + ` AND place <> id AND +expires_at <= $2 AND pattern IN (SELECT pattern FROM asked)`,
 		insert: insert + ` ON CONFLICT (pattern, kind, place) DO NOTHING RETURNING id`,
 		holders: db.Asked([]string{db.TextColumn, db.TextColumn}, "pattern", "scope") + `
 SELECT ` + prefixed("e.", EntryFields) + ` FROM asked CROSS JOIN entries e WHERE e.kind = ` + is + ` AND e.pattern = asked.pattern AND e.place = asked.scope`,

@@ -105,10 +105,19 @@ type held struct {
 	was, all []blocks.Share
 }
 
+// isOnlyOfOthers reports whether the row of the entry stays as it is.
+func (c *held) isOnlyOfOthers() bool { return c.all[blocks.Longest(c.all)] == c.was[0] }
+
 // hold makes one change of shares, and returns the changed entry.
 func (t Tx) hold(before *blocks.Entry, was, all []blocks.Share) (*blocks.Entry, error) {
-	if err := t.holdAll([]held{{before, was, all}}); err != nil {
+	change := held{before, was, all}
+	if err := t.holdAll([]held{change}); err != nil {
 		return nil, err
+	}
+	if change.isOnlyOfOthers() { // for the version that an operator sees
+		if err := t.ExecOf(setEntries, [][]any{shareRow(before.ID, was[0])}, t.Revision); err != nil {
+			return nil, err
+		}
 	}
 	after := *before
 	after.SetShare(all[blocks.Longest(all)])
@@ -116,13 +125,16 @@ func (t Tx) hold(before *blocks.Entry, was, all []blocks.Share) (*blocks.Entry, 
 	return &after, nil
 }
 
-// holdAll changes the shares of different entries.
+// holdAll changes the shares of different entries. It writes the rows of entries only where nodes must know: their
+// indexes are most of the time of a pull.
 func (t Tx) holdAll(changes []held) error {
 	var set, drop, put [][]any
 	for _, c := range changes {
 		longest := blocks.Longest(c.all)
 		main := c.all[longest]
-		set = append(set, shareRow(c.before.ID, main))
+		if !c.isOnlyOfOthers() {
+			set = append(set, shareRow(c.before.ID, main))
+		}
 		for i, s := range c.was {
 			isKept := i > 0 && s.Holder != main.Holder && blocks.ShareBy(c.all, s.Holder) >= 0
 			if i > 0 && !isKept { // the first is not in entry_sources
