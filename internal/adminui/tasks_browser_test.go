@@ -12,7 +12,9 @@ import (
 
 	"github.com/stint-dev/stint/internal/accesslog"
 	"github.com/stint-dev/stint/internal/adminui"
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/breakdown"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/keys"
 )
 
@@ -145,13 +147,19 @@ const scanner = "ip:198.51.100.7"
 
 // TestQuestionsTakeFewClicks answers what operators ask while an attack goes on.
 func TestQuestionsTakeFewClicks(t *testing.T) {
-	n := newNode(t)
+	n := newNode(t, func(d *adminui.Deps) { d.Bots.Store = d.Detection.Store })
 	n.attack(t)
 	for range 260 { // more than the escalation allows
 		n.askFor(t, scanner, "/wp-login.php")
 	}
 	n.flush(t)
+	training := breakdown.Values{"/prices/{id}", "gptbot"}
+	for name, value := range map[string]string{"bot": "openai/gptbot", "verified": conditions.Claimed} {
+		at, _ := breakdown.Find(name)
+		training[at] = value
+	}
 	n.requested(t, "requested", map[breakdown.Values]breakdown.Row{
+		training:                               {Counts: breakdown.Counts{Allowed: 1500}},
 		{"/prices/{id}", "scraper", "", "GET"}: {Counts: breakdown.Counts{Allowed: 40, Limited: 3000}},
 		{"/search", "scraper", "", "GET"}:      {Counts: breakdown.Counts{Limited: 1000}},
 		{"/health", "uptimerobot", "", "GET"}:  {Counts: breakdown.Counts{Allowed: 9000}},
@@ -185,6 +193,21 @@ func TestQuestionsTakeFewClicks(t *testing.T) {
 		b.clicks = 0
 		b.click(`td.first a[href*="198.51.100.7"]`, asked)
 		b.took(1)
+	})
+	t.Run("how much is AI training, and stop it", func(t *testing.T) {
+		b.t = t
+		b.begin()
+		b.click(`.nav a[href^="/bots"]`, `document.querySelector('a[href="/blocks/new?pattern=category%3Aai-training"]')`)
+		b.says("1,500 requests, 6.1% of all")
+		b.click(`a[href="/blocks/new?pattern=category%3Aai-training"]`, `document.querySelector("#add-button")`)
+		b.write("#confirm", "category:ai-training")
+		b.click("#add-button", `document.querySelector("[data-toast]")?.innerText.includes("Blocked")`)
+		b.took(3)
+		found, err := n.store.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block, At: n.clock.Now(), Search: "category:ai-training"})
+		must(t, err)
+		if len(found.Items) != 1 || !found.Items[0].ActiveAt(n.clock.Now()) {
+			t.Errorf("%d active blocks of the category, want 1", len(found.Items))
+		}
 	})
 	b.t = t
 	b.consoleIsClean()

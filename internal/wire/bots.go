@@ -10,6 +10,8 @@ type Bots struct {
 	Since Time `json:"since"` // the beginning of what is counted, a whole minute, hour or day
 	// Unread is how many parts of the time range could not be read. Their requests are missing.
 	Unread int `json:"unread"`
+	// Requests is how many requests were counted, of these bots and of everybody else.
+	Requests int64 `json:"requests"`
 	// Items are the bots that came, those with most requests first: one for each way in which requests of
 	// a bot were verified.
 	Items []Bot `json:"items"`

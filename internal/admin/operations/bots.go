@@ -82,6 +82,7 @@ func (b *Bots) addSeen(ctx context.Context, out *wire.Bots, last time.Duration) 
 	verifiedAt, _ := breakdown.Find(conditions.Verified.String())
 	sums := map[seenBot]breakdown.Counts{}
 	add := func(of seenBot, c breakdown.Counts) {
+		out.Requests += c.Checks()
 		if of.name != "" && c.Checks() > 0 {
 			sum := sums[of]
 			sum.Add(c)
@@ -100,6 +101,7 @@ func (b *Bots) addSeen(ctx context.Context, out *wire.Bots, last time.Duration) 
 		for name, counts := range t.Rest[botAt].Values {
 			add(seenBot{name, ""}, counts)
 		}
+		out.Requests += t.Rest[botAt].Other.Checks()
 		return nil
 	})
 	for of, c := range sums {

@@ -135,12 +135,16 @@ func TestSeenBotsHaveTheirPatterns(t *testing.T) {
 	table.AddRest(botDimension, "openai/gptbot", breakdown.Counts{Limited: 3})
 	table.AddRest(botDimension, "", breakdown.Counts{Limited: 9})
 	table.AddRest(botDimension, "nobody/knows", breakdown.Counts{Limited: 9})
+	table.Rest[botDimension].Other = breakdown.Counts{Allowed: 5}
 	got, err := b.Seen(t.Context(), admin.Caller{}, wire.BotsSeen{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got.Unread != 1 || got.Since.IsZero() || len(got.Items) != 5 {
 		t.Errorf("got %+v", got.Items)
+	}
+	if want := int64(4*4 + 99 + 3 + 9 + 9 + 5); got.Requests != want {
+		t.Errorf("%d requests, want %d", got.Requests, want)
 	}
 	if first, last := got.Items[0], got.Items[4]; first.Requests != 4 || first.Refused != 2 || last.Bot != "openai/gptbot" || last.Verified != "unknown" || last.Requests != 3 || last.Refused != 3 || last.Pattern != "bot:openai/gptbot" {
 		t.Errorf("the first is %+v, the last %+v", first, last)

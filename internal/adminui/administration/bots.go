@@ -19,7 +19,6 @@ type botsPage struct {
 	site.Frame
 	wire.Bots
 	Last       string
-	Total      int64
 	Categories []botCategory
 }
 
@@ -75,7 +74,6 @@ func (h *botsHandler) showBots(c *httpserver.Call) error {
 		}
 		into := &page.Categories[i]
 		into.Requests, into.Refused, into.Bots = into.Requests+b.Requests, into.Refused+b.Refused, append(into.Bots, b)
-		page.Total += b.Requests
 	}
 	return h.Render(c, http.StatusOK, "bots", page)
 }
@@ -83,13 +81,8 @@ func (h *botsHandler) showBots(c *httpserver.Call) error {
 // Spans returns how far back the page can look.
 func (p botsPage) Spans() any { return botSpans }
 
-// Share returns which part of all requests of bots n is.
-func (p botsPage) Share(n int64) string {
-	if p.Total == 0 {
-		return "0%"
-	}
-	return format.WholePercent(float64(n) / float64(p.Total))
-}
+// Share returns which part of all requests n is.
+func (p botsPage) Share(n int64) string { return format.Ratio(n, p.Requests) }
 
 // Operator returns the pattern of all bots of the operator of a bot.
 func (p botsPage) Operator(bot string) string {
