@@ -56,7 +56,7 @@ func (c *Client) DialContext(ctx context.Context, network, address string) (net.
 	return c.dialer.DialContext(ctx, network, address)
 }
 
-var errPrivate = errors.New("the address is private; the setting notify-allow-private allows to send there")
+var errPrivate = errors.New("the address is private; the setting notify-allow-private allows requests to it")
 
 // special are the networks that are neither private nor public: shared and documentation space,
 // benchmarks, IPv4 inside IPv6, and the address of Azure's platform service.
