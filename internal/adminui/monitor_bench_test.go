@@ -14,22 +14,26 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/bots"
+	"github.com/stint-dev/stint/internal/breakdown"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
 // BenchmarkWatch shows the pages about what happened among a million offences
 // of the last day by 20,000 keys, in 200,000 rows, and 100,000 blocks, over
-// HTTP, from each database. kB is what a browser receives of a page, compressed. Other work
+// HTTP, from each database; the last ones also with 2,000 rows of what was requested in each minute
+// of an hour. kB is what a browser receives of a page, compressed. Other work
 // on the machine disturbs least-ms, the quickest answer, less than the average, and cpu-ms
 // least: the processor time of node and browser, without Postgres.
 func BenchmarkWatch(b *testing.B) {
-	b.Run("SQLite", func(b *testing.B) { benchmarkWatch(b, newNode(b), func() {}) })
+	b.Run("SQLite", func(b *testing.B) { benchmarkWatch(b, newNode(b, botsOfTables), func() {}) })
 	b.Run("Postgres", func(b *testing.B) {
 		database := storetest.Migrated.Postgres(b)
-		benchmarkWatch(b, newNodeOn(b, database.URL), func() { vacuum(b, database.URL) })
+		benchmarkWatch(b, newNodeOn(b, database.URL, botsOfTables), func() { vacuum(b, database.URL) })
 	})
 }
 
@@ -57,7 +61,11 @@ func benchmarkWatch(b *testing.B, n *node, settle func()) {
 		{"offenders, 24 h, search", "/offenders?last=24h&search=172.16.1"},
 		{"key", "/key?key=ip:172.16.0.0"}, {"live", "/live"}, {"proposals", "/proposals"}, {"offenders, open", "/offenders?state=open"}, {"blocks", "/blocks"},
 		{"policy", "/policies/default"}, {"use of a policy", "/policies/default/usage"}, {"today so far", "/reports/today"}, {"audit", "/audit"},
+		{"traffic", "/traffic"}, {"traffic, 24 h, filtered", "/traffic?last=24h&not=method%3DPOST"}, {"bots", "/bots"},
 	} {
+		if page.path == "/traffic" { // the pages before are measured without it
+			n.manyRequested(b, 60, 2000)
+		}
 		b.Run(page.name, func(b *testing.B) {
 			size, least, cpu := 0, time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
 			for b.Loop() {
@@ -69,6 +77,30 @@ func benchmarkWatch(b *testing.B, n *node, settle func()) {
 			b.ReportMetric(float64(least.Microseconds())/1000, "least-ms")
 			b.ReportMetric(float64(cpu.Microseconds())/1000, "cpu-ms")
 		})
+	}
+}
+
+// botsOfTables shows the bots of what was requested.
+func botsOfTables(d *adminui.Deps) { d.Bots.Store = d.Detection.Store }
+
+// manyRequested stores what was requested in the last minutes, in that many rows each, half of it
+// by bots.
+func (n *node) manyRequested(t testing.TB, minutes, rows int) {
+	t.Helper()
+	agents := bots.Agents()
+	bot, _ := breakdown.Find("bot")
+	for minute := range minutes {
+		table := &breakdown.Table{}
+		for i := range rows {
+			values := breakdown.Values{fmt.Sprintf("/section%d/page", i), fmt.Sprintf("agent%d", i%97), "www.example.com", []string{"GET", "POST"}[i%3&1]}
+			if i%2 == 0 {
+				values[bot] = agents[i%len(agents)].Name()
+			}
+			table.Row(values).Counts = breakdown.Counts{Allowed: int64(20 + i%7), Limited: int64(i % 5)}
+		}
+		at := n.clock.Now().Add(-time.Duration(minute) * time.Minute)
+		_, err := n.store.Offences.Flush(context.Background(), &offences.Batch{ID: uuid.NewString(), Node: "other", Breakdowns: []breakdown.Chunk{{Minute: offences.MinuteOf(at.UnixMilli()), Data: table.Encode()}}}, offences.Evaluation{Now: n.clock.Now()})
+		must(t, err)
 	}
 }
 
