@@ -341,7 +341,7 @@ func TestPolicyEditorShowsOptionsOfChosenAlgorithmOnly(t *testing.T) {
 		}
 	}
 	b.write("#burst", "0")
-	b.waitFor(`document.querySelector("#burst-note").innerText.includes("whole number from 1")`)
+	b.waitFor(`document.querySelector("#burst-note").innerText.includes("whole number of at least 1")`)
 	b.write("#burst", "5")
 	b.waitFor(`document.querySelector("#meaning").innerText.includes("At most 5 at once")`)
 	b.waitFor(`document.querySelector("#save-note").innerText.includes("resets its counts")`)

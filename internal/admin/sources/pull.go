@@ -41,7 +41,7 @@ func (s *Sources) pull(ctx context.Context, by audit.Actor, l *blocks.List, agre
 	now := s.Now()
 	state.Checked = now
 	err := s.read(ctx, by, l, &state, agreed)
-	if err != nil && !fault.Is(err, fault.Unavailable) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if _, isSaid := errors.AsType[*fault.Error](err); err != nil && !isSaid && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = ctx.Err() // and not what became of the connection by it
 	}
 	if ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -63,11 +63,11 @@ func (s *Sources) pull(ctx context.Context, by audit.Actor, l *blocks.List, agre
 
 // problemOf returns an error about a list for people.
 func problemOf(err error) string {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return "the server did not send the whole list in time"
-	}
 	if mistake, is := errors.AsType[*fault.Error](err); is {
 		return mistake.Message
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "the server did not send the whole list in time"
 	}
 	return err.Error()
 }

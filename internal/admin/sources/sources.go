@@ -85,11 +85,9 @@ type Leases interface {
 }
 
 const (
-	minEvery = 5 * time.Minute // how often the job looks for lists that are due
-	// requestTimeout bounds a pull that an operator asks for.
-	requestTimeout = 2 * time.Minute
-	maxEvery       = 31 * 24 * time.Hour
-	defaultEvery   = time.Hour
+	minEvery     = 5 * time.Minute // how often the job looks for lists that are due
+	maxEvery     = 31 * 24 * time.Hour
+	defaultEvery = time.Hour
 )
 
 var listName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,49}$`)
@@ -206,8 +204,6 @@ func (s *Sources) Agree(ctx context.Context, by admin.Caller, in wire.ByName) (w
 func (s *Sources) pullNow(ctx context.Context, by admin.Caller, name string, agreed bool) (none wire.BlockSource, err error) {
 	// A pull takes longer than a request may, and goes on if the operator does not wait for it.
 	err = s.withLease(context.WithoutCancel(ctx), name, func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-		defer cancel()
 		l, err := s.find(ctx, name)
 		if err != nil {
 			return err
