@@ -134,16 +134,20 @@ dist: ## Build archives, deb, rpm, an OCI image, bills of materials and checksum
 test-dist: ## Build the release of the last commit twice, compare, and install it; needs root
 	$(GO) test -C tools/dist -count 1 -timeout 60m ./...
 
+.PHONY: wrk
+wrk:
+	@command -v wrk >/dev/null || { echo "wrk is not installed: apt-get install wrk, or brew install wrk" >&2; exit 1; }
+
 .PHONY: bench
-bench: setup ## Run the benchmarks and write docs/BENCHMARKS.md
+bench: wrk setup ## Run the benchmarks and write docs/BENCHMARKS.md
 	bash scripts/bench.sh
 
 .PHONY: bench-peers
-bench-peers: setup ## Measure envoyproxy/ratelimit, redis_rate and Gubernator beside Stint and write docs/BENCHMARKS_PEERS.md
+bench-peers: wrk setup ## Measure envoyproxy/ratelimit, redis_rate and Gubernator beside Stint and write docs/BENCHMARKS_PEERS.md
 	STINT_BENCH_REPORT="$(CURDIR)/docs/BENCHMARKS_PEERS.md" $(GO) test -run '^$$' -bench '^BenchmarkPeers$$' -benchtime 1x -timeout 30m -v ./test/bench
 
 .PHONY: pgo
-pgo: setup ## Take the profile that releases are built by from nodes under load, in about five minutes
+pgo: wrk setup ## Take the profile that releases are built by from nodes under load, in about five minutes
 	STINT_BENCH_PROFILE="$(CURDIR)/$(profile)" $(GO) test -run '^$$' -bench '^BenchmarkProfile$$' -benchtime 1x -timeout 20m -v ./test/bench
 
 .PHONY: bench-tracing
