@@ -169,10 +169,13 @@ func WithPoints() []*Algorithm { return append(slices.Clip(all), &pointLog) }
 // ByName returns the algorithm with that name, nil if there is none. Unlike All it knows the log of
 // points too.
 func ByName(name string) *Algorithm {
-	for _, a := range WithPoints() {
+	for _, a := range all {
 		if a.Name == name {
 			return a
 		}
+	}
+	if name == pointLog.Name {
+		return &pointLog
 	}
 	return nil
 }
