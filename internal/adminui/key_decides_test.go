@@ -1,6 +1,7 @@
 package adminui_test
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 	"testing"
@@ -31,7 +32,7 @@ func (n *node) report(t testing.TB, key, outcome string, times int) {
 // put adds or changes a policy, by default for every address.
 func (n *node) put(t testing.TB, p rules.Policy, limits ...string) {
 	t.Helper()
-	p.Rules, p.Mode, p.Algorithm, p.OnFailure = stack(t, limits...), rules.Enforce, algorithms.TimestampLog, rules.FailLocal
+	p.Rules, p.Mode, p.Algorithm, p.OnFailure = stack(t, limits...), cmp.Or(p.Mode, rules.Enforce), algorithms.TimestampLog, rules.FailLocal
 	if p.Match == nil {
 		p.Match = []keys.Pattern{pattern(t, "ip:*")}
 	}

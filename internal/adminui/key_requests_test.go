@@ -15,6 +15,22 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
+// A request that is refused is shown so, whatever a shadow policy says of it.
+func TestKeyPageShowsRefusalsBesideAShadowPolicy(t *testing.T) {
+	const key = "ip:192.0.2.20"
+	n := newNode(t)
+	n.put(t, rules.Policy{Name: "default", Match: []keys.Pattern{pattern(t, "*")}}, "2/h")
+	n.put(t, rules.Policy{Name: "trial", Match: []keys.Pattern{pattern(t, "ip:*")}, Mode: rules.Shadow}, "1/h")
+	for range 3 {
+		n.askFor(t, key, "/")
+	}
+	requests, _, _ := strings.Cut(n.as(t, "olu").get("/key?key="+key).is(http.StatusOK).body, "<h2>Rules</h2>")
+	_, requests, _ = strings.Cut(requests, "<h2>Requests</h2>")
+	if shown := strings.Count(requests, "Shadow by 1/h"); shown != 1 || strings.Count(requests, "Limited by 2/h") != 1 {
+		t.Errorf("%d requests are shown as refused in shadow mode, want 1 beside one refused by 2/h: %s", shown, requests)
+	}
+}
+
 // TestKeyPageShowsWhatTheKeyDid finds the requests of a key above the rules, harmless, and the rules of
 // all policies in one table, the one that refuses first and then the fullest.
 func TestKeyPageShowsWhatTheKeyDid(t *testing.T) {

@@ -57,7 +57,7 @@ func (p *Policy) CanCountBy(a *algorithms.Algorithm) bool {
 // under a counter that takes them if a rule has a unit or a limit above MaxLimit.
 func (p *Policy) CountsAmounts() bool {
 	isLarge := func(r Rule) bool { return r.Unit != "" || r.Limit > MaxLimit }
-	return p.Algorithm == algorithms.AmountLog || algorithms.TakesAmounts(p.Algorithm) && p.counts(isLarge)
+	return p.Algorithm == algorithms.AmountLog || p.counts(isLarge) && algorithms.TakesAmounts(p.Algorithm)
 }
 
 // CanCancel reports whether what one check was charged can be taken out of the logs of the policy again. It

@@ -106,7 +106,8 @@ func freeAddress(b *testing.B) string {
 func startNode(b *testing.B, p programs, settings ...string) node {
 	b.Helper()
 	n := node{checks: freeAddress(b), admin: freeAddress(b)}
-	args := []string{"--listen", n.checks, "--admin-listen", n.admin, "--data-dir", b.TempDir()}
+	// Without a preset every check would be counted by a shadow policy too.
+	args := []string{"--listen", n.checks, "--admin-listen", n.admin, "--data-dir", b.TempDir(), "--preset", "api"}
 	n.pid = start(b, p.server, append(args, settings...)...)
 	servers.Await(b, "the node is ready", func() bool {
 		status, _ := call(b, http.MethodGet, "http://"+n.admin+"/readyz", "")

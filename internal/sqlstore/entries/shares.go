@@ -105,8 +105,8 @@ type held struct {
 	was, all []blocks.Share
 }
 
-// isOnlyOfOthers reports whether the row of the entry stays as it is.
-func (c *held) isOnlyOfOthers() bool { return c.all[blocks.Longest(c.all)] == c.was[0] }
+// keepsRow reports whether the row of the entry stays as it is: that of the share that lasts longest.
+func (c *held) keepsRow() bool { return c.all[blocks.Longest(c.all)] == c.was[0] }
 
 // hold makes one change of shares, and returns the changed entry.
 func (t Tx) hold(before *blocks.Entry, was, all []blocks.Share) (*blocks.Entry, error) {
@@ -114,7 +114,7 @@ func (t Tx) hold(before *blocks.Entry, was, all []blocks.Share) (*blocks.Entry, 
 	if err := t.holdAll([]held{change}); err != nil {
 		return nil, err
 	}
-	if change.isOnlyOfOthers() { // for the version that an operator sees
+	if change.keepsRow() { // for the version that an operator sees
 		if err := t.ExecOf(setEntries, [][]any{shareRow(before.ID, was[0])}, t.Revision); err != nil {
 			return nil, err
 		}
@@ -132,7 +132,7 @@ func (t Tx) holdAll(changes []held) error {
 	for _, c := range changes {
 		longest := blocks.Longest(c.all)
 		main := c.all[longest]
-		if !c.isOnlyOfOthers() {
+		if !c.keepsRow() {
 			set = append(set, shareRow(c.before.ID, main))
 		}
 		for i, s := range c.was {
