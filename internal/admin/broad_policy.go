@@ -7,7 +7,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/stint-dev/stint/internal/audit"
-	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
@@ -24,8 +23,11 @@ func refusesNewly(before, after *rules.Policy) string {
 	if when := after.When.Describe(); when != "" {
 		which = " " + when
 	}
+	if after.InAttack {
+		which += " while an attack goes on"
+	}
 	for _, p := range after.Match {
-		if reason := BroadReason(p); reason != "" && (!refusesAll(before) || !slices.Contains(before.Match, p) || !before.When.IsZero() && !before.When.Equal(after.When)) {
+		if reason := BroadReason(p); reason != "" && (!refusesAll(before) || !slices.Contains(before.Match, p) || before.InAttack && !after.InAttack || !before.When.IsZero() && !before.When.Equal(after.When)) {
 			return fmt.Sprintf("it refuses every request of %s%s, and %s", p, which, reason)
 		}
 	}
@@ -99,7 +101,7 @@ func recordedPolicy(e *audit.Record, document []byte) (*rules.Policy, error) {
 	if p.Rules, err = rules.ParseStack(d.Rules); err != nil {
 		return nil, fmt.Errorf("audit entry %d: %w", e.ID, err)
 	}
-	if p.When, err = conditions.Parse(d.When.Texts()); err != nil {
+	if err = p.ReadWhen(d.When); err != nil {
 		return nil, fmt.Errorf("audit entry %d: %w", e.ID, err)
 	}
 	for _, text := range d.Match {

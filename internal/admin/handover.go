@@ -15,7 +15,7 @@ import (
 // handover says that keys leave an enforcing policy for another one, or for none, because of a
 // change of policies.
 type handover struct {
-	from, to *rules.Policy // to is nil if no policy decides about the keys afterwards
+	from, to *rules.Policy // to is nil if no policy decides about the keys afterwards, and from itself if only in attacks
 	changed  string        // the changed policy whose name confirms it
 	patterns []keys.Pattern
 	// keys and checks are those of the last day's recorded traffic that change hands, estimated
@@ -32,7 +32,7 @@ type handover struct {
 //
 // A new pattern that takes some keys of a broader one to an enforcing policy is not among them: the
 // change says so itself. An enforcing policy with conditions or an outcome decides in addition to
-// others; its patterns leave it if it no longer applies to them.
+// others; its patterns leave it if it no longer applies to them, or only in attacks.
 func handovers(all []*rules.Policy, changes []rules.PolicyChange) (found []*handover) {
 	after := policiesAfter(all, changes...)
 	add := func(from, to *rules.Policy, changed string, p keys.Pattern) {
@@ -52,8 +52,11 @@ func handovers(all []*rules.Policy, changes []rules.PolicyChange) (found []*hand
 		before := policyNamed(all, c.Name)
 		if before != nil && before.IsConditional() && before.Mode == rules.Enforce {
 			for _, p := range before.Match {
-				if c.Policy == nil || c.Policy.Mode != rules.Enforce || !covers(c.Policy.Match, p) {
+				switch {
+				case c.Policy == nil || c.Policy.Mode != rules.Enforce || !covers(c.Policy.Match, p):
 					add(before, nil, c.Name, p)
+				case c.Policy.InAttack && !before.InAttack:
+					add(before, c.Policy, c.Name, p)
 				}
 			}
 		}
@@ -121,6 +124,8 @@ func (h *handover) reason() string {
 	}
 	var text string
 	switch {
+	case h.from.IsConditional() && h.to != nil:
+		text = "it applies to " + which + " only while an attack goes on"
 	case h.from.IsConditional():
 		text = "it no longer applies to " + which
 	case h.to == nil:
@@ -177,7 +182,7 @@ func (p *Policies) count(ctx context.Context, found []*handover, all, after []*r
 		from, _ := before.Select(who)
 		to, _ := then.Select(who)
 		for _, h := range found {
-			if h.from.IsConditional() && h.from.Matches(who) && (h.to == nil || !h.to.Matches(who)) || from == h.from && to == h.to {
+			if h.from.IsConditional() && h.from.Matches(who) && (h.to == nil || h.to.InAttack || !h.to.Matches(who)) || from == h.from && to == h.to {
 				h.keys++
 				h.checks += n
 			}

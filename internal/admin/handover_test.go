@@ -47,6 +47,7 @@ var leaving = map[string]struct {
 			t.Fatal(err)
 		}
 	}, "ip:* falls under the policy default; this concerns 3 keys with 30 checks"},
+	"attack": {func(_ *testing.T, p *rules.Policy) { p.InAttack = true }, "ip:* falls under the policy default; this concerns 3 keys with 30 checks"},
 }
 
 // Every way in which keys leave an enforcing policy asks, at every entrance alike, says to which
@@ -220,6 +221,49 @@ func TestPlanForetellsWhatApplyRefuses(t *testing.T) {
 	x, err := p.Explain(t.Context(), policyWith(t, "site2", "ip:*", "5/1s"))
 	if err != nil || !fault.Is(x.Problem, fault.Conflict) {
 		t.Errorf("the explanation's problem is %+v, %v, want the conflict", x, err)
+	}
+}
+
+// A policy asks before it applies in attacks only, and before it refuses everybody out of them too; both are undone.
+func TestPolicyOfAttacksAsks(t *testing.T) {
+	f := newFixture(t, storetest.Migrated.SQLite(t))
+	p := admin.NewPolicies(f.store.Policies, admin.PolicyOptions{View: f.catalog, Sample: seenTraffic, Now: func() time.Time { return f.now }})
+	f.undo.Policies = p
+	put := func(rule string, inAttack bool, path, confirm string) error {
+		wanted := policyWith(t, "website", "ip:*", rule)
+		wanted.InAttack = inAttack
+		if path != "" {
+			var err error
+			if wanted.When, err = conditions.Parse(conditions.Texts{"path": {path}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := p.Put(t.Context(), ann, wanted, etag.Any, confirm)
+		return err
+	}
+	asks := func(err error, says string) {
+		t.Helper()
+		if !fault.Is(err, fault.NeedConfirm) || !strings.Contains(err.Error(), says) {
+			t.Errorf("got %v, want a question that says %q", err, says)
+		}
+	}
+	if err := put("5/1m", false, "/login", ""); err != nil {
+		t.Fatal(err)
+	}
+	asks(put("5/1m", true, "/login", ""), "it applies to ip:* only while an attack goes on; this concerns 3 keys with 30 checks")
+	if err := put("5/1m", true, "/login", "website"); err != nil {
+		t.Fatal(err)
+	}
+	if err := undoLast(t, f, p, "policy.replace", ""); err != nil {
+		t.Fatalf("undoing it: %v", err)
+	}
+	asks(put("0/1m", true, "", ""), "it refuses every request of ip:* while an attack goes on")
+	if err := put("0/1m", true, "", "website"); err != nil {
+		t.Fatal(err)
+	}
+	asks(put("0/1m", false, "", ""), "it refuses every request of ip:*, and")
+	if err := put("5/1m", true, "", "website"); err != nil {
+		t.Fatal(err)
 	}
 }
 

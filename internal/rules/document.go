@@ -56,7 +56,7 @@ func ReadDocument(d *wire.PolicyRequest, pattern func(string) (keys.Pattern, err
 	if p.Rules, err = p.Rules.withUnit(d.Unit); err != nil {
 		return nil, &TextError{"rules", err}
 	}
-	if err := p.readWhen(d.When); err != nil {
+	if err := p.ReadWhen(d.When); err != nil {
 		return nil, err
 	}
 	if p.Evidence, err = ParseEvidence(d.Evidence); err != nil {

@@ -12,8 +12,8 @@ const (
 	attackOn        = "on"
 )
 
-// readWhen reads the conditions of a document into p.
-func (p *Policy) readWhen(w wire.PolicyWhen) (err error) {
+// ReadWhen reads the conditions of a document into p.
+func (p *Policy) ReadWhen(w wire.PolicyWhen) (err error) {
 	texts := w.Texts()
 	if p.InAttack, err = takeAttack(texts[attackCondition]); err != nil {
 		return err
