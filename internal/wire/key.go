@@ -207,6 +207,8 @@ type ActiveKeyList struct {
 	Policy  string `query:"policy" json:"-"`  // Only under the policy of this name.
 	Pattern string `query:"pattern" json:"-"` // Only keys that this pattern covers; not one of a country or autonomous system.
 	Search  string `query:"search" json:"-"`  // Only keys that contain this text, case-insensitive.
+	// Only keys that were never refused in the time range, under the policy if one is given.
+	NeverRefused bool `query:"never_refused" json:"-"`
 	TimeRange
 }
 

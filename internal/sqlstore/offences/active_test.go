@@ -49,6 +49,9 @@ func TestActiveKeysAreListedWhetherOrNotTheyWereRefused(t *testing.T) {
 				}
 			}
 		}
+		if rows, pages := list(func(q *offences.ActiveQuery) { q.NeverRefused, q.Limit = true, 5 }); len(rows) != 7 || pages != 2 || slices.ContainsFunc(rows, func(k offences.ActiveKey) bool { return k.Limited+k.Blocked > 0 }) {
+			t.Errorf("the keys that were never refused have %d pages: %+v, want 7 keys on 2", pages, rows)
+		}
 		rows, pages := list(func(q *offences.ActiveQuery) { q.Limit = 3 })
 		want := []offences.ActiveKey{
 			{Key: "ip:192.0.2.1", Allowed: 11}, {Key: "ip:203.0.113.9", Allowed: 1, Limited: 3, Blocked: 5},
@@ -66,6 +69,7 @@ func TestActiveKeysAreListedWhetherOrNotTheyWereRefused(t *testing.T) {
 			"a star is text": {func(q *offences.ActiveQuery) { q.Search = "A_B" }, []string{"token:a_b"}},
 			"a network":      {func(q *offences.ActiveQuery) { q.Pattern = keytest.Pattern(t, "ip:192.0.0.0/16") }, []string{"ip:192.0.2.1"}},
 			"a policy":       {func(q *offences.ActiveQuery) { q.Policy = n.policy.ID + 1 }, nil},
+			"never refused":  {func(q *offences.ActiveQuery) { q.NeverRefused, q.Pattern = true, keytest.Pattern(t, "ip:*") }, []string{"ip:192.0.2.1"}},
 			"earlier":        {func(q *offences.ActiveQuery) { q.To = f.Clock.Now().Add(-10 * time.Minute) }, []string{"ip:203.0.113.9", "ip:192.0.2.1"}},
 		} {
 			rows, _ := list(c.change)
