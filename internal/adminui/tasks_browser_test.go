@@ -169,7 +169,7 @@ func TestQuestionsTakeFewClicks(t *testing.T) {
 		{"/search", "scraper", "", "GET"}:      {Counts: breakdown.Counts{Limited: 1000}},
 		{"/health", "uptimerobot", "", "GET"}:  {Counts: breakdown.Counts{Allowed: 9000}},
 	})
-	for range 12 {
+	for range 60 { // more than are kept of a key
 		if got := n.decisionOn(t, scanner); got != "blocked" {
 			t.Fatalf("the decision on the scanner is %s, want blocked", got)
 		}

@@ -15,6 +15,7 @@ import (
 // all keys of a shard. It forgets the keys with a single request first, so that a flood of new keys
 // does not displace those that come again, and then those that have not come for long, as the CLOCK of
 // operating systems does: a further request sets a bit of its key instead of moving the key in a list.
+// Requests that a block refuses do not displace the last ones before it.
 type keyRequests struct {
 	max    int           // requests of all keys, more than of one
 	all    []keptRequest // of all keys, at most max
@@ -31,9 +32,17 @@ type requestsOfKey struct {
 	hash           uint64
 	key            string
 	count          int
-	oldest, newest int32 // places in keyRequests.all
-	isAgain        bool  // whether it has come since it was put first in the list of those with several
+	oldest, newest int32  // places in keyRequests.all
+	isAgain        bool   // whether it has come since it was put first in the list of those with several
+	block          string // the id of the block that refused a request last, "" for none
+	saved          savedRequests
 	prev, succ     *requestsOfKey
+}
+
+// savedRequests are the last requests of a key before it was blocked. The zero value is none.
+type savedRequests struct {
+	is          bool
+	first, last int32 // places in keyRequests.all
 }
 
 // keptRequest is an offences.KeyRequest in memory that is reused. Its pointers are not cleared with its
@@ -105,9 +114,13 @@ func (l *requestList) seldom(keep *requestsOfKey) *requestsOfKey {
 	return l.last
 }
 
-// slot returns an element for a further request of a key.
-func (r *keyRequests) slot(hash uint64, key string) *keptRequest {
+// slot returns an element for a further request of a key. block is the id of the block that refuses
+// the request, "" for none.
+func (r *keyRequests) slot(hash uint64, key, block string) *keptRequest {
 	k, isKnown := r.keys[hash]
+	if isKnown && block != "" && block != k.block {
+		r.save(k)
+	}
 	var place int32
 	switch {
 	case !isKnown:
@@ -117,7 +130,7 @@ func (r *keyRequests) slot(hash uint64, key string) *keptRequest {
 		r.once.add(k)
 	case k.count == offences.MaxKeyRequests:
 		k.isAgain = true
-		place, k.oldest = k.oldest, r.all[k.oldest].next
+		place = r.displace(k)
 		r.all[k.newest].next = place
 	default:
 		k.isAgain = k.count > 1
@@ -133,7 +146,33 @@ func (r *keyRequests) slot(hash uint64, key string) *keptRequest {
 		}
 	}
 	k.newest = place
+	if block != "" {
+		k.block = block
+	}
 	return &r.all[place]
+}
+
+// save saves the last requests of a key, unless another block refused the last one.
+func (r *keyRequests) save(k *requestsOfKey) {
+	if r.all[k.newest].outcome == gate.Blocked {
+		return
+	}
+	first := k.oldest
+	for range k.count - offences.KeptBeforeBlock {
+		first = r.all[first].next
+	}
+	k.saved = savedRequests{true, first, k.newest}
+}
+
+// displace takes the oldest request that is not saved out of those of a key.
+func (r *keyRequests) displace(k *requestsOfKey) int32 {
+	before := &k.oldest
+	if k.saved.is && k.oldest == k.saved.first {
+		before = &r.all[k.saved.last].next
+	}
+	place := *before
+	*before = r.all[place].next
+	return place
 }
 
 // place returns an unused place. It forgets a key other than keep if there is none.
@@ -143,7 +182,7 @@ func (r *keyRequests) place(keep *requestsOfKey) int32 {
 		return int32(len(r.all) - 1) //nolint:gosec // at most max
 	}
 	if len(r.unused) == 0 {
-		r.forget(r.leastWanted(keep))
+		r.forget(r.unwanted(keep))
 	}
 	last := len(r.unused) - 1
 	place := r.unused[last]
@@ -151,8 +190,8 @@ func (r *keyRequests) place(keep *requestsOfKey) int32 {
 	return place
 }
 
-// leastWanted returns the key to forget. There is one other than keep, since a key keeps less than max.
-func (r *keyRequests) leastWanted(keep *requestsOfKey) *requestsOfKey {
+// unwanted returns the key to forget. There is one other than keep, since a key keeps less than max.
+func (r *keyRequests) unwanted(keep *requestsOfKey) *requestsOfKey {
 	k := r.once.last
 	if k == nil || k == keep || r.once.requests < r.max/4 {
 		if seldom := r.more.seldom(keep); seldom != nil {
@@ -210,12 +249,17 @@ func (r *keyRequests) forgetBefore(at int64) {
 
 // add keeps a decision about a check of a key. It may keep key.
 func (r *keyRequests) add(hash uint64, key string, d *gate.Decision, omits omissions) {
-	s := r.slot(hash, key)
-	*s = keptRequest{at: d.At.UnixMilli(), outcome: d.Outcome, refusal: d.ID, evidence: d.Evidence, texts: s.texts[:0]}
-	s.policy, s.rule = d.Policy, int16(d.Rule) //nolint:gosec // a policy has few rules
+	var block string
 	if d.Block != nil && d.Exemption == nil {
-		s.block = d.Block.ID
+		block = d.Block.ID
 	}
+	refuses := block
+	if d.Outcome != gate.Blocked {
+		refuses = ""
+	}
+	s := r.slot(hash, key, refuses)
+	*s = keptRequest{at: d.At.UnixMilli(), outcome: d.Outcome, block: block, refusal: d.ID, evidence: d.Evidence, texts: s.texts[:0]}
+	s.policy, s.rule = d.Policy, int16(d.Rule) //nolint:gosec // a policy has few rules
 	if d.Shadow != nil && d.Shadow.Outcome != gate.Allowed {
 		s.shadow = d.Shadow.Outcome
 		if s.policy == nil || d.Outcome == gate.Allowed {
@@ -227,7 +271,7 @@ func (r *keyRequests) add(hash uint64, key string, d *gate.Decision, omits omiss
 
 // addReport keeps a report about a request of a key. It may keep key.
 func (r *keyRequests) addReport(hash uint64, key string, a *gate.Reported, full *gate.PolicyReport, omits omissions) {
-	s := r.slot(hash, key)
+	s := r.slot(hash, key, "")
 	*s = keptRequest{at: a.At.UnixMilli(), outcome: gate.Allowed, texts: s.texts[:0]}
 	if full != nil {
 		s.outcome, s.policy, s.rule, s.refusal = gate.Limited, full.Policy, int16(full.Rule), full.ID //nolint:gosec // a policy has few rules

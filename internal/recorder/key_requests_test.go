@@ -3,10 +3,12 @@ package recorder
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/offences"
@@ -59,6 +61,57 @@ func TestTheLastRequestsOfAKeyAreKeptAndBounded(t *testing.T) {
 			t.Errorf("%d keys are kept after an hour", n)
 		}
 	}
+}
+
+// TestRequestsFromBeforeABlockAreKept finds the last requests from before a block after any number of
+// requests that it refused, in order, and after a second block those from before that.
+func TestRequestsFromBeforeABlockAreKept(t *testing.T) {
+	const name = "ip:203.0.113.7"
+	r := testRecorder(Options{KeyRequests: 256 * shardCount})
+	at := noon
+	ask := func(times int, path string, by *blocks.Entry) {
+		for i := range times {
+			d := allowed(key(t, name), at)
+			at = at.Add(time.Millisecond)
+			d.Check.Request = conditions.NewRequest(fmt.Sprint(path, i), "GET", "curl/8", "")
+			if by != nil {
+				d.Outcome, d.Block = gate.Blocked, by
+			}
+			r.Record(d)
+		}
+	}
+	paths := func() (all []string) {
+		for i, q := range r.KeyRequests(name, noon) {
+			all = append(all, q.Path)
+			if i > 0 && !q.At.Before(r.KeyRequests(name, noon)[i-1].At) {
+				t.Fatalf("request %d is not older than the one before it", i)
+			}
+		}
+		return all
+	}
+	first, second := &blocks.Entry{Kind: blocks.Block, ID: "b1"}, &blocks.Entry{Kind: blocks.Block, ID: "b2"}
+	want := func(newest string, before ...string) {
+		t.Helper()
+		got := paths()
+		if len(got) != offences.MaxKeyRequests || got[0] != newest || !slices.Equal(got[len(got)-len(before):], before) {
+			t.Fatalf("the requests are %q, want %s first and %q last", got, newest, before)
+		}
+	}
+	ask(3, "/old/", nil)
+	ask(70, "/blocked/", first)
+	want("/blocked/69", "/blocked/24", "/blocked/23", "/old/2", "/old/1", "/old/0")
+	ask(70, "/replaced/", second) // while the key was blocked
+	want("/replaced/69", "/replaced/24", "/replaced/23", "/old/2", "/old/1", "/old/0")
+	ask(75, "/new/", nil)
+	for i := range 40 { // a log names the refused requests too
+		ask(1, fmt.Sprint("/again/", i, "/"), first)
+		ask(1, fmt.Sprint("/reported/", i, "/"), nil)
+	}
+	var before []string
+	for i := range offences.KeptBeforeBlock {
+		before = append(before, fmt.Sprint("/new/", 74-i))
+	}
+	want("/reported/39/0", before...)
 }
 
 func TestReportsAreAmongTheRequestsOfAKey(t *testing.T) {

@@ -83,3 +83,28 @@ func TestActiveKeysAreListedWhetherOrNotTheyWereRefused(t *testing.T) {
 		}
 	})
 }
+
+// TestRequestsFromBeforeALongBlockAreFound finds a refusal of a policy from before a block that refused in
+// more minutes than are read.
+func TestRequestsFromBeforeALongBlockAreFound(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		const key = "ip:203.0.113.7"
+		n := newCounting(t, f.Offences, f.Clock, "a", nil)
+		s := service(f, n.policy)
+		s.Secret = func() []byte { return offenceSecret }
+		n.limited(key, 3)
+		block := &blocks.Entry{Kind: blocks.Block, ID: "b1", Pattern: keytest.Pattern(t, key)}
+		for range 12 {
+			f.Clock.Advance(time.Minute)
+			n.record(gate.Blocked, key, 2, block)
+		}
+		n.flush()
+		all, isIncomplete, err := s.KeyRequests(t.Context(), key)
+		if err != nil || isIncomplete || len(all) == 0 {
+			t.Fatalf("%+v, %t, %v", all, isIncomplete, err)
+		}
+		if first, last := all[0], all[len(all)-1]; first.Outcome != "blocked" || last.Outcome != "limited" || last.Path != "/x" {
+			t.Errorf("the newest is %+v and the oldest %+v, want one that the policy refused", first, last)
+		}
+	})
+}
