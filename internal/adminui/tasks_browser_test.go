@@ -192,6 +192,12 @@ func TestQuestionsTakeFewClicks(t *testing.T) {
 		b.click(`table.offenders tr[data-key="`+scanner+`"] td.first a`, asked)
 		b.took(1)
 	})
+	t.Run("what a newly blocked key asked for", func(t *testing.T) {
+		b.t = t
+		b.begin()
+		b.click(`table.new-blocks td.first a[href*="198.51.100.7"]`, asked)
+		b.took(1)
+	})
 	t.Run("what a blocked key asked for", func(t *testing.T) {
 		b.t = t
 		b.show(1440, "/blocks?source=automatic")
