@@ -2,6 +2,8 @@
 GO ?= go
 # The tools are pinned in a module of their own; go builds and caches them.
 TOOL = $(GO) tool -modfile=tools/go.mod
+# go test holds back what it has to say of a package until those before it have ended.
+TESTS = $(GO) tool -modfile=tools/gotestsum/go.mod gotestsum --format pkgname-and-test-fails --format-icons text --format-hide-empty-pkg --hide-summary=skipped,failed,output --no-color --raw-command -- $(GO) test -json
 
 # The race detector is off for SQLite's translated C and for password hashing:
 # with it they would take most of the tests' processor time, and they share no
@@ -21,7 +23,9 @@ undebugged := -ldflags='-s -w'
 profile := cmd/stint-server/release.pgo
 
 # The packages whose tests take longest. They are started first, so that none
-# runs alone at the end. test-short omits both lists.
+# runs alone at the end, but for a short one, whose line shows soon that the tests
+# run. test-short omits both lists.
+soon := ./internal/keys
 longest := ./test/e2e ./test/firewall ./internal/timestamplog/redislog ./internal/logfollow ./internal/sqlstore ./internal/sqlstore/offences ./internal/sqlstore/db ./internal/api
 long := ./internal/app ./test/bench ./test/compare ./client ./client/fibermw ./test/parity ./test/upgrade ./test/servers ./test/detection \
 	$(addprefix ./internal/sqlstore/,entries identities operations policies profiles)
@@ -49,13 +53,13 @@ setup: ## Install what the tests need: redis-server, Postgres, Chromium, gateway
 # golangci-lint vets, in lint and verify.
 .PHONY: test
 test: setup ## Run all tests on real servers, with the race detector but for those with a browser, a gateway or a command
-	@echo "The tests take 30 to 50 minutes on two cores. The first results come when test/e2e has ended, after some 25."
-	$(GO) test -trimpath $(undebugged) -vet=off -timeout 60m -p 2 $(outside) & outside=$$!; \
-	$(GO) test $(race) $(undebugged) -vet=off -timeout 30m -p $(packages) $(longest) \
+	@echo "The tests take 30 to 50 minutes on two cores. Each package has its line when it has ended."
+	$(TESTS) -trimpath $(undebugged) -vet=off -timeout 60m -p 2 $(outside) & outside=$$!; \
+	$(TESTS) $(race) $(undebugged) -vet=off -timeout 30m -p $(packages) $(soon) $(longest) \
 		$$($(GO) list ./... | grep -vE '$(subst $(space),|,$(strip $(outside:.%=%$$)))') && \
-	$(GO) test $(race) $(undebugged) -vet=off -parallel 8 -run '^TestPagesAtOnce$$' ./internal/adminui; \
+	$(TESTS) $(race) $(undebugged) -vet=off -parallel 8 -run '^TestPagesAtOnce$$' ./internal/adminui; \
 	inside=$$?; wait $$outside && exit $$inside
-	$(GO) test -trimpath $(undebugged) -vet=off -run Contract ./internal/timestamplog/...
+	$(TESTS) -trimpath $(undebugged) -vet=off -run Contract ./internal/timestamplog/...
 
 .PHONY: test-short
 test-short: setup ## Run the packages whose tests start no node, database server or browser of their own, in about a minute

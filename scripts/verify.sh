@@ -12,6 +12,7 @@ tool() { "$go" tool -modfile=tools/go.mod "$@"; }
 echo "verify: modules"
 "$go" mod verify
 "$go" mod verify -modfile=tools/go.mod
+"$go" mod verify -modfile=tools/gotestsum/go.mod
 
 echo "verify: words and lengths"
 bash scripts/lengths.sh
