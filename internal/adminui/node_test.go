@@ -245,10 +245,10 @@ func someJobs() []jobs.Job {
 }
 
 var someSettings = []administration.Setting{
-	{Name: "listen", Variable: "STINT_LISTEN", Value: "127.0.0.1:8080", Help: "where checks are answered"},
-	{Name: "admin-token", Variable: "STINT_ADMIN_TOKEN", Value: "set, not shown", Help: "the bootstrap admin token"},
-	{Name: "redis-url", Variable: "STINT_REDIS_URL", Help: "Redis 7+ or Valkey for the logs, with --database-url: redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://"},
-	{Name: "trusted-proxies", Variable: "STINT_TRUSTED_PROXIES", Value: "10.0.0.0/8, 192.168.0.0/16, 2001:db8:1::/48", Help: "networks of proxies whose X-Forwarded-For names the client, and whose headers describe its request"},
+	{Subject: "Listeners and TLS", Name: "listen", Variable: "STINT_LISTEN", Value: "127.0.0.1:8080", Help: "where checks are answered"},
+	{Subject: "Logins", Name: "admin-token", Variable: "STINT_ADMIN_TOKEN", Value: "set, not shown", Help: "the bootstrap admin token"},
+	{Subject: "Storage", Name: "redis-url", Variable: "STINT_REDIS_URL", Help: "Redis 7+ or Valkey for the logs, with --database-url: redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://"},
+	{Subject: "Gateways and proxies", Name: "trusted-proxies", Variable: "STINT_TRUSTED_PROXIES", Value: "10.0.0.0/8, 192.168.0.0/16, 2001:db8:1::/48", Help: "networks of proxies whose X-Forwarded-For names the client, and whose headers describe its request"},
 }
 
 func listener(t testing.TB) net.Listener {

@@ -284,6 +284,10 @@ func TestSettingsAreSearched(t *testing.T) {
 	v := n.as(t, "vic")
 	all := v.get("/settings").is(http.StatusOK)
 	v.get("/settings?q=ADMIN+bootstrap").is(http.StatusOK).holds("--admin-token<").holds("1 setting<").lacks("--listen<")
+	v.get("/settings?q=logins").is(http.StatusOK).holds(`scope="rowgroup">Logins<`).holds("--admin-token<").lacks(">Storage<").lacks("--redis-url<")
 	v.get("/settings?q=no+such+word").is(http.StatusOK).says("No setting matches.").holds("0 settings")
+	for _, subject := range []string{"Listeners and TLS", "Logins", "Storage", "Gateways and proxies"} {
+		all.holds(`scope="rowgroup">` + subject + "<")
+	}
 	all.holds("--listen<").lacks("Clear the search")
 }

@@ -485,3 +485,20 @@ func TestCertificateErrorsNameTheFile(t *testing.T) {
 		}
 	}
 }
+
+// Each setting is about a subject, and those of one subject are together.
+func TestSettingsAreGroupedBySubject(t *testing.T) {
+	seen := map[string]bool{}
+	last := ""
+	for _, s := range (Settings{}).Shown() {
+		if s.Subject != last {
+			if s.Subject == "" || seen[s.Subject] {
+				t.Errorf("--%s is about %q, apart from others of that subject", s.Name, s.Subject)
+			}
+			seen[s.Subject], last = true, s.Subject
+		}
+	}
+	if len(seen) < 5 {
+		t.Errorf("%d subjects: %v", len(seen), seen)
+	}
+}

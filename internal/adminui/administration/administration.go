@@ -32,7 +32,7 @@ type Deps struct {
 }
 
 // Setting is one setting on the settings page.
-type Setting struct{ Name, Variable, Value, Help string }
+type Setting struct{ Subject, Name, Variable, Value, Help string }
 
 // Routes returns the routes of all pages of this package.
 func Routes(s *site.Site, d Deps) []httpserver.Route {

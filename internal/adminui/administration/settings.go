@@ -18,11 +18,30 @@ type settingsPage struct {
 	site.Frame
 	Query     site.Query
 	Build     buildinfo.Info
-	Settings  []Setting // those that the search finds
+	Subjects  []subject // with the settings that the search finds
+	Found     int       // how many settings these are
 	IPv6Bits  int
 	Operators []operations.CrawlerOperator
 	Crawlers  []wire.Crawler
 	GeoFiles  []operations.GeoFile // none if origins are not known
+}
+
+// subject is what several settings are about.
+type subject struct {
+	Name     string
+	Settings []Setting
+}
+
+// bySubject groups settings that are behind each other and about one subject.
+func bySubject(all []Setting) (subjects []subject) {
+	for _, s := range all {
+		if n := len(subjects); n == 0 || subjects[n-1].Name != s.Subject {
+			subjects = append(subjects, subject{Name: s.Subject})
+		}
+		last := &subjects[len(subjects)-1]
+		last.Settings = append(last.Settings, s)
+	}
+	return subjects
 }
 
 // helpPart is a flag in the meaning of a setting, or the text up to the next one.
@@ -57,11 +76,11 @@ func (h *settingsHandler) routes() []httpserver.Route {
 	return []httpserver.Route{h.Get("/settings", identity.Read, h.showSettings)}
 }
 
-// found returns the settings that have each word of a search in their name, variable, value or meaning.
+// found returns the settings that have each word of a search in their subject, name, variable, value or meaning.
 func found(all []Setting, search string) []Setting {
 	words := strings.Fields(strings.ToLower(search))
 	return slices.DeleteFunc(slices.Clone(all), func(s Setting) bool {
-		text := strings.ToLower("--" + s.Name + " " + s.Variable + " " + s.Value + " " + s.Help)
+		text := strings.ToLower(s.Subject + " --" + s.Name + " " + s.Variable + " " + s.Value + " " + s.Help)
 		return slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) })
 	})
 }
@@ -75,11 +94,12 @@ func (h *settingsHandler) showSettings(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
+	settings := found(h.settings(), q.Get("q"))
 	return h.Render(c, http.StatusOK, "settings", settingsPage{
 		Frame:    h.NewFrame(c, "Settings", "/settings"),
 		Build:    h.build,
 		Query:    q,
-		Settings: found(h.settings(), q.Get("q")), IPv6Bits: h.Catalog.Parser().IPv6Bits,
+		Subjects: bySubject(settings), Found: len(settings), IPv6Bits: h.Catalog.Parser().IPv6Bits,
 		Operators: h.crawlers.Operators(), Crawlers: crawlers.Items, GeoFiles: h.origins.Files(),
 	})
 }
