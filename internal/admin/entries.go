@@ -369,8 +369,8 @@ func (e *Entries) Restore(ctx context.Context, c Caller, kind blocks.Kind, confi
 		if err != nil {
 			return nil, err
 		}
-		isOwn := ended.EndedBy == c.Actor.Name && now.Sub(ended.Ended) <= undoTime
-		if !isOwn && !ended.Ended.IsZero() && !ended.ExpiredAt(now) {
+		isOwn := ended.EndedBy() == c.Actor.Name && now.Sub(ended.Ended()) <= undoTime
+		if !isOwn && !ended.Ended().IsZero() && !ended.ExpiredAt(now) {
 			patterns = append(patterns, []keys.Pattern{ended.Pattern})
 		}
 	}

@@ -215,7 +215,7 @@ func TestEndAndRestoreOfSeveralAreAllOrNothing(t *testing.T) {
 			t.Fatalf("active: %q", got)
 		}
 		ended, err := f.End(t.Context(), ann, blocks.Block, "a mistake", a.ID, b.ID)
-		if err != nil || len(ended) != 2 || ended[0].EndedBy != "ann" || !strings.Contains(f.records(t)[0].Summary, "a mistake") {
+		if err != nil || len(ended) != 2 || ended[0].EndedBy() != "ann" || !strings.Contains(f.records(t)[0].Summary, "a mistake") {
 			t.Fatalf("End: got %+v, %v", ended, err)
 		}
 		f.add(t, blocks.Block, "token:b", blocks.Expiry{})

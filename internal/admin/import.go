@@ -41,9 +41,9 @@ func (e *Entries) Export(ctx context.Context, w io.Writer, f blocks.Filter, form
 			return err
 		}
 		for _, b := range some {
-			if b.Ended.IsZero() && b.ExpiredAt(f.At) {
+			if b.End == nil && b.ExpiredAt(f.At) {
 				ended := *b
-				ended.Ended = b.Expires
+				ended.End = blocks.EndingOf(b.Expires, "")
 				b = &ended
 			}
 			if err := out.Write(b, blocks.NamesOf(shares[b.ID])); err != nil {

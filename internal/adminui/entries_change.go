@@ -137,13 +137,9 @@ func idsOf(c *httpserver.Call, s *kindTexts) ([]string, url.Values, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	chosen := values["id"]
+	ids := values["id"]
 	if only := values["only"]; len(only) > 0 {
-		chosen = only
-	}
-	var ids []string
-	for _, of := range chosen { // the box of a fold has the ids of its rows
-		ids = append(ids, strings.Fields(of)...)
+		ids = only
 	}
 	if len(ids) == 0 {
 		return nil, nil, fault.New(fault.Invalid, "Nothing was changed: choose at least one %s.", s.Noun)
@@ -188,7 +184,7 @@ func (h *entriesHandler) entriesToast(ctx context.Context, page *site.Frame, s *
 	several := len(ids) > 1
 	switch q.Get("done") {
 	case "added":
-		if !first.Ended.IsZero() || h.Now().Sub(first.Created) > toastTime {
+		if first.End != nil || h.Now().Sub(first.Created.Time()) > toastTime {
 			return nil, nil
 		}
 		t.Text = s.Past
@@ -207,7 +203,7 @@ func (h *entriesHandler) entriesToast(ctx context.Context, page *site.Frame, s *
 	case "restored":
 		t.Text = "Restored the " + s.Noun + " of"
 	case "ended":
-		if h.Now().Sub(first.Ended) > toastTime {
+		if h.Now().Sub(first.Ended()) > toastTime {
 			return nil, nil
 		}
 		t.Text, t.Undo = "Ended the "+s.Noun+" of", s.Path+"/restore"

@@ -218,10 +218,10 @@ func (h *keyHandler) addProfile(ctx context.Context, page *keyPage, key keys.Key
 // Lasted returns how long an ended block was active.
 func (p *keyPage) Lasted(b *blocks.Entry) string {
 	end := b.Expires
-	if !b.Ended.IsZero() {
-		end = b.Ended
+	if !b.Ended().IsZero() {
+		end = b.Ended()
 	}
-	return format.Duration(end.Sub(b.Created).Round(time.Second))
+	return format.Duration(end.Sub(b.Created.Time()).Round(time.Second))
 }
 
 // refusedTimes returns the refusals whose exact times are known: the first and last of each

@@ -114,7 +114,7 @@ func offenderRows(s *site.Site, r *offences.OffenderReport, span format.TimeRang
 		row := &r.Rows[i]
 		blocked := time.Time{}
 		if row.Block != nil && row.Exemption == nil {
-			blocked = row.Block.Created
+			blocked = row.Block.Created.Time()
 		}
 		rows[i] = offenderRow{Offender: *row, Sparkline: chart.DrawSparkline(row.Trend, span, blocked), State: stateOf(row, s.PolicyName(row.Policy), s.Now()), PolicyName: s.PolicyName(row.Policy)}
 		rows[i].Rule = format.RuleText(row.RefusedBy)
@@ -135,7 +135,7 @@ func offenderRows(s *site.Site, r *offences.OffenderReport, span format.TimeRang
 func stateOf(r *offences.Offender, policy string, now time.Time) stateView {
 	switch l := r.Escalation; {
 	case r.Exemption != nil:
-		return stateView{Kind: "exempt", Text: "since", Since: format.Short(r.Exemption.Created, now)}
+		return stateView{Kind: "exempt", Text: "since", Since: format.Short(r.Exemption.Created.Time(), now)}
 	case r.Block != nil:
 		v := stateView{Kind: "blocked", Text: "permanent"}
 		if !r.Block.Expires.IsZero() {

@@ -35,7 +35,7 @@ type overviewPage struct {
 	Report      *offences.OffenderReport
 	Proposals   []*proposalView
 	Pauses      []offences.EscalationPause
-	Blocks      []newBlock
+	Blocks      []*blocks.Entry // new automatic blocks
 	NewBlocks   int
 	Rules       []refusingRule
 	Limited     int64 // in the time range, by all rules
@@ -46,12 +46,6 @@ type overviewPage struct {
 	AttackRefused int64 // with a path or without
 	// FromMemory means that the database did not answer, and only what is in memory is shown.
 	FromMemory bool
-}
-
-// newBlock is a new automatic block.
-type newBlock struct {
-	*blocks.Entry
-	KeyLink string // of the page of the one key that the pattern selects, "" for none
 }
 
 // refusingRule is one of the rules that refuse most.
@@ -107,7 +101,7 @@ func (h *overviewHandler) show(c *httpserver.Call) error {
 			return err
 		}
 		found := h.Catalog.Blocks().Find(newBlocks(page))
-		h.takeNewBlocks(page, &found)
+		page.takeNewBlocks(&found)
 	}
 	return h.Site.RenderLive(c, "overview", page)
 }
@@ -228,7 +222,7 @@ func (h *overviewHandler) addNewBlocks(ctx context.Context, page *overviewPage) 
 	if err != nil {
 		return err
 	}
-	h.takeNewBlocks(page, &found)
+	page.takeNewBlocks(&found)
 	return nil
 }
 
@@ -238,11 +232,11 @@ func newBlocks(page *overviewPage) blocks.Filter {
 }
 
 // takeNewBlocks shows the recent ones of what newBlocks selected.
-func (h *overviewHandler) takeNewBlocks(p *overviewPage, found *paging.Page[*blocks.Entry]) {
+func (p *overviewPage) takeNewBlocks(found *paging.Page[*blocks.Entry]) {
 	p.Blocks, p.NewBlocks = nil, found.Total
 	for _, b := range found.Items {
-		if p.Now.Sub(b.Created) < max(recentBlocks, p.Range.Length()) {
-			p.Blocks = append(p.Blocks, newBlock{b, h.LinkOfPattern(b.Pattern)})
+		if p.Now.Sub(b.Created.Time()) < max(recentBlocks, p.Range.Length()) {
+			p.Blocks = append(p.Blocks, b)
 		}
 	}
 }

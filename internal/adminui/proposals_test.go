@@ -148,7 +148,7 @@ func TestUndoOfAcceptedProposalRestoresFormerBlock(t *testing.T) {
 			}
 			now, err := n.store.Entries.ByID(context.Background(), blocks.Block, older.ID)
 			must(t, err)
-			if !now.Ended.IsZero() || !now.Expires.Equal(older.Expires) || now.Reason != older.Reason {
+			if !now.Ended().IsZero() || !now.Expires.Equal(older.Expires) || now.Reason != older.Reason {
 				t.Errorf("the former block is %+v after the undo, want %+v", now, older)
 			}
 			if was < 24*time.Hour && !strings.Contains(page.body, "Extended the block of") || was > 24*time.Hour && !strings.Contains(page.body, "was there before") {

@@ -100,9 +100,9 @@ func (t *toasts) find(ctx context.Context, w *site.MonitorPage) (*site.Toast, er
 	if err != nil {
 		return nil, err
 	}
-	changed := first.Created
-	if !first.Ended.IsZero() {
-		changed = first.Ended
+	changed := first.Created.Time()
+	if !first.Ended().IsZero() {
+		changed = first.Ended()
 	}
 	isRestored := text.undo == "" // no time of that is kept
 	if isRestored && !first.ActiveAt(t.now()) || !isRestored && t.now().Sub(changed) > toastTime {

@@ -287,8 +287,8 @@ func entryPath(kind blocks.Kind) string {
 func fromEntry(e *blocks.Entry, policy string, now time.Time) wire.Entry {
 	out := wire.Entry{
 		ID: e.ID, Kind: string(e.Kind), Pattern: e.Pattern.String(), Scope: e.ScopeOfChecks(), Action: string(e.Action), Reason: e.Reason, Author: e.Author, Source: string(e.Source),
-		Policy: wire.NullString(policy), Active: e.ActiveAt(now), CreatedAt: wire.At(e.Created), ExpiresAt: wire.At(e.Expires),
-		EndedAt: wire.At(e.Ended), EndedBy: wire.NullString(e.EndedBy), Revision: e.Revision,
+		Policy: wire.NullString(policy), Active: e.ActiveAt(now), CreatedAt: wire.At(e.Created.Time()), ExpiresAt: wire.At(e.Expires),
+		EndedAt: wire.At(e.Ended()), EndedBy: wire.NullString(e.EndedBy()), Revision: e.Revision,
 	}
 	if e.Level > 0 {
 		out.Level = &e.Level

@@ -78,7 +78,7 @@ func TestWebsitePresetBlocksGuessersAndForgivesLogins(t *testing.T) {
 	}
 	report(guesser, 1)
 	servers.Await(t, "the guesser is blocked", func() bool { return blockOf(guesser) != nil })
-	if b := blockOf(guesser); b.Source != blocks.Automatic || b.Expires.Sub(b.Created) != 4*time.Hour {
+	if b := blockOf(guesser); b.Source != blocks.Automatic || b.Expires.Sub(b.Created.Time()) != 4*time.Hour {
 		t.Errorf("got the block %+v, want an automatic one of four hours", b)
 	}
 	if b := blockOf(people); b != nil {

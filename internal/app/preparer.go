@@ -21,9 +21,6 @@ const (
 	prepareTimeout = 30 * time.Second
 	// prepareInterval is the pause between two attempts.
 	prepareInterval = time.Second
-	// refreshTimeout bounds the time until a committed change takes effect on the node that
-	// committed it.
-	refreshTimeout = 10 * time.Second
 )
 
 // preparer prepares the database for use: its schema, the first credentials and
@@ -131,9 +128,7 @@ func (p *preparer) refresh(ctx context.Context) error {
 	if !p.done.Load() && !p.catalog.Loaded() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTimeout)
-	defer cancel()
-	return p.catalog.Refresh(ctx)
+	return p.catalog.Refresh(context.WithoutCancel(ctx))
 }
 
 // isOutage reports whether a database is unreachable, and not misconfigured.

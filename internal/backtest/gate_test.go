@@ -62,7 +62,7 @@ func (n *served) keep(events []offences.EscalationEvent) {
 	for _, e := range events {
 		if k, err := offences.ParseKey(e.Key); err == nil && e.Kind == offences.EscalationBlocked {
 			policy, _ := n.selector.ByID(e.Policy)
-			n.earned = append(n.earned, &blocks.Entry{ID: e.BlockID, Kind: blocks.Block, Pattern: keys.PatternOf(k), Scope: policy.Scope, Created: e.At, Expires: e.At.Add(e.Length)})
+			n.earned = append(n.earned, &blocks.Entry{ID: e.BlockID, Kind: blocks.Block, Pattern: keys.PatternOf(k), Scope: policy.Scope, Created: blocks.MomentOf(e.At), Expires: e.At.Add(e.Length)})
 		}
 	}
 }
@@ -71,7 +71,7 @@ func (n *served) keep(events []offences.EscalationEvent) {
 func (n *served) decide(ctx context.Context, r accesslog.Record, scopes accesslog.Scopes) (isRefused bool, err error) {
 	n.now = time.UnixMilli(r.Time)
 	n.earned = slices.DeleteFunc(n.earned, func(b *blocks.Entry) bool {
-		isDue := !n.now.Before(b.Created.Add(3 * time.Second))
+		isDue := !n.now.Before(b.Created.Time().Add(3 * time.Second))
 		if isDue {
 			n.set.Apply(b, n.now)
 		}

@@ -57,10 +57,10 @@ type exportedBlock struct {
 // are left out of a plain list, whose readers would refuse every check.
 func (w *Writer) Write(b *blocks.Entry, sources []string) error {
 	isExemption := b.Kind == blocks.Exemption
-	if w.format == Plain && (b.Scope != "" || b.Action != "" || !b.Ended.IsZero() || isExemption) {
+	if w.format == Plain && (b.Scope != "" || b.Action != "" || b.End != nil || isExemption) {
 		return nil
 	}
-	row := exportedBlock{b.Pattern.String(), b.Reason, instant(b.Expires), string(b.Source), b.Author, instant(b.Created), b.ScopeOfChecks(), instant(b.Ended), b.EndedBy, b.ID, sources, string(b.Action), ""}
+	row := exportedBlock{b.Pattern.String(), b.Reason, instant(b.Expires), string(b.Source), b.Author, instant(b.Created.Time()), b.ScopeOfChecks(), instant(b.Ended()), b.EndedBy(), b.ID, sources, string(b.Action), ""}
 	if isExemption {
 		row.Kind = string(b.Kind)
 	}

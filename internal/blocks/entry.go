@@ -53,7 +53,8 @@ const (
 	Listed    Source = "list" // a row of a list that is pulled, see ListHolder
 )
 
-// Entry is a block or an exemption. Its pattern is active until the entry expires or is ended.
+// Entry is a block or an exemption. Its pattern is active until the entry expires or is ended. A node
+// has up to a million of them in memory, so that each byte counts.
 type Entry struct {
 	ID      string // UUIDv7, unique among blocks and exemptions together
 	Kind    Kind
@@ -68,19 +69,68 @@ type Entry struct {
 	// level, from 1. Both are 0 for other entries.
 	PolicyID int64
 	Level    int
-	Created  time.Time
+	Created  Moment
 	Expires  time.Time // zero: permanent
-	Ended    time.Time // zero: not ended
-	EndedBy  string
-	Revision int64 // of the newest change of the entry
+	End      *Ending   // nil: not ended
+	Revision int64     // of the newest change of the entry
 	// From is the source of an entry that is added, nil if that is its author. It is nil in
 	// entries that were read: all shares of an entry are read by Store.Shares.
 	From *Holder
 }
 
+// Ending says when and by whom an entry was ended.
+type Ending struct {
+	At time.Time
+	By string
+}
+
+// EndingOf returns the end of an entry, nil for the zero time.
+func EndingOf(at time.Time, by string) *Ending {
+	if at.IsZero() {
+		return nil
+	}
+	return &Ending{at, by}
+}
+
+// Ended returns when e was ended, the zero time if it was not.
+func (e *Entry) Ended() time.Time {
+	if e.End == nil {
+		return time.Time{}
+	}
+	return e.End.At
+}
+
+// EndedBy returns who ended e, "" if it was not.
+func (e *Entry) EndedBy() string {
+	if e.End == nil {
+		return ""
+	}
+	return e.End.By
+}
+
+// Moment is a time in Unix milliseconds, as it is stored, in a third of the memory of a time.Time. 0 is
+// the zero time.
+type Moment int64
+
+// MomentOf returns t without what is below a millisecond.
+func MomentOf(t time.Time) Moment {
+	if t.IsZero() {
+		return 0
+	}
+	return Moment(t.UnixMilli())
+}
+
+// Time returns m in UTC.
+func (m Moment) Time() time.Time {
+	if m == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(m)).UTC()
+}
+
 // ActiveAt reports whether e applies at t. It no longer applies at the time of its expiry.
 func (e *Entry) ActiveAt(t time.Time) bool {
-	return e.Ended.IsZero() && !e.ExpiredAt(t)
+	return e.End == nil && !e.ExpiredAt(t)
 }
 
 // place is the name of the set of e: its scope, behind a word for blocks that challenge. No scope

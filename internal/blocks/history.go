@@ -26,7 +26,7 @@ func (h *History) AsOf(revision int64) *Entry {
 	for _, f := range h.Former {
 		if f.Revision <= revision && revision < f.Replaced {
 			e := *h.Entry
-			e.Revision, e.Expires, e.Ended, e.Reason = f.Revision, f.Expires, f.Ended, f.Reason
+			e.Revision, e.Expires, e.End, e.Reason = f.Revision, f.Expires, EndingOf(f.Ended, ""), f.Reason
 			return &e
 		}
 	}

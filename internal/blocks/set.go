@@ -1,6 +1,7 @@
 package blocks
 
 import (
+	"cmp"
 	"container/heap"
 	"maps"
 	"strings"
@@ -153,8 +154,8 @@ func (s *Set) put(at slot, e, next *Entry) {
 	}
 	if at = at.with(e.Kind, next); at == (slot{}) {
 		s.index.Delete(e.Pattern)
-	} else {
-		s.index.Set(e.Pattern, at)
+	} else { // with the pattern of an entry that stays
+		s.index.SetShared(&cmp.Or(next, at.block, at.exemption).Pattern, at)
 	}
 }
 

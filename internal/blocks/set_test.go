@@ -21,7 +21,7 @@ var key, pattern = keytest.Key, keytest.Pattern
 
 // block returns a block that expires that long after noon; 0 for a permanent one.
 func block(t testing.TB, id, text string, revision int64, lasts time.Duration) *blocks.Entry {
-	b := &blocks.Entry{Kind: blocks.Block, ID: id, Pattern: pattern(t, text), Revision: revision, Created: noon}
+	b := &blocks.Entry{Kind: blocks.Block, ID: id, Pattern: pattern(t, text), Revision: revision, Created: blocks.MomentOf(noon)}
 	if lasts != 0 {
 		b.Expires = noon.Add(lasts)
 	}
@@ -30,7 +30,7 @@ func block(t testing.TB, id, text string, revision int64, lasts time.Duration) *
 
 func ended(b *blocks.Entry, revision int64) *blocks.Entry {
 	later := *b
-	later.Ended, later.Revision = noon, revision
+	later.End, later.Revision = blocks.EndingOf(noon, ""), revision
 	return &later
 }
 
@@ -85,7 +85,7 @@ func TestExemptionPrecedesEveryBlockAndHidesNone(t *testing.T) {
 	if !s.Match(k, noon.Add(time.Hour)).Refuses() {
 		t.Error("an expired exemption still applies")
 	}
-	s.Apply(&blocks.Entry{Kind: blocks.Exemption, ID: "e", Pattern: pattern(t, "ip:10.0.0.0/8"), Revision: 3, Ended: noon}, noon)
+	s.Apply(&blocks.Entry{Kind: blocks.Exemption, ID: "e", Pattern: pattern(t, "ip:10.0.0.0/8"), Revision: 3, End: blocks.EndingOf(noon, "")}, noon)
 	if !s.Match(k, noon).Refuses() {
 		t.Error("an ended exemption still applies")
 	}

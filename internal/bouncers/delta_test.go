@@ -64,7 +64,7 @@ func (w *fixture) addEntry(made blocks.Entry, pattern string, lasts time.Duratio
 // change changes an entry and stores its former state, like the database.
 func (w *fixture) change(h *blocks.History, change func(*blocks.Entry)) {
 	w.revision++
-	h.Former = append(h.Former, blocks.Former{Revision: h.Revision, Replaced: w.revision, Expires: h.Expires, Ended: h.Ended, Reason: h.Reason})
+	h.Former = append(h.Former, blocks.Former{Revision: h.Revision, Replaced: w.revision, Expires: h.Expires, Ended: h.Ended(), Reason: h.Reason})
 	e := *h.Entry
 	e.Revision = w.revision
 	change(&e)
@@ -76,7 +76,9 @@ func (w *fixture) expire(h *blocks.History, in time.Duration) {
 	w.change(h, func(e *blocks.Entry) { e.Expires = w.now.Add(in) })
 }
 
-func (w *fixture) end(h *blocks.History) { w.change(h, func(e *blocks.Entry) { e.Ended = w.now }) }
+func (w *fixture) end(h *blocks.History) {
+	w.change(h, func(e *blocks.Entry) { e.End = blocks.EndingOf(w.now, "") })
+}
 
 // delta returns the answer to a pull, made of what the database returns of the entries.
 func (w *fixture) delta(startup bool) Delta {

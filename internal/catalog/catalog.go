@@ -208,9 +208,7 @@ func (c *Catalog) Run(ctx context.Context) {
 		case <-c.wake:
 		case <-poll.C:
 		}
-		attempt, cancel := context.WithTimeout(ctx, 10*time.Second)
-		_ = c.Refresh(attempt) // the error is kept in Failing, which health and pages show
-		cancel()
+		_ = c.Refresh(ctx) // the error is kept in Failing, which health and pages show
 	}
 }
 
@@ -239,8 +237,13 @@ type view struct {
 	blocks   *blocks.Set
 	tokens   map[[32]byte]*identity.Token
 	profiles *profiles.Set
-	unused   bool // whether no check uses the blocks yet
+	unused   bool   // whether no check uses the blocks yet
+	goesOn   func() // called while entries are read
 }
+
+// MaxStall is how long a refresh waits for the source to go on. No bound is on the whole: a large
+// list takes as long as it takes.
+const MaxStall = 10 * time.Second
 
 // maxStepBack is how far the clock may be set back before everything is read again.
 const maxStepBack = time.Second
@@ -257,10 +260,16 @@ func (c *Catalog) follow(ctx context.Context) error {
 		c.known = false
 	}
 	c.followed = now
-	changed, err := read(ctx, c)
+	reading, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	stall := time.AfterFunc(MaxStall, func() { giveUp(context.DeadlineExceeded) })
+	defer stall.Stop()
+	goesOn := func() { stall.Reset(MaxStall) }
+	changed, err := read(reading, c, goesOn)
 	if errors.Is(err, ErrOtherHistory) {
 		c.known = false
-		changed, err = read(ctx, c)
+		goesOn()
+		changed, err = read(reading, c, goesOn)
 	}
 	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("refresh from the database: %w", err) // the caller's context ended, which says nothing about the database
@@ -348,7 +357,9 @@ func applyEntries(v view, all iter.Seq2[*blocks.Entry, error], now time.Time) (c
 		if err != nil {
 			return count, err
 		}
-		count++
+		if count++; count%1024 == 0 {
+			v.goesOn()
+		}
 		switch {
 		case v.unused: // at once, while the next entries are read
 			set.Apply(e, now)

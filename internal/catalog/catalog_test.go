@@ -159,7 +159,7 @@ func TestBlockRefusesWhileItIsReplaced(t *testing.T) {
 	before := blockOf(t, "token:abc")
 	before.ID, before.Revision = "before", 5
 	ended, after := *before, *before
-	ended.Revision, ended.Ended = 6, time.Now()
+	ended.Revision, ended.End = 6, blocks.EndingOf(time.Now(), "")
 	after.ID, after.Revision = "after", 6
 	for name, order := range map[string][]*blocks.Entry{"the old first": {&ended, &after}, "the new first": {&after, &ended}} {
 		t.Run(name, func(t *testing.T) {

@@ -153,7 +153,7 @@ func BenchmarkSavingAMillionBlocks(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		saved.Entries[i] = &blocks.Entry{Kind: blocks.Block, ID: fmt.Sprintf("0198f000-0000-7000-8000-%012d", i), Pattern: p, Reason: "list", Author: "admin", Created: time.UnixMilli(1)}
+		saved.Entries[i] = &blocks.Entry{Kind: blocks.Block, ID: fmt.Sprintf("0198f000-0000-7000-8000-%012d", i), Pattern: p, Reason: "list", Author: "admin", Created: 1}
 	}
 	for b.Loop() {
 		var file bytes.Buffer

@@ -136,7 +136,7 @@ func (s *Saved) Write(w io.Writer, source string) error {
 	}
 	for _, e := range s.Entries {
 		line(savedRow{Entry: &savedEntry{
-			e.ID, e.Kind, e.Pattern.String(), e.Reason, e.Author, e.Source, e.PolicyID, e.Level, toMS(e.Created), toMS(e.Expires), e.Revision, e.Scope, e.Action,
+			e.ID, e.Kind, e.Pattern.String(), e.Reason, e.Author, e.Source, e.PolicyID, e.Level, int64(e.Created), toMS(e.Expires), e.Revision, e.Scope, e.Action,
 		}})
 	}
 	for _, p := range s.Profiles {
@@ -288,7 +288,7 @@ func (s *Saved) take(row *savedRow, shared map[string]string) error {
 		s.Entries = append(s.Entries, &blocks.Entry{
 			ID: e.ID, Kind: blocks.Kind(share(string(e.Kind))), Pattern: pattern, Reason: share(e.Reason), Author: share(e.Author),
 			Source: blocks.Source(share(string(e.Source))), PolicyID: e.PolicyID, Level: e.Level,
-			Created: fromMS(e.Created), Expires: fromMS(e.Expires), Revision: e.Revision, Scope: share(e.Scope), Action: blocks.Action(share(string(e.Action))),
+			Created: blocks.Moment(e.Created), Expires: fromMS(e.Expires), Revision: e.Revision, Scope: share(e.Scope), Action: blocks.Action(share(string(e.Action))),
 		})
 	}
 	if p := row.Profile; p != nil {

@@ -28,14 +28,15 @@ type Source interface {
 	EachChange(ctx context.Context, since Position, apply func(Changes) error) error
 }
 
-// read applies the changes of c's source since the last read, and returns nil if there are none.
-func read(ctx context.Context, c *Catalog) (changed *Changed, err error) {
+// read applies the changes of c's source since the last read, and returns nil if there are none. It
+// calls goesOn while it reads.
+func read(ctx context.Context, c *Catalog, goesOn func()) (changed *Changed, err error) {
 	since := Position{c.revision.Load(), c.server}
-	v := view{c.blocks.Load(), *c.tokens.Load(), c.profiles.Load(), false}
+	v := view{c.blocks.Load(), *c.tokens.Load(), c.profiles.Load(), false, goesOn}
 	if !c.known {
 		// Use an empty set: what an earlier attempt read before it failed may have ended since
 		// then, and reading everything does not return ended entries.
-		since, v = Position{}, view{blocks.NewSet(), nil, profiles.NewSet(), true}
+		since, v = Position{}, view{blocks.NewSet(), nil, profiles.NewSet(), true, goesOn}
 	}
 	err = c.source.EachChange(ctx, since, func(ch Changes) error {
 		c.server = ch.Server

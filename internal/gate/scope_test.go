@@ -42,7 +42,7 @@ func TestBlockOfAScopeRefusesOnlyChecksOfTheScope(t *testing.T) {
 		t.Errorf("refused by %v", d.Block)
 	}
 	ended := *b
-	ended.Ended, ended.Revision = n.clock(), 3
+	ended.End, ended.Revision = blocks.EndingOf(n.clock(), ""), 3
 	n.Blocks().Apply(&ended, n.clock())
 	n.advance(2 * time.Hour)
 	n.Blocks().Sweep(n.clock())

@@ -21,7 +21,7 @@ type Index[V any] struct {
 
 // entry is immutable, so that it may be used after the lock was released.
 type entry[V any] struct {
-	pattern Pattern
+	pattern *Pattern
 	value   V
 }
 
@@ -30,20 +30,24 @@ func NewIndex[V any]() *Index[V] { return &Index[V]{exact: map[string]*entry[V]{
 
 // Set stores v for p, and replaces an earlier value for the same pattern. It ignores the zero
 // pattern.
-func (x *Index[V]) Set(p Pattern, v V) {
+func (x *Index[V]) Set(p Pattern, v V) { x.SetShared(&p, v) }
+
+// SetShared does the same and keeps p, which must not be changed: with a million patterns that the
+// values have too, copies would take 56 MB.
+func (x *Index[V]) SetShared(p *Pattern, v V) {
 	e := &entry[V]{p, v}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.filled.Store(true)
 	switch p.kind {
 	case Exact:
-		x.exact[p.literal] = e
+		x.exact[p.Literal()] = e
 	case Network:
 		x.networks.set(e)
 	case FromOrigin:
 		x.origins.set(e)
 	case Prefix:
-		x.prefixes.set(p.literal, e)
+		x.prefixes.set(p.Literal(), e)
 	case Any:
 		x.any = e
 	}
@@ -55,14 +59,14 @@ func (x *Index[V]) Delete(p Pattern) (found bool) {
 	defer x.mu.Unlock()
 	switch p.kind {
 	case Exact:
-		_, found = x.exact[p.literal]
-		delete(x.exact, p.literal)
+		_, found = x.exact[p.Literal()]
+		delete(x.exact, p.Literal())
 	case Network:
 		found = x.networks.delete(p.network)
 	case FromOrigin:
-		found = x.origins.delete(p.origin)
+		found = x.origins.delete(p.origin())
 	case Prefix:
-		found = x.prefixes.delete(p.literal)
+		found = x.prefixes.delete(p.Literal())
 	case Any:
 		found = x.any != nil
 		x.any = nil
@@ -77,13 +81,13 @@ func (x *Index[V]) Get(p Pattern) (v V, found bool) {
 	var at *entry[V]
 	switch p.kind {
 	case Exact:
-		at = x.exact[p.literal]
+		at = x.exact[p.Literal()]
 	case Network:
 		at = x.networks.get(p.network)
 	case FromOrigin:
-		at = x.origins.get(p.origin)
+		at = x.origins.get(p.origin())
 	case Prefix:
-		at = x.prefixes.get(p.literal)
+		at = x.prefixes.get(p.Literal())
 	case Any:
 		at = x.any
 	}
@@ -117,7 +121,7 @@ func (x *Index[V]) Origins() OriginCount {
 func (x *Index[V]) Best(k Key) (p Pattern, v V, found bool) {
 	var room [roomForMatches]*entry[V]
 	for _, e := range x.matching(k, room[:0]) {
-		return e.pattern, e.value, true
+		return *e.pattern, e.value, true
 	}
 	return p, v, false
 }
@@ -128,7 +132,7 @@ func (x *Index[V]) Matching(k Key) iter.Seq2[Pattern, V] {
 	return func(yield func(Pattern, V) bool) {
 		var room [roomForMatches]*entry[V]
 		for _, e := range x.matching(k, room[:0]) {
-			if !yield(e.pattern, e.value) {
+			if !yield(*e.pattern, e.value) {
 				return
 			}
 		}
@@ -192,7 +196,7 @@ func (x *Index[V]) All() iter.Seq2[Pattern, V] {
 
 func yieldAll[V any](page []*entry[V], yield func(Pattern, V) bool) bool {
 	for _, e := range page {
-		if !yield(e.pattern, e.value) {
+		if !yield(*e.pattern, e.value) {
 			return false
 		}
 	}
@@ -220,7 +224,7 @@ func (x *Index[V]) allExact(yield func(Pattern, V) bool) bool {
 }
 
 func (x *Index[V]) allNested(yield func(Pattern, V) bool, tree *prefixTree[networkGroup[V]]) bool {
-	return allOf(x, tree, func(on *networkGroup[V], page []*entry[V]) []*entry[V] { return append(page, on.entries...) }, yield)
+	return allOf(x, tree, func(on *networkGroup[V], page []*entry[V]) []*entry[V] { return on.appendTo(page) }, yield)
 }
 
 // allOrigins reads all at once, since there are at most thousands.
@@ -258,5 +262,5 @@ func (x *Index[V]) allAny(yield func(Pattern, V) bool) bool {
 	x.mu.RLock()
 	e := x.any
 	x.mu.RUnlock()
-	return e == nil || yield(e.pattern, e.value)
+	return e == nil || yield(*e.pattern, e.value)
 }

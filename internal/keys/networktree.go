@@ -17,9 +17,73 @@ type networkTree[V any] struct {
 // networkGroup has the networks with the same whole bytes. They differ only in the up to seven
 // bits after these.
 type networkGroup[V any] struct {
+	first   *entry[V]
+	firstID byte // the bitsID of first
+	// more has the others, and is nil in most groups.
+	more *moreNetworks[V]
+}
+
+type moreNetworks[V any] struct {
 	bits    string // for each network, its bitsID
 	entries []*entry[V]
-	first   [1]*entry[V] // the memory of entries if there is only one, as in most groups
+}
+
+// get returns the entry with a bitsID, nil if there is none.
+func (g *networkGroup[V]) get(id byte) *entry[V] {
+	if g.firstID == id {
+		return g.first
+	}
+	if g.more == nil {
+		return nil
+	}
+	if at := strings.IndexByte(g.more.bits, id); at >= 0 {
+		return g.more.entries[at]
+	}
+	return nil
+}
+
+// set stores an entry and reports whether its bitsID is new. No bitsID is 0.
+func (g *networkGroup[V]) set(id byte, e *entry[V]) bool {
+	if g.firstID == 0 || g.firstID == id {
+		isNew := g.firstID == 0
+		g.first, g.firstID = e, id
+		return isNew
+	}
+	if g.more == nil {
+		g.more = &moreNetworks[V]{}
+	}
+	if at := strings.IndexByte(g.more.bits, id); at >= 0 {
+		g.more.entries[at] = e
+		return false
+	}
+	g.more.bits += string([]byte{id})
+	g.more.entries = append(g.more.entries, e)
+	return true
+}
+
+// delete removes the entry with a bitsID, which is there.
+func (g *networkGroup[V]) delete(id byte) {
+	if g.firstID != id {
+		at := strings.IndexByte(g.more.bits, id)
+		g.more.bits = g.more.bits[:at] + g.more.bits[at+1:]
+		g.more.entries = slices.Delete(g.more.entries, at, at+1)
+	} else if g.first, g.firstID = nil, 0; g.more != nil {
+		last := len(g.more.bits) - 1
+		g.first, g.firstID = g.more.entries[last], g.more.bits[last]
+		g.more.bits, g.more.entries = g.more.bits[:last], slices.Delete(g.more.entries, last, last+1)
+	}
+	if g.more != nil && len(g.more.bits) == 0 {
+		g.more = nil
+	}
+}
+
+// appendTo appends all entries.
+func (g *networkGroup[V]) appendTo(all []*entry[V]) []*entry[V] {
+	all = append(all, g.first)
+	if g.more != nil {
+		all = append(all, g.more.entries...)
+	}
+	return all
 }
 
 // bitsID returns a number for the first n bits of b, where n is 0 to 7: a leading 1 followed by
@@ -54,54 +118,35 @@ func (t *networkTree[V]) family(network netip.Prefix) *prefixTree[networkGroup[V
 	return &t.v6
 }
 
-// find returns the group of a network and the network's index in it, which is negative if the
-// network is not there.
-func (t *networkTree[V]) find(network netip.Prefix) (*networkGroup[V], int) {
+func (t *networkTree[V]) get(network netip.Prefix) *entry[V] {
 	at := placeOf(network)
 	group := t.family(network).get(string(at.bytes[:at.whole]))
 	if group == nil {
-		return nil, -1
-	}
-	return group, strings.IndexByte(group.bits, at.id())
-}
-
-func (t *networkTree[V]) get(network netip.Prefix) *entry[V] {
-	group, index := t.find(network)
-	if index < 0 {
 		return nil
 	}
-	return group.entries[index]
+	return group.get(at.id())
 }
 
 func (t *networkTree[V]) set(e *entry[V]) {
-	group, index := t.find(e.pattern.network)
-	if index >= 0 {
-		group.entries[index] = e
-		return
-	}
-	at := placeOf(e.pattern.network)
+	at, tree := placeOf(e.pattern.network), t.family(e.pattern.network)
+	group := tree.get(string(at.bytes[:at.whole]))
 	if group == nil {
 		group = new(networkGroup[V])
-		group.entries = group.first[:0]
-		t.family(e.pattern.network).set(string(at.bytes[:at.whole]), group)
+		tree.set(string(at.bytes[:at.whole]), group)
 	}
-	group.bits += string([]byte{at.id()})
-	if group.entries = append(group.entries, e); len(group.entries) == 2 {
-		group.first[0] = nil // otherwise it would keep a deleted entry alive
+	if group.set(at.id(), e) {
+		t.size++
 	}
-	t.size++
 }
 
 func (t *networkTree[V]) delete(network netip.Prefix) bool {
-	group, index := t.find(network)
-	if index < 0 {
+	at, tree := placeOf(network), t.family(network)
+	group := tree.get(string(at.bytes[:at.whole]))
+	if group == nil || group.get(at.id()) == nil {
 		return false
 	}
-	group.bits = group.bits[:index] + group.bits[index+1:]
-	group.entries = slices.Delete(group.entries, index, index+1)
-	if len(group.entries) == 0 {
-		at := placeOf(network)
-		t.family(network).delete(string(at.bytes[:at.whole]))
+	if group.delete(at.id()); group.first == nil {
+		tree.delete(string(at.bytes[:at.whole]))
 	}
 	t.size--
 	return true
@@ -115,8 +160,8 @@ func (t *networkTree[V]) around(network netip.Prefix, found []*entry[V]) []*entr
 	for i := len(groups) - 1; i >= 0; i-- {
 		group := groups[i]
 		for n := min(7, network.Bits()-8*group.length); n >= 0; n-- {
-			if index := strings.IndexByte(group.value.bits, bitsID(at.bytes[group.length], n)); index >= 0 {
-				found = append(found, group.value.entries[index])
+			if e := group.value.get(bitsID(at.bytes[group.length], n)); e != nil {
+				found = append(found, e)
 			}
 		}
 	}

@@ -86,7 +86,7 @@ func OriginOf(k Key) Origin {
 // ExtentOf returns how much a pattern of an origin selects, false if that is not known.
 func ExtentOf(p Pattern) (Extent, bool) {
 	if l := locator.Load(); l != nil && p.kind == FromOrigin {
-		return (*l).Extent(p.origin)
+		return (*l).Extent(p.origin())
 	}
 	return Extent{}, false
 }
@@ -104,16 +104,16 @@ func Overlap(p, q Pattern) bool {
 	case p.kind != FromOrigin:
 		return false // one of these covers the other, or they share no key
 	case q.kind == FromOrigin:
-		return (p.origin.ASN == 0) != (q.origin.ASN == 0)
+		return (p.asn == 0) != (q.asn == 0)
 	case q.kind == Network:
 		l := locator.Load()
-		return l != nil && (*l).Overlaps(p.origin, q.network)
+		return l != nil && (*l).Overlaps(p.origin(), q.network)
 	}
 	return false
 }
 
-// Origin returns the origin of a FromOrigin pattern, which has only one part set.
-func (p Pattern) Origin() (Origin, bool) { return p.origin, p.kind == FromOrigin }
+// Origin returns the origin of a FromOrigin pattern.
+func (p Pattern) Origin() (Origin, bool) { return p.origin(), p.kind == FromOrigin }
 
 // OriginPatterns returns a pattern for each known part of an origin, the more specific first.
 func OriginPatterns(o Origin) (all []Pattern) {
@@ -127,11 +127,11 @@ func OriginPatterns(o Origin) (all []Pattern) {
 }
 
 func asnPattern(asn uint32) Pattern {
-	return Pattern{kind: FromOrigin, text: asnKind + ":" + strconv.FormatUint(uint64(asn), 10), origin: Origin{ASN: asn}}
+	return Pattern{kind: FromOrigin, text: asnKind + ":" + strconv.FormatUint(uint64(asn), 10), asn: asn}
 }
 
 func countryPattern(c Country) Pattern {
-	return Pattern{kind: FromOrigin, text: countryKind + ":" + c.String(), origin: Origin{Country: c}}
+	return Pattern{kind: FromOrigin, text: countryKind + ":" + c.String(), country: c}
 }
 
 func isOriginKind(kind string) bool { return kind == asnKind || kind == countryKind }
@@ -192,7 +192,7 @@ func (t *origins[V]) set(e *entry[V]) {
 	if t.asns == nil {
 		t.asns, t.countries = map[uint32]*entry[V]{}, map[Country]*entry[V]{}
 	}
-	if o := e.pattern.origin; o.ASN != 0 {
+	if o := e.pattern.origin(); o.ASN != 0 {
 		t.asns[o.ASN] = e
 	} else {
 		t.countries[o.Country] = e

@@ -17,13 +17,13 @@ const (
 	Any                               // "*", every key
 )
 
-// Pattern selects keys. The zero value selects none.
+// Pattern selects keys. The zero value selects none. A node has a million of them, so it is small.
 type Pattern struct {
-	kind    PatternKind
 	text    string       // canonical spelling
-	literal string       // Exact: the key; Prefix: the beginning of the keys
 	network netip.Prefix // Network only
-	origin  Origin       // FromOrigin only
+	asn     uint32       // FromOrigin only, as country
+	country Country
+	kind    PatternKind
 	widened bool
 }
 
@@ -65,7 +65,7 @@ func (p Parser) Pattern(text string) (Pattern, error) {
 		return Pattern{}, err
 	}
 	if star {
-		return Pattern{kind: Prefix, text: escape(literal) + "*", literal: literal}, nil
+		return Pattern{kind: Prefix, text: escape(literal) + "*"}, nil
 	}
 	if kind == NetworkKind {
 		if literal, err = networkSpelling("pattern", literal, literal[len(kind)+1:]); err != nil {
@@ -106,12 +106,12 @@ func kindless(text string) (Pattern, error) {
 }
 
 func exactPattern(literal string) Pattern {
-	return Pattern{kind: Exact, text: escape(literal), literal: literal}
+	return Pattern{kind: Exact, text: escape(literal)}
 }
 
 func (p Parser) addressPattern(text, value string) (Pattern, error) {
 	if value == "*" {
-		return Pattern{kind: Prefix, text: "ip:*", literal: "ip:"}, nil
+		return Pattern{kind: Prefix, text: "ip:*"}, nil
 	}
 	if strings.Contains(value, "*") {
 		return Pattern{}, refuse("pattern", text, "is not a network: a star would cut addresses between digits; %s", meantNetwork(value))
@@ -190,8 +190,14 @@ func meantNetwork(value string) string {
 }
 
 // unescape replaces `\*` and `\\` by the literal bytes and reports whether the text ends in an
-// unescaped star. It returns an error for an unescaped star anywhere else.
+// unescaped star. It returns an error for an unescaped star anywhere else. It copies only text with
+// a backslash.
 func unescape(text string) (literal string, star bool, err error) {
+	if at := strings.IndexAny(text, `*\`); at < 0 || at == len(text)-1 && text[at] == '*' {
+		if literal, star = strings.CutSuffix(text, "*"); len(literal) <= MaxLength {
+			return literal, star, nil
+		}
+	}
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
@@ -253,7 +259,16 @@ func (p Pattern) Network() (netip.Prefix, bool) { return p.network, p.kind == Ne
 
 // Literal returns the unescaped text of an Exact pattern, or the unescaped beginning of the keys
 // of a Prefix pattern; "" for the other kinds.
-func (p Pattern) Literal() string { return p.literal }
+func (p Pattern) Literal() string {
+	if p.kind != Exact && p.kind != Prefix {
+		return ""
+	}
+	literal, _, _ := unescape(p.text) // text is canonical
+	return literal
+}
+
+// origin is what a FromOrigin pattern selects, which has only one part set.
+func (p Pattern) origin() Origin { return Origin{p.asn, p.country} }
 
 // Widened reports whether a bare IPv6 address was parsed as its whole network.
 func (p Pattern) Widened() bool { return p.widened }
@@ -263,13 +278,13 @@ func (p Pattern) Widened() bool { return p.widened }
 func (p Pattern) Matches(k Key) bool {
 	switch p.kind {
 	case Exact:
-		return p.literal == k.text
+		return p.Literal() == k.text
 	case Prefix:
-		return strings.HasPrefix(k.text, p.literal)
+		return strings.HasPrefix(k.text, p.Literal())
 	case Network:
 		return k.network.IsValid() && p.network.Bits() <= k.network.Bits() && p.network.Contains(k.network.Addr())
 	case FromOrigin:
-		return p.origin.Selects(OriginOf(k))
+		return p.origin().Selects(OriginOf(k))
 	case Any:
 		return !k.IsZero()
 	}
@@ -286,17 +301,17 @@ func (p Pattern) Covers(q Pattern) bool {
 		return true
 	case p.kind == FromOrigin && q.kind == Network:
 		// Only some clients of a larger range may be of the origin.
-		return isOneClient(q.network) && p.origin.Selects(OriginOf(Key{network: q.network}))
+		return isOneClient(q.network) && p.origin().Selects(OriginOf(Key{network: q.network}))
 	case p.kind == FromOrigin || q.kind == FromOrigin && p.kind != Prefix:
 		return p == q
 	case p.kind == Prefix && (q.kind == Network || q.kind == FromOrigin):
-		return p.literal == "ip:"
+		return p.text == "ip:*"
 	case p.kind == Prefix:
-		return (q.kind == Exact || q.kind == Prefix) && strings.HasPrefix(q.literal, p.literal)
+		return (q.kind == Exact || q.kind == Prefix) && strings.HasPrefix(q.Literal(), p.Literal())
 	case p.kind == Network:
 		return q.kind == Network && p.network.Bits() <= q.network.Bits() && p.network.Contains(q.network.Addr())
 	default:
-		return q.kind == Exact && p.literal == q.literal
+		return q.kind == Exact && p.text == q.text
 	}
 }
 

@@ -20,23 +20,28 @@ type prefixTree[T any] struct {
 // prefixNode represents a common beginning of all texts below it. Only the root may have neither
 // a value nor two children.
 type prefixNode[T any] struct {
-	text     string
-	value    *T              // value of text, nil if text is only a common beginning
-	firsts   string          // for each child, its first byte after text
+	text  string
+	value *T         // value of text, nil if text is only a common beginning
+	below *branch[T] // nil for a leaf, as most nodes are
+}
+
+// branch has the children of a node, of which there is at least one.
+type branch[T any] struct {
+	firsts   string          // for each child, its first byte after the text of the node
 	children []prefixNode[T] // in the order of firsts
 }
 
 // child returns the child whose text key may begin with. It compares only the length and the
 // first byte.
 func (n *prefixNode[T]) child(key string) *prefixNode[T] {
-	if len(key) <= len(n.text) {
+	if n.below == nil || len(key) <= len(n.text) {
 		return nil
 	}
-	at := strings.IndexByte(n.firsts, key[len(n.text)])
-	if at < 0 || len(n.children[at].text) > len(key) {
+	at := strings.IndexByte(n.below.firsts, key[len(n.text)])
+	if at < 0 || len(n.below.children[at].text) > len(key) {
 		return nil
 	}
-	return &n.children[at]
+	return &n.below.children[at]
 }
 
 // shared returns the length of the common beginning of key and the deepest node on its path. Each
@@ -103,12 +108,15 @@ func (n *prefixNode[T]) insert(text string, value *T) bool {
 		n.value = value
 		return isNew
 	}
-	at := strings.IndexByte(n.firsts, text[len(n.text)])
+	at := -1
+	if n.below != nil {
+		at = strings.IndexByte(n.below.firsts, text[len(n.text)])
+	}
 	if at < 0 {
 		n.adopt(prefixNode[T]{text: text, value: value})
 		return true
 	}
-	child := &n.children[at]
+	child := &n.below.children[at]
 	if common := commonLength(child.text, text); common < len(child.text) {
 		lower := *child
 		*child = prefixNode[T]{text: text[:common]}
@@ -118,8 +126,11 @@ func (n *prefixNode[T]) insert(text string, value *T) bool {
 }
 
 func (n *prefixNode[T]) adopt(child prefixNode[T]) {
-	n.firsts += child.text[len(n.text) : len(n.text)+1]
-	n.children = append(n.children, child)
+	if n.below == nil {
+		n.below = &branch[T]{}
+	}
+	n.below.firsts += child.text[len(n.text) : len(n.text)+1]
+	n.below.children = append(n.below.children, child)
 }
 
 // delete removes text and reports whether it was there.
@@ -146,18 +157,22 @@ func (n *prefixNode[T]) remove(text string) bool {
 	}
 	switch {
 	case child.value != nil:
-	case len(child.children) == 0:
+	case child.below == nil:
 		n.disown(child.text[len(n.text)])
-	case len(child.children) == 1:
-		*child = child.children[0]
+	case len(child.below.children) == 1:
+		*child = child.below.children[0]
 	}
 	return true
 }
 
 func (n *prefixNode[T]) disown(first byte) {
-	at := strings.IndexByte(n.firsts, first)
-	n.firsts = n.firsts[:at] + n.firsts[at+1:]
-	n.children = slices.Delete(n.children, at, at+1)
+	if len(n.below.children) == 1 {
+		n.below = nil
+		return
+	}
+	at := strings.IndexByte(n.below.firsts, first)
+	n.below.firsts = n.below.firsts[:at] + n.below.firsts[at+1:]
+	n.below.children = slices.Delete(n.below.children, at, at+1)
 }
 
 // after calls yield for every text after last in ascending order, and also for last if included
@@ -169,11 +184,14 @@ func (n *prefixNode[T]) after(last string, included bool, yield func(string, *T)
 	if n.value != nil && (n.text > last || included && n.text == last) && !yield(n.text, n.value) {
 		return false
 	}
+	if n.below == nil {
+		return true
+	}
 	var room [256]byte
-	firsts := append(room[:0], n.firsts...)
+	firsts := append(room[:0], n.below.firsts...)
 	slices.Sort(firsts)
 	for _, first := range firsts {
-		if !n.children[strings.IndexByte(n.firsts, first)].after(last, included, yield) {
+		if !n.below.children[strings.IndexByte(n.below.firsts, first)].after(last, included, yield) {
 			return false
 		}
 	}

@@ -56,16 +56,22 @@ func TestPrefixTreeIsNoLargerThanItsTexts(t *testing.T) {
 }
 
 func checkShape(t *rapid.T, n *prefixNode[int], root bool) {
-	if !root && n.value == nil && len(n.children) < 2 {
-		t.Fatalf("the node %q has no value and %d children", n.text, len(n.children))
+	below := n.below
+	if below == nil {
+		below = &branch[int]{}
+	} else if len(below.children) == 0 {
+		t.Fatalf("the node %q has an empty branch", n.text)
 	}
-	if len(n.firsts) != len(n.children) {
-		t.Fatalf("the node %q has %d first bytes and %d children", n.text, len(n.firsts), len(n.children))
+	if !root && n.value == nil && len(below.children) < 2 {
+		t.Fatalf("the node %q has no value and %d children", n.text, len(below.children))
 	}
-	for i := range n.children {
-		child := &n.children[i]
-		if !strings.HasPrefix(child.text, n.text) || child.text[len(n.text)] != n.firsts[i] {
-			t.Fatalf("the node %q is below %q at %q", child.text, n.text, n.firsts[i])
+	if len(below.firsts) != len(below.children) {
+		t.Fatalf("the node %q has %d first bytes and %d children", n.text, len(below.firsts), len(below.children))
+	}
+	for i := range below.children {
+		child := &below.children[i]
+		if !strings.HasPrefix(child.text, n.text) || child.text[len(n.text)] != below.firsts[i] {
+			t.Fatalf("the node %q is below %q at %q", child.text, n.text, below.firsts[i])
 		}
 		checkShape(t, child, false)
 	}

@@ -475,7 +475,7 @@ func (r Reading) checkKnown(p Pattern) error {
 	if r.Literal || r.AnyKind || r.knows(p) {
 		return nil
 	}
-	kind, _, found := strings.Cut(p.literal, ":")
+	kind, _, found := strings.Cut(p.Literal(), ":")
 	if !found {
 		return refuse("pattern", p.text, "has no kind; write kind:value, for example ip:203.0.113.7 or token:abc%s", asWritten)
 	}
@@ -487,6 +487,6 @@ func (r Reading) knows(p Pattern) bool {
 	if p.kind != Exact && p.kind != Prefix {
 		return true
 	}
-	kind, _, found := strings.Cut(p.literal, ":")
+	kind, _, found := strings.Cut(p.Literal(), ":")
 	return found && IsUsualKind(kind) || r.IsKnown != nil && r.IsKnown(p)
 }

@@ -59,7 +59,7 @@ func TestEachChangeYieldsOnlyChangesSinceRevision(t *testing.T) {
 		if _, err := f.Entries.End(ctx, storetest.Operator, blocks.Block, "", added.ID); err != nil {
 			t.Fatal(err)
 		}
-		if got := storetest.ChangesSince(t, f, got.Revision); len(got.Blocks) != 1 || got.Blocks[0].Ended.IsZero() {
+		if got := storetest.ChangesSince(t, f, got.Revision); len(got.Blocks) != 1 || got.Blocks[0].Ended().IsZero() {
 			t.Fatalf("an ended block: got %+v", got.Blocks)
 		}
 		since = storetest.ChangesSince(t, f, since).Revision

@@ -115,7 +115,7 @@ func (s *Sources) read(ctx context.Context, by audit.Actor, l *blocks.List, stat
 		next.Held.Ratio = s.ratio(ctx, added)
 		state.Held, state.Notes = next.Held, next.Notes
 		return errHeld
-	case err != nil:
+	case err != nil && !fault.Is(err, fault.Saved): // what is saved takes effect on this node as soon as it can read it
 		return err
 	}
 	next.Rows, next.Pulled = diff.Rows, now

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -532,6 +533,26 @@ func TestAPullThatIsInterruptedLeavesNothingHalf(t *testing.T) {
 		}
 		if n := len(f.active(t, listed)); n != 3000 || f.get(t, "bad").Error != "" {
 			t.Errorf("%d rows are in force, want 3000; %+v", n, f.get(t, "bad"))
+		}
+	})
+}
+
+// unread is a database that commits pulls, and cannot be read afterwards.
+type unread struct{ sources.EntryStore }
+
+func (u unread) Pull(ctx context.Context, by audit.Actor, l blocks.ListRows, rows iter.Seq2[blocks.Entry, error], decide func(blocks.PullDiff) error) (blocks.PullDiff, error) {
+	diff, err := u.EntryStore.Pull(ctx, by, l, rows, decide)
+	if err == nil {
+		err = fault.New(fault.Saved, "The change is saved.")
+	}
+	return diff, err
+}
+
+func TestAPullThatIsSavedIsNoFailureWhereItCannotBeReadAtOnce(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		f.Entries = unread{f.Entries}
+		if s := f.add(t, wire.BlockSourceRequest{Name: "bad", URL: newPublisher(t, addresses(0, 30)).URL}); s.Error != "" || s.Rows != 30 {
+			t.Errorf("got %+v", s)
 		}
 	})
 }

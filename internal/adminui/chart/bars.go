@@ -92,17 +92,17 @@ func (b *Bars) addBlock(block *blocks.Entry, now time.Time) {
 	if !block.Expires.IsZero() && block.Expires.Before(end) {
 		end = block.Expires
 	}
-	if !block.Ended.IsZero() && block.Ended.Before(end) {
-		end = block.Ended
+	if !block.Ended().IsZero() && block.Ended().Before(end) {
+		end = block.Ended()
 	}
-	if !end.After(b.Range.From) || block.Created.After(b.Range.To) {
+	if !end.After(b.Range.From) || block.Created.Time().After(b.Range.To) {
 		return
 	}
 	place := func(t time.Time) float64 {
 		return min(1, max(0, float64(t.Sub(b.Range.From))/float64(b.Range.Length())))
 	}
-	from, to := place(block.Created), place(end)
-	mark := barBlock{X: Percent(from), W: Percent(max(0.006, to-from)), Label: "blocked " + format.Duration(end.Sub(block.Created)), LabelX: Percent(to), Anchor: "start"}
+	from, to := place(block.Created.Time()), place(end)
+	mark := barBlock{X: Percent(from), W: Percent(max(0.006, to-from)), Label: "blocked " + format.Duration(end.Sub(block.Created.Time())), LabelX: Percent(to), Anchor: "start"}
 	if to > 0.8 {
 		mark.LabelX, mark.Anchor = Percent(from), "end"
 	}

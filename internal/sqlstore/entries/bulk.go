@@ -56,7 +56,7 @@ func (t Tx) AddBlocks(all []*blocks.Entry) (made map[*blocks.Entry]bool, err err
 		if b.ID, err = db.NewID(); err != nil {
 			return nil, err
 		}
-		b.Created, b.Revision, b.Author = t.Now, t.Revision, t.By.Name
+		b.Created, b.Revision, b.Author = blocks.MomentOf(t.Now), t.Revision, t.By.Name
 		if err := checkEntry(b, t.Now); err != nil {
 			return nil, err
 		}

@@ -16,7 +16,7 @@ func (t Tx) Add(e blocks.Entry, on blocks.Conflict) (added blocks.Added, err err
 	if e.ID, err = db.NewID(); err != nil {
 		return added, err
 	}
-	e.Created, e.Revision, e.Expires = t.Now, t.Revision, db.FromMS(db.ToMS(e.Expires))
+	e.Created, e.Revision, e.Expires = blocks.MomentOf(t.Now), t.Revision, db.FromMS(db.ToMS(e.Expires))
 	if e.Author == "" {
 		e.Author = t.By.Name
 	}
@@ -168,8 +168,8 @@ func (t Tx) end(kind blocks.Kind, id, reason string) (*blocks.Entry, error) {
 		return nil, notActive(before)
 	}
 	after := *before
-	after.Ended, after.EndedBy, after.Revision = t.Now, t.By.Name, t.Revision
-	if _, err := t.Exec(endEntry, id, db.ToMS(after.Ended), after.EndedBy, after.Revision); err != nil {
+	after.End, after.Revision = blocks.EndingOf(t.Now, t.By.Name), t.Revision
+	if _, err := t.Exec(endEntry, id, db.ToMS(after.Ended()), after.EndedBy(), after.Revision); err != nil {
 		return nil, err
 	}
 	all, err := t.sharesOf(before)
@@ -187,7 +187,7 @@ func (t Tx) end(kind blocks.Kind, id, reason string) (*blocks.Entry, error) {
 // entry that is still active.
 func (t Tx) restore(kind blocks.Kind, id string) (*blocks.Entry, error) {
 	before, err := t.find(kind, id)
-	if err != nil || before.Ended.IsZero() && before.ActiveAt(t.Now) {
+	if err != nil || before.End == nil && before.ActiveAt(t.Now) {
 		return before, err
 	}
 	if before.ExpiredAt(t.Now) {
@@ -201,7 +201,7 @@ func (t Tx) restore(kind blocks.Kind, id string) (*blocks.Entry, error) {
 		return nil, taken(active)
 	}
 	after := *before
-	after.Ended, after.EndedBy, after.Revision = db.FromMS(0), "", t.Revision
+	after.End, after.Revision = nil, t.Revision
 	if _, err := t.Exec(restoreEntry, id, after.Revision); err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ func (s *Store) Each(ctx context.Context, f blocks.Filter) iter.Seq2[*blocks.Ent
 		for row, err := range kept.All() {
 			var e *blocks.Entry
 			if err == nil {
-				e, err = row.entry(scanner)
+				e, err = scanner.entry(row)
 			}
 			if !yield(e, err) || err != nil {
 				return
@@ -79,14 +79,7 @@ type keptEntry struct {
 
 func keep(e *blocks.Entry) keptEntry {
 	return keptEntry{
-		e.ID, string(e.Kind), e.Pattern.String(), e.Reason, e.Author, string(e.Source), e.Scope, string(e.Action), e.EndedBy,
-		e.PolicyID, int64(e.Level), e.Revision, db.ToMS(e.Created), db.ExpiryToMS(e.Expires), db.ToMS(e.Ended),
+		e.ID, string(e.Kind), e.Pattern.String(), e.Reason, e.Author, string(e.Source), e.Scope, string(e.Action), e.EndedBy(),
+		e.PolicyID, int64(e.Level), e.Revision, int64(e.Created), db.ExpiryToMS(e.Expires), db.ToMS(e.Ended()),
 	}
-}
-
-func (k *keptEntry) entry(s *EntryScanner) (*blocks.Entry, error) {
-	e := &blocks.Entry{ID: k.ID, Reason: k.Reason, Author: k.Author, PolicyID: k.PolicyID, Revision: k.Revision, EndedBy: k.EndedBy}
-	s.kind, s.pattern, s.source, s.scope, s.action = k.Kind, k.Pattern, k.Source, k.Scope, k.Action
-	s.level, s.created, s.expires, s.ended = k.Level, k.Created, k.Expires, k.Ended
-	return e, s.fill(e)
 }

@@ -27,7 +27,7 @@ func TestAddBlockStoresEveryField(t *testing.T) {
 		}
 		for _, got := range []*blocks.Entry{added.Entry, read} {
 			if got.Pattern.String() != "ip:203.0.113.0/24" || got.Reason != "scraping" || got.Author != "escalation" || got.Source != blocks.Automatic ||
-				got.PolicyID != 7 || got.Level != 3 || !got.Created.Equal(f.Clock.Now()) || !got.Expires.Equal(until) || !got.Ended.IsZero() || got.Revision != 2 {
+				got.PolicyID != 7 || got.Level != 3 || !got.Created.Time().Equal(f.Clock.Now()) || !got.Expires.Equal(until) || !got.Ended().IsZero() || got.Revision != 2 {
 				t.Errorf("got %+v", got)
 			}
 		}
@@ -61,7 +61,7 @@ func TestAddBlockFollowsOnConflict(t *testing.T) {
 			t.Fatalf("replacing: got %+v", other)
 		}
 		old, err := f.Entries.ByID(t.Context(), blocks.Block, first.ID)
-		if err != nil || old.EndedBy != "ann" || old.Ended.IsZero() {
+		if err != nil || old.EndedBy() != "ann" || old.Ended().IsZero() {
 			t.Fatalf("the replaced block is %+v, %v", old, err)
 		}
 		_, err = f.Entries.Add(t.Context(), storetest.Operator, "perhaps", storetest.NewBlock(t, "token:a", time.Time{}))
@@ -172,7 +172,7 @@ func TestUpdateAndEndBlock(t *testing.T) {
 			t.Fatalf("an equal update: got %+v, %v, want the same revision", same, err)
 		}
 		ended, err := f.Entries.End(ctx, storetest.Operator, blocks.Block, "by mistake", b.ID)
-		if err != nil || !ended[0].Ended.Equal(now) || ended[0].EndedBy != "ann" {
+		if err != nil || !ended[0].Ended().Equal(now) || ended[0].EndedBy() != "ann" {
 			t.Fatalf("End() = %+v, %v", ended, err)
 		}
 		_, err = f.Entries.End(ctx, storetest.Operator, blocks.Block, "", b.ID)
@@ -215,7 +215,7 @@ func TestFindBlocksByFilter(t *testing.T) {
 			want   string
 		}{
 			"state ended":                        {blocks.Filter{State: "ended"}, "token:ended token:gone"},
-			"before one expired":                 {blocks.Filter{Search: "gone", At: gone.Created}, "token:gone"},
+			"before one expired":                 {blocks.Filter{Search: "gone", At: gone.Created.Time()}, "token:gone"},
 			"by source":                          {blocks.Filter{Source: blocks.Automatic}, "token:auto"},
 			"by author":                          {blocks.Filter{Author: "escalation"}, "token:auto"},
 			"search ignores the case of ASCII":   {blocks.Filter{Search: "ALPHA"}, "token:Alpha"},
@@ -351,7 +351,7 @@ func TestExemptionsAreAddedUpdatedAndEnded(t *testing.T) {
 			t.Fatalf("%+v, %v", page, err)
 		}
 		ended, err := f.Entries.End(ctx, storetest.Operator, blocks.Exemption, "moved", added[0].Entry.ID)
-		if err != nil || ended[0].EndedBy != "ann" {
+		if err != nil || ended[0].EndedBy() != "ann" {
 			t.Fatalf("End() = %+v, %v", ended, err)
 		}
 		_, err = f.Entries.End(ctx, storetest.Operator, blocks.Exemption, "", added[0].Entry.ID)
@@ -359,7 +359,7 @@ func TestExemptionsAreAddedUpdatedAndEnded(t *testing.T) {
 		for range f.Entries.Each(ctx, blocks.Filter{Kind: blocks.Exemption}) {
 			t.Fatal("an ended exemption is still active")
 		}
-		if read, err := f.Entries.ByID(ctx, blocks.Exemption, added[0].Entry.ID); err != nil || read.Ended.IsZero() {
+		if read, err := f.Entries.ByID(ctx, blocks.Exemption, added[0].Entry.ID); err != nil || read.Ended().IsZero() {
 			t.Fatalf("%+v, %v", read, err)
 		}
 	})

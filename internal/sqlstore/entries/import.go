@@ -110,7 +110,7 @@ func (r *importRun) take(row *importRow) error {
 	if e.ID, err = db.NewID(); err != nil {
 		return err
 	}
-	e.Created, e.Revision = r.Now, r.Revision
+	e.Created, e.Revision = blocks.MomentOf(r.Now), r.Revision
 	if e.Author == "" {
 		e.Author = r.By.Name
 	}

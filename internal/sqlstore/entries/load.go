@@ -44,7 +44,7 @@ var reported sync.Map
 // reportUnreadable logs, once per process, that an active entry has no effect because this
 // version refuses its pattern. The other entries are still loaded.
 func (t Tx) reportUnreadable(e *blocks.Entry) {
-	if _, before := reported.LoadOrStore(e.ID, true); !before && e.Ended.IsZero() {
+	if _, before := reported.LoadOrStore(e.ID, true); !before && e.End == nil {
 		db.LogOf(t.Tx).Error("an entry has no effect, since its pattern cannot be read; end it and add another", "kind", e.Kind, "id", e.ID, "pattern", e.Pattern.String())
 	}
 }

@@ -94,7 +94,7 @@ func (t Tx) undoReplace(e *audit.Record, now *blocks.Entry) error {
 		return err
 	}
 	after := *former
-	after.Ended, after.EndedBy, after.Revision = db.FromMS(0), "", t.Revision
+	after.End, after.Revision = nil, t.Revision
 	if _, err := t.Exec(restoreEntry, after.ID, after.Revision); err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func formerEntry(e *audit.Record) (*blocks.Entry, *entrySnapshot, error) {
 	}
 	return &blocks.Entry{
 		ID: was.ID, Kind: blocks.Kind(was.Kind), Pattern: pattern, Scope: was.Scope, Action: actionOf(was.Action), Reason: was.Reason, Author: was.Author, Source: blocks.Source(was.Source),
-		PolicyID: was.PolicyID, Level: was.Level, Created: was.Created, Expires: was.Expires.UTC(), Ended: was.Ended, EndedBy: was.EndedBy,
+		PolicyID: was.PolicyID, Level: was.Level, Created: blocks.MomentOf(was.Created), Expires: was.Expires.UTC(), End: blocks.EndingOf(was.Ended, was.EndedBy),
 	}, was, nil
 }
 

@@ -59,7 +59,7 @@ func escalateAtRandom(t *testing.T, f *storetest.Fixture, seed uint64) {
 			t.Fatalf("seed %d, step %d: %d blocks, the model has %d", seed, step, len(all), before)
 		}
 		if escalates {
-			if got := all[0].Expires.Sub(all[0].Created); got != length || all[0].Level != m.level {
+			if got := all[0].Expires.Sub(all[0].Created.Time()); got != length || all[0].Level != m.level {
 				t.Fatalf("seed %d, step %d: a block of %s at level %d, the model has %s at level %d", seed, step, got, all[0].Level, length, m.level)
 			}
 			m.made, m.block, m.ends = before, all[0].ID, all[0].Expires

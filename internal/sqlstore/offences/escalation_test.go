@@ -84,10 +84,10 @@ func TestFirstBlocksOfAnEscalationMayChallenge(t *testing.T) {
 			n.limited("k:x", 10)
 			n.flush()
 			b := automaticBlocks(t, f.Store)[0]
-			if b.Action != want || !b.Created.Equal(f.Clock.Now()) {
+			if b.Action != want || !b.Created.Time().Equal(f.Clock.Now()) {
 				t.Errorf("the newest block is %+v, want the action %q", b, want)
 			}
-			f.Clock.Advance(b.Expires.Sub(b.Created))
+			f.Clock.Advance(b.Expires.Sub(b.Created.Time()))
 		}
 	})
 }
@@ -109,7 +109,7 @@ func TestEscalationGoesOnWhileItChallenges(t *testing.T) {
 				t.Fatalf("after %d times the threshold there are %d blocks, the newest %+v", i+1, len(all), all[0])
 			}
 			for _, ended := range all[1:] {
-				if ended.Ended.IsZero() || ended.EndedBy != "escalation" {
+				if ended.Ended().IsZero() || ended.EndedBy() != "escalation" {
 					t.Errorf("the challenge of level %d is not ended: %+v", ended.Level, ended)
 				}
 			}
@@ -117,7 +117,7 @@ func TestEscalationGoesOnWhileItChallenges(t *testing.T) {
 		}
 		n.limited("ip:203.0.113.7", 10)
 		n.flush()
-		if all := automaticBlocks(t, f.Store); len(all) != 3 || !all[0].Ended.IsZero() {
+		if all := automaticBlocks(t, f.Store); len(all) != 3 || !all[0].Ended().IsZero() {
 			t.Errorf("a block that refuses is replaced: %+v", all)
 		}
 	})
@@ -147,7 +147,7 @@ func TestChallengeOfOthersSuspendsEscalation(t *testing.T) {
 			f.Clock.Advance(time.Second)
 		}
 		all := automaticBlocks(t, f.Store)
-		if len(all) != 1 || all[0].PolicyID != 8 || !all[0].Ended.IsZero() || len(n.events) > 0 || revision() != before {
+		if len(all) != 1 || all[0].PolicyID != 8 || !all[0].Ended().IsZero() || len(n.events) > 0 || revision() != before {
 			t.Fatalf("under the challenges of others there are %+v, the events %+v and the revision %d after %d", all, n.events, revision(), before)
 		}
 		if _, err := f.Entries.End(t.Context(), storetest.Operator, blocks.Block, "", operators[0].Entry.ID); err != nil {
@@ -173,10 +173,10 @@ func TestEscalationLengthensBlocksAndDecaysLevels(t *testing.T) {
 			n.limited("k:x", 10)
 			n.flush()
 			b := automaticBlocks(t, f.Store)[0]
-			if !b.Created.Equal(f.Clock.Now()) {
-				t.Fatalf("no block was added; the newest was created at %s", b.Created)
+			if !b.Created.Time().Equal(f.Clock.Now()) {
+				t.Fatalf("no block was added; the newest was created at %s", b.Created.Time())
 			}
-			return b.Expires.Sub(b.Created)
+			return b.Expires.Sub(b.Created.Time())
 		}
 		for i, want := range []time.Duration{10 * time.Minute, 20 * time.Minute, 30 * time.Minute, 30 * time.Minute} {
 			if got := offend(); got != want {

@@ -138,7 +138,7 @@ func TestExemptRangesAreNotProposed(t *testing.T) {
 			n.limited(fmt.Sprintf("ip:203.0.3.%d", i), 2)
 		}
 		propose("ip:203.0.3.0/24")
-		exemption := &blocks.Entry{ID: "a", Kind: blocks.Exemption, Pattern: keytest.Pattern(t, "ip:203.0.0.0/16"), Created: f.Clock.Now(), Expires: f.Clock.Now().Add(4 * time.Minute)}
+		exemption := &blocks.Entry{ID: "a", Kind: blocks.Exemption, Pattern: keytest.Pattern(t, "ip:203.0.0.0/16"), Created: blocks.MomentOf(f.Clock.Now()), Expires: f.Clock.Now().Add(4 * time.Minute)}
 		s.View.Blocks().Apply(exemption, f.Clock.Now())
 		for i := range 9 {
 			n.limited(fmt.Sprintf("ip:203.0.4.%d", i), 2)
@@ -165,7 +165,7 @@ func TestProposalsCoveredByBlockAreClosed(t *testing.T) {
 			f.Clock.Advance(time.Second)
 			put(fmt.Sprintf("ip:203.0.%d.0/24", i))
 		}
-		block := &blocks.Entry{ID: "a", Kind: blocks.Block, Pattern: keytest.Pattern(t, "ip:203.0.0.0/16"), Created: f.Clock.Now(), Expires: f.Clock.Now().Add(time.Hour)}
+		block := &blocks.Entry{ID: "a", Kind: blocks.Block, Pattern: keytest.Pattern(t, "ip:203.0.0.0/16"), Created: blocks.MomentOf(f.Clock.Now()), Expires: f.Clock.Now().Add(time.Hour)}
 		s.View.Blocks().Apply(block, f.Clock.Now())
 		wantOpen := func(want int) {
 			t.Helper()
