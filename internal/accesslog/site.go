@@ -2,11 +2,13 @@ package accesslog
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/escape"
@@ -38,13 +40,20 @@ type Site struct {
 	canaries []canary         // the newest last
 	missing  []int            // statuses that canaries were answered with alike
 	clients  map[string]*siteClient
-	programs map[string]map[string]bool // by name, what showed it: different files, or for PHP clients
+	programs map[string]*program
 }
 
 // canary is the answer to a request for something that no site has.
 type canary struct {
-	what, client string
-	status       int
+	What   string `json:"what"`
+	Client string `json:"client"`
+	Status int    `json:"status"`
+}
+
+// program is one that scanners look for.
+type program struct {
+	By   map[string]bool `json:"by"`   // what showed it: different files, or for PHP clients
+	Last int64           `json:"last"` // when it was last shown, Unix milliseconds
 }
 
 // siteClient is what one client has shown: whether it loads pages as browsers do.
@@ -65,6 +74,8 @@ const (
 	enoughFiles    = 3 // that a client has to have loaded to be taken for a browser
 	enoughAnswers  = 3 // that show a program
 	filesOfAVisit  = 20
+	maxKnownText   = 512                 // bytes of what a SiteState keeps
+	programAge     = 30 * 24 * time.Hour // after which a program that was not shown again is forgotten
 )
 
 // NewSite returns a Site that knows nothing. own are patterns of paths that are the site's, as in
@@ -73,7 +84,7 @@ func NewSite(own []string) (*Site, error) {
 	if err := checkOwn(own); err != nil {
 		return nil, err
 	}
-	s := &Site{clients: map[string]*siteClient{}, programs: map[string]map[string]bool{}, asked: map[string]asked{}}
+	s := &Site{clients: map[string]*siteClient{}, programs: map[string]*program{}, asked: map[string]asked{}}
 	if len(own) > 0 {
 		s.own = pathsOf(own...)
 	}
@@ -170,7 +181,7 @@ func (s *Site) Learn(r *Record) {
 	switch {
 	case !a.isShown:
 		c.isSuspect = true
-		s.addCanary(canary{a.path, key, r.Status})
+		s.addCanary(canary{clip(a.path), key, r.Status})
 		return
 	case strings.HasPrefix(a.program, "/") && !a.isFile:
 		s.addCanary(canary{a.program, key, r.Status})
@@ -186,9 +197,9 @@ func (s *Site) Learn(r *Record) {
 	switch {
 	case a.program == "" || len(c.files) < enoughFiles:
 	case a.isFile:
-		s.show(a.program, a.path)
+		s.show(a.program, a.path, r.Time)
 	case a.program == programPHP:
-		s.show(a.program, key)
+		s.show(a.program, key, r.Time)
 	}
 }
 
@@ -209,7 +220,7 @@ func (s *Site) client(key string) *siteClient {
 }
 
 func (s *Site) addCanary(c canary) {
-	if !isTelling(c.status) && c.status != 404 && c.status != 410 {
+	if !isTelling(c.Status) && c.Status != 404 && c.Status != 410 || len(c.What) > maxKnownText || len(c.Client) > maxKnownText {
 		return
 	}
 	if len(s.canaries) == maxCanaries {
@@ -220,29 +231,33 @@ func (s *Site) addCanary(c canary) {
 }
 
 // show notes one of the different things that show a program.
-func (s *Site) show(program, by string) {
-	seen := s.programs[program]
-	if seen == nil {
+func (s *Site) show(name, by string, at int64) {
+	if len(name) > maxKnownText || len(by) > maxKnownText {
+		return
+	}
+	p := s.programs[name]
+	if p == nil {
 		for other := range s.programs {
 			if len(s.programs) < maxPrograms {
 				break
 			}
 			delete(s.programs, other)
 		}
-		seen = map[string]bool{}
-		s.programs[program] = seen
+		p = &program{By: map[string]bool{}}
+		s.programs[name] = p
 	}
-	if len(seen) < enoughAnswers {
-		seen[by] = true
+	if len(p.By) < enoughAnswers {
+		p.By[by] = true
 	}
+	p.Last = max(p.Last, at)
 }
 
 // isOwn reports whether a program is the site's. PHP is also where WordPress is.
-func (s *Site) isOwn(program string) bool {
-	if len(s.programs[program]) >= enoughAnswers {
+func (s *Site) isOwn(name string) bool {
+	if p := s.programs[name]; p != nil && len(p.By) >= enoughAnswers {
 		return true
 	}
-	return program == programPHP && len(s.programs[programWordPress]) >= enoughAnswers
+	return name == programPHP && s.isOwn(programWordPress)
 }
 
 // findMissing returns the statuses with which the site answers what it does not have, besides those that
@@ -254,17 +269,17 @@ func (s *Site) findMissing() []int {
 	}
 	by := map[int]*alike{}
 	for _, c := range s.canaries {
-		if !isTelling(c.status) {
+		if !isTelling(c.Status) {
 			continue
 		}
-		if by[c.status] == nil {
-			by[c.status] = &alike{map[string]bool{}, map[string]map[string]bool{}}
+		if by[c.Status] == nil {
+			by[c.Status] = &alike{map[string]bool{}, map[string]map[string]bool{}}
 		}
-		a := by[c.status]
-		if a.what[c.what] = true; a.clients[c.client] == nil {
-			a.clients[c.client] = map[string]bool{}
+		a := by[c.Status]
+		if a.what[c.What] = true; a.clients[c.Client] == nil {
+			a.clients[c.Client] = map[string]bool{}
 		}
-		a.clients[c.client][c.what] = true
+		a.clients[c.Client][c.What] = true
 	}
 	maps.DeleteFunc(by, func(_ int, a *alike) bool {
 		maps.DeleteFunc(a.clients, func(_ string, what map[string]bool) bool { return len(what) < 2 })
@@ -297,6 +312,61 @@ func (s *Site) hasBrowsed(r *Record) bool {
 	defer s.mu.Unlock()
 	c := s.clients[r.Key.String()]
 	return c != nil && !c.isSuspect && c.loaded > 0 && c.loaded%filesOfAVisit == 0 && s.askedFor(r.Path).isFile
+}
+
+// SiteState is what a Site has learned, without the clients that it watches: what a restart must not forget.
+type SiteState struct {
+	Canaries []canary            `json:"canaries,omitempty"`
+	Programs map[string]*program `json:"programs,omitempty"`
+}
+
+// State returns what s has learned by a time. It forgets the programs that were not shown for long.
+func (s *Site) State(now time.Time) *SiteState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state := &SiteState{Canaries: slices.Clone(s.canaries), Programs: map[string]*program{}}
+	for name, p := range s.programs {
+		if p.Last < now.Add(-programAge).UnixMilli() {
+			delete(s.programs, name)
+			continue
+		}
+		state.Programs[name] = &program{maps.Clone(p.By), p.Last}
+	}
+	return state
+}
+
+// Restore has s know what was learned before. It returns an error for what State never returns.
+func (s *Site) Restore(known *SiteState) error {
+	isLong := func(text string) bool { return text == "" || len(text) > maxKnownText }
+	for _, c := range known.Canaries {
+		if isLong(c.What) || isLong(c.Client) || c.Status < 100 || c.Status > 999 {
+			return errors.New("an answer of the site is impossible")
+		}
+	}
+	for name, p := range known.Programs {
+		if isLong(name) || p == nil || len(p.By) > enoughAnswers {
+			return errors.New("a program of the site is impossible")
+		}
+		for by := range p.By {
+			if isLong(by) {
+				return errors.New("a program of the site is impossible")
+			}
+		}
+	}
+	if len(known.Canaries) > maxCanaries || len(known.Programs) > maxPrograms {
+		return errors.New("more is known of the site than is kept")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.canaries = slices.Clone(known.Canaries)
+	for name, p := range known.Programs {
+		s.programs[name] = &program{maps.Clone(p.By), p.Last}
+		if p.By == nil {
+			s.programs[name].By = map[string]bool{}
+		}
+	}
+	s.missing = s.findMissing()
+	return nil
 }
 
 // SiteReport is what a Site has learned.

@@ -4,7 +4,11 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"github.com/stint-dev/stint/internal/keys"
 )
@@ -199,4 +203,60 @@ func TestSiteStaysSmallAndForgets(t *testing.T) {
 	if missing := s.Report().Missing; len(missing) != 0 {
 		t.Errorf("it still answers what it does not have with %v", missing)
 	}
+}
+
+// What a site has shown is known after a restart, and forgotten a month after a program was shown last.
+func TestSiteIsKnownAgain(t *testing.T) {
+	a := newAnswered(t, always(200))
+	a.scan()
+	a.ask(10, append(browses, "/wp-content/a.css", "/wp-content/a.js", "/wp-includes/jquery.js")...)
+	now := time.UnixMilli(0)
+	text, err := json.Marshal(a.all.Site().State(now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := &SiteState{}
+	if err := json.Unmarshal(text, known); err != nil {
+		t.Fatal(err)
+	}
+	later := newAnswered(t, always(200))
+	site := later.all.Site()
+	if err := site.Restore(known); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := site.Report(), a.all.Site().Report(); !slices.Equal(got.Missing, want.Missing) || !slices.Equal(got.Own, []string{"WordPress"}) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if probes := later.ask(11, "/wp-login.php", "/manager/html"); !slices.Equal(probes, []string{"/manager/html"}) {
+		t.Errorf("got the probes %v", probes)
+	}
+	site.State(now.Add(programAge))
+	if own := site.Report().Own; len(own) != 1 {
+		t.Errorf("after a month the site runs %v", own)
+	}
+	site.State(now.Add(programAge + time.Millisecond))
+	if own := site.Report().Own; len(own) != 0 {
+		t.Errorf("later the site runs %v", own)
+	}
+	for _, text := range []string{
+		`{"canaries":[{"what":"/.env","client":"ip:192.0.2.1","status":7}]}`,
+		`{"canaries":[{"what":"","client":"ip:192.0.2.1","status":200}]}`,
+		`{"canaries":[{"what":"` + strings.Repeat("a", maxKnownText+1) + `","client":"ip:192.0.2.1","status":200}]}`,
+		`{"canaries":[` + strings.Repeat(`{"what":"/.env","client":"ip:192.0.2.1","status":200},`, maxCanaries) + `{"what":"/.env","client":"ip:192.0.2.1","status":200}]}`,
+		`{"programs":{"PHP":null}}`,
+		`{"programs":{"PHP":{"by":{"a":true,"b":true,"c":true,"d":true},"last":1}}}`,
+	} {
+		wrong := &SiteState{}
+		if err := json.Unmarshal([]byte(text), wrong); err != nil {
+			t.Fatal(err)
+		}
+		if newAnswered(t, always(200)).all.Site().Restore(wrong) == nil {
+			t.Errorf("%.80s is restored", text)
+		}
+	}
+	none := &SiteState{Programs: map[string]*program{"PHP": {Last: 1}}}
+	if err := site.Restore(none); err != nil {
+		t.Fatal(err)
+	}
+	later.ask(12, append(browses, "/a.php")...)
 }

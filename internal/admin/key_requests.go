@@ -61,7 +61,23 @@ func (d *Detection) MergeRequests(key string, recorded []RecordedRefusal) []offe
 		}
 	}
 	slices.SortStableFunc(all, func(a, b offences.KeyRequest) int { return b.At.Compare(a.At) })
-	return all[:min(len(all), offences.MaxKeyRequests)]
+	return cutRequests(all)
+}
+
+// cutRequests leaves at most offences.MaxKeyRequests of the requests of a key, the newest first, and
+// among these the last ones before it was blocked.
+func cutRequests(all []offences.KeyRequest) []offences.KeyRequest {
+	if len(all) <= offences.MaxKeyRequests {
+		return all
+	}
+	isBefore := func(q offences.KeyRequest) bool { return q.Outcome != string(gate.Blocked) }
+	if n := slices.IndexFunc(all, isBefore); n >= 0 {
+		before := all[n:min(n+offences.KeptBeforeBlock, len(all))]
+		if newest := offences.MaxKeyRequests - len(before); n > newest {
+			return append(all[:newest:newest], before...)
+		}
+	}
+	return all[:offences.MaxKeyRequests]
 }
 
 func (d *Detection) recordedRequest(o *RecordedRefusal, r *offences.Refusal, at time.Time) offences.KeyRequest {

@@ -90,14 +90,15 @@ type RecordedRefusal struct {
 }
 
 // RecentRefusals returns the recorded refusals of a key, including those in shadow mode, in its
-// newest minutes between from and to. minutes bounds the number of minutes. The newest refusal
-// comes first.
+// newest minutes between from and to. minutes bounds the number of minutes; if blocks refused in all of
+// them, the last is the newest minute with a refusal of a policy. The newest refusal comes first.
 func (d *Detection) RecentRefusals(ctx context.Context, key string, from, to time.Time, minutes int) ([]RecordedRefusal, error) {
 	type at struct {
 		minute time.Time
 		policy int64
 	}
 	var found []at
+	var byPolicy at // the newest minute with a refusal of a policy
 	points := max(1, int(to.Sub(from)/time.Minute))
 	for _, shadow := range []bool{false, true} {
 		details, reading, err := d.Store.Details(ctx, offences.Query{Shadow: shadow}, []string{key}, offences.Span{From: from, To: to}, points)
@@ -105,19 +106,29 @@ func (d *Detection) RecentRefusals(ctx context.Context, key string, from, to tim
 			return nil, err
 		}
 		for _, one := range details {
-			if m := (at{reading.From.Add(time.Duration(one.Point) * reading.Part(points)), one.Policy}); !slices.Contains(found, m) {
+			m := at{reading.From.Add(time.Duration(one.Point) * reading.Part(points)), one.Policy}
+			if !slices.Contains(found, m) {
 				found = append(found, m)
+			}
+			if one.Kind != offences.Blocked && m.minute.After(byPolicy.minute) {
+				byPolicy = m
 			}
 		}
 	}
 	slices.SortFunc(found, func(a, b at) int { return b.minute.Compare(a.minute) })
+	if len(found) > minutes {
+		found = found[:minutes]
+		if oldest := &found[minutes-1]; !byPolicy.minute.IsZero() && oldest.minute.After(byPolicy.minute) {
+			*oldest = byPolicy
+		}
+	}
 	var secret []byte
 	if d.Secret != nil {
 		secret = d.Secret()
 	}
 	maker := offences.NewRefusalIDMaker(secret)
 	var all []RecordedRefusal
-	for _, m := range found[:min(len(found), minutes)] {
+	for _, m := range found {
 		id := maker.ID(m.policy, key, m.minute)
 		rows, err := d.Store.FindOffences(ctx, id)
 		if err != nil {

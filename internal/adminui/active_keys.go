@@ -8,6 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/profiles"
 	"github.com/stint-dev/stint/internal/adminui/site"
+	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
@@ -28,7 +29,7 @@ func (p *activeKeysPage) Last() int { return p.First + len(p.Active.Rows) - 1 }
 
 // Filtered reports whether the list shows only some keys.
 func (p *activeKeysPage) Filtered() bool {
-	return p.Query.Get("search") != "" || p.Query.Get("pattern") != "" || p.Query.Get("policy") != ""
+	return p.Query.Get("search") != "" || p.Query.Get("pattern") != "" || p.Query.Get("policy") != "" || p.Query.Get("refused") != ""
 }
 
 // activeKeysHandler lists the keys that were checked.
@@ -45,7 +46,7 @@ func (h *activeKeysHandler) showActiveKeys(c *httpserver.Call) error {
 	if h.detection == nil {
 		return admin.ErrNotCounted
 	}
-	w, err := h.NewMonitorPage(c, "Keys", profiles.Path, "search", "pattern", "policy", "cursor", "at")
+	w, err := h.NewMonitorPage(c, "Keys", profiles.Path, "search", "pattern", "policy", "refused", "cursor", "at")
 	if err != nil {
 		return err
 	}
@@ -53,7 +54,12 @@ func (h *activeKeysHandler) showActiveKeys(c *httpserver.Call) error {
 	page := &activeKeysPage{MonitorPage: w, First: 1, FieldErrors: form.FieldErrors{}}
 	q := offences.ActiveQuery{From: page.Range.From, To: page.Range.To, Cursor: page.Query.Get("cursor"), Limit: site.RowsPerPage}
 	filter, err := admin.ParseOffenderFilter(h.Catalog, url.Values(page.Query))
+	refused := page.Query.Get("refused")
+	if err == nil && refused != "" && refused != "never" {
+		err = fault.Field("refused", "must be never")
+	}
 	if err == nil {
+		q.NeverRefused = refused == "never"
 		q.Search, q.Pattern, q.Policy = filter.Search, filter.Pattern, filter.Policy
 		page.Active, err = h.detection.ActiveKeys(c.Context(), q)
 	}

@@ -40,5 +40,7 @@ func TestKeyThatWasNeverRefusedIsFound(t *testing.T) {
 	vic.get("/keys/active?pattern=" + url.QueryEscape("country:NL")).is(http.StatusOK).holds("Must be a network")
 	all := vic.get("/keys/active").is(http.StatusOK)
 	all.holds("203.0.113.6").holds(`href="/keys"`)
+	vic.get("/keys/active?refused=never").is(http.StatusOK).holds("192.0.2.201").lacks("203.0.113.6")
+	vic.get("/keys/active?refused=once").is(http.StatusOK).holds("Must be never").holds("No keys are shown")
 	vic.get("/keys").holds(`href="/keys/active"`)
 }

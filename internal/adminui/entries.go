@@ -38,10 +38,11 @@ type entryRow struct {
 	*blocks.Entry
 	Active     bool
 	PolicyName string
-	KeyLink    string // of the page of the one key that the pattern selects, "" for none
-	Exempt     bool   // an exemption covers this whole block
-	Refused    int64  // refused requests in the last hour
-	Edit       *edit  // nil unless the row is open
+	KeyLink    string     // of the page of the one key that the pattern selects, "" for none
+	Exempt     bool       // an exemption covers this whole block
+	Refused    int64      // refused requests in the last hour
+	Edit       *edit      // nil unless the row is open
+	Fold       *entryFold // nil unless the row is that of several entries
 	// Others are the shares beside the one that lasts longest.
 	Others []blocks.Share
 }

@@ -137,9 +137,13 @@ func idsOf(c *httpserver.Call, s *kindTexts) ([]string, url.Values, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	ids := values["id"]
+	chosen := values["id"]
 	if only := values["only"]; len(only) > 0 {
-		ids = only
+		chosen = only
+	}
+	var ids []string
+	for _, of := range chosen { // the box of a fold has the ids of its rows
+		ids = append(ids, strings.Fields(of)...)
 	}
 	if len(ids) == 0 {
 		return nil, nil, fault.New(fault.Invalid, "Nothing was changed: choose at least one %s.", s.Noun)

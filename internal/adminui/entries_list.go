@@ -44,7 +44,7 @@ func (p *entriesPage) Columns() int {
 
 // Export returns the URL of the list as CSV.
 func (p *entriesPage) Export() string {
-	return p.Query.Path(p.Path+"/export", "cursor", "", "from", "", "edit", "")
+	return p.Query.Path(p.Path+"/export", "cursor", "", "from", "", "edit", "", "open", "")
 }
 
 type sourceCount struct {
@@ -55,7 +55,7 @@ type sourceCount struct {
 	Current bool
 }
 
-var entryParams = []string{"q", "source", "state", "author", "order", "within", "literal", "cursor", "from", "edit", "done", "ids"}
+var entryParams = []string{"q", "source", "state", "author", "order", "within", "literal", "cursor", "from", "edit", "open", "done", "ids"}
 
 func (h *entriesHandler) showEntries(c *httpserver.Call, s *kindTexts) error {
 	q, err := site.ReadQuery(c, entryParams...)
@@ -125,6 +125,7 @@ func (h *entriesHandler) renderEntries(c *httpserver.Call, status int, s *kindTe
 			i.Edit = editOf(e)
 		}
 	}
+	page.Items = foldEntries(page.Items, q.Get("open"))
 	return h.Render(c, status, "entries", page)
 }
 

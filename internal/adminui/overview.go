@@ -35,7 +35,7 @@ type overviewPage struct {
 	Report      *offences.OffenderReport
 	Proposals   []*proposalView
 	Pauses      []offences.EscalationPause
-	Blocks      []*blocks.Entry // new automatic blocks
+	Blocks      []newBlock
 	NewBlocks   int
 	Rules       []refusingRule
 	Limited     int64 // in the time range, by all rules
@@ -46,6 +46,12 @@ type overviewPage struct {
 	AttackRefused int64 // with a path or without
 	// FromMemory means that the database did not answer, and only what is in memory is shown.
 	FromMemory bool
+}
+
+// newBlock is a new automatic block.
+type newBlock struct {
+	*blocks.Entry
+	KeyLink string // of the page of the one key that the pattern selects, "" for none
 }
 
 // refusingRule is one of the rules that refuse most.
@@ -101,7 +107,7 @@ func (h *overviewHandler) show(c *httpserver.Call) error {
 			return err
 		}
 		found := h.Catalog.Blocks().Find(newBlocks(page))
-		page.takeNewBlocks(&found)
+		h.takeNewBlocks(page, &found)
 	}
 	return h.Site.RenderLive(c, "overview", page)
 }
@@ -222,7 +228,7 @@ func (h *overviewHandler) addNewBlocks(ctx context.Context, page *overviewPage) 
 	if err != nil {
 		return err
 	}
-	page.takeNewBlocks(&found)
+	h.takeNewBlocks(page, &found)
 	return nil
 }
 
@@ -232,11 +238,11 @@ func newBlocks(page *overviewPage) blocks.Filter {
 }
 
 // takeNewBlocks shows the recent ones of what newBlocks selected.
-func (p *overviewPage) takeNewBlocks(found *paging.Page[*blocks.Entry]) {
+func (h *overviewHandler) takeNewBlocks(p *overviewPage, found *paging.Page[*blocks.Entry]) {
 	p.Blocks, p.NewBlocks = nil, found.Total
 	for _, b := range found.Items {
 		if p.Now.Sub(b.Created.Time()) < max(recentBlocks, p.Range.Length()) {
-			p.Blocks = append(p.Blocks, b)
+			p.Blocks = append(p.Blocks, newBlock{b, h.LinkOfPattern(b.Pattern)})
 		}
 	}
 }

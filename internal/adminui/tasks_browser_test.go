@@ -16,6 +16,7 @@ import (
 	"github.com/stint-dev/stint/internal/breakdown"
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
 )
 
 const (
@@ -152,6 +153,10 @@ func TestQuestionsTakeFewClicks(t *testing.T) {
 	for range 260 { // more than the escalation allows
 		n.askFor(t, scanner, "/wp-login.php")
 	}
+	n.put(t, rules.Policy{Name: "customers", Match: []keys.Pattern{pattern(t, "user:*")}}, "1000/s")
+	for range 300 {
+		n.askFor(t, "user:customer", "/orders")
+	}
 	n.flush(t)
 	training := breakdown.Values{"/prices/{id}", "gptbot"}
 	for name, value := range map[string]string{"bot": "openai/gptbot", "verified": conditions.Claimed} {
@@ -164,7 +169,7 @@ func TestQuestionsTakeFewClicks(t *testing.T) {
 		{"/search", "scraper", "", "GET"}:      {Counts: breakdown.Counts{Limited: 1000}},
 		{"/health", "uptimerobot", "", "GET"}:  {Counts: breakdown.Counts{Allowed: 9000}},
 	})
-	for range 12 {
+	for range 60 { // more than are kept of a key
 		if got := n.decisionOn(t, scanner); got != "blocked" {
 			t.Fatalf("the decision on the scanner is %s, want blocked", got)
 		}
@@ -187,12 +192,25 @@ func TestQuestionsTakeFewClicks(t *testing.T) {
 		b.click(`table.offenders tr[data-key="`+scanner+`"] td.first a`, asked)
 		b.took(1)
 	})
+	t.Run("what a newly blocked key asked for", func(t *testing.T) {
+		b.t = t
+		b.begin()
+		b.click(`table.new-blocks td.first a[href*="198.51.100.7"]`, asked)
+		b.took(1)
+	})
 	t.Run("what a blocked key asked for", func(t *testing.T) {
 		b.t = t
 		b.show(1440, "/blocks?source=automatic")
 		b.clicks = 0
 		b.click(`td.first a[href*="198.51.100.7"]`, asked)
 		b.took(1)
+	})
+	t.Run("which customer makes most requests without ever being refused", func(t *testing.T) {
+		b.t = t
+		b.begin()
+		b.click(`.nav a[href^="/keys/active"]`, `document.querySelector('a[href*="refused=never"]')`)
+		b.click(`a[href*="refused=never"]`, `document.querySelector("tbody tr:first-child td.first")?.innerText.includes("customer") && !document.querySelector("tr[data-key='`+scanner+`']")`)
+		b.took(2)
 	})
 	t.Run("how much is AI training, and stop it", func(t *testing.T) {
 		b.t = t

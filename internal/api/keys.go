@@ -79,7 +79,7 @@ func (h *keyHandler) eraseKey(c *httpserver.Call, in wire.EraseKeyRequest) (wire
 }
 
 func (h *keyHandler) listActiveKeys(c *httpserver.Call, in wire.ActiveKeyList) (out wire.ActiveKeys, err error) {
-	query := offences.ActiveQuery{Search: in.Search, Cursor: in.Cursor, Limit: in.Limit}
+	query := offences.ActiveQuery{Search: in.Search, NeverRefused: in.NeverRefused, Cursor: in.Cursor, Limit: in.Limit}
 	if query.From, query.To, err = h.timesOf(in.TimeRange); err != nil {
 		return out, err
 	}

@@ -324,7 +324,7 @@ func TestOpenAPIMatchesEveryOperation(t *testing.T) {
 		d.do("listOffenders", get, "/v1/offenders?last=24h&sort=last&points=4&limit=10", "", 200)
 		d.do("exportOffenders", get, "/v1/offenders/export?format=csv", "", 200)
 		d.do("listOrigins", get, "/v1/offenders/origins?by=country&last=24h", "", 200)
-		d.do("listActiveKeys", get, "/v1/keys/active?last=24h&policy=default&pattern=ip:203.0.113.0/24&search=203&limit=10", "", 200)
+		d.do("listActiveKeys", get, "/v1/keys/active?last=24h&policy=default&pattern=ip:203.0.113.0/24&search=203&never_refused=true&limit=10", "", 200)
 		d.do("keyTimeline", get, "/v1/offenders/timeline?key=ip:203.0.113.7", "", 200)
 		d.do("getOffence", get, "/v1/offences/"+string(limited.ID), "", 200)
 		d.do("getTraffic", get, "/v1/traffic?last=1h&step=1m", "", 200)

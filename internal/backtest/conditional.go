@@ -291,6 +291,7 @@ func (t *trial) charge(ctx context.Context, c rules.Charged, key string, isRepor
 	if c.Derived != nil {
 		key = c.Derived.String()
 	}
+	t.countEvidence(c, key)
 	l, q := t.byPolicy[c.Policy], &t.requests[0]
 	*q = l.request
 	q.Key, q.Cost, q.Value, q.ChargeAlways = key, c.Amount(), uint64(c.Tag), true

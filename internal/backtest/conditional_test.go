@@ -1,7 +1,10 @@
 package backtest_test
 
 import (
+	"bytes"
 	"context"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stint-dev/stint/internal/accesslog"
@@ -134,6 +137,57 @@ func TestDistinctRulesUseThePathsOfALog(t *testing.T) {
 			if err != nil || report.Refused != c.refused {
 				t.Errorf("%s: refused %d, want %d, %v", name, report.Refused, c.refused, err)
 			}
+		}
+	}
+}
+
+// The report says of each item of evidence what it found, and how many of these keys were refused.
+func TestRunCountsWhatEvidenceFound(t *testing.T) {
+	everyKey, _ := keys.Parser{}.Pattern("*")
+	stack, err := rules.ParseStack([]string{"20 points/1h"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrets, err := conditions.Parse(conditions.Texts{"path": {"/.env"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := backtest.PoliciesPlan([]*rules.Policy{{
+		Name: "suspicion", Match: []keys.Pattern{everyKey}, Rules: stack, Mode: rules.Enforce, Algorithm: algorithms.PointLog,
+		Evidence: []rules.Evidence{{Points: 20, When: secrets}, {Points: 1, Outcome: conditions.NotFound}},
+	}})
+	var records []accesslog.Record
+	add := func(key, path string, status int) {
+		record := at(t, float64(len(records)), key)
+		record.Method, record.Path, record.Status = "GET", path, status
+		records = append(records, record)
+	}
+	add("ip:203.0.113.7", "/.env", 404)
+	add("ip:203.0.113.7", "/", 200)
+	add("ip:203.0.113.8", "/old", 404)
+	add("ip:203.0.113.8", "/older", 404)
+	against := plan
+	report, err := backtest.Run(context.Background(), accesslog.Slice(records), backtest.Options{Plan: plan, Against: &against, Outcomes: accesslog.DefaultOutcomes(nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []backtest.EvidenceCount{
+		{Policy: "suspicion", Evidence: "the path is /.env", Points: 20, Requests: 1, Keys: 1, Refused: 1},
+		{Policy: "suspicion", Evidence: "not found", Points: 1, Requests: 2, Keys: 1},
+	}
+	if !slices.Equal(report.Evidence, want) || !slices.Equal(report.Comparison.Evidence, want) {
+		t.Errorf("got %+v and %+v, want %+v", report.Evidence, report.Comparison.Evidence, want)
+	}
+	for what, write := range map[string]func(*bytes.Buffer) error{
+		"EVIDENCE AGAINST":  func(b *bytes.Buffer) error { return report.WriteText(b, backtest.TextOptions{}) },
+		"<th>Evidence</th>": func(b *bytes.Buffer) error { return report.WriteHTML(b, 0) },
+	} {
+		var out bytes.Buffer
+		if err := write(&out); err != nil {
+			t.Fatal(err)
+		}
+		if text := out.String(); !strings.Contains(text, what) || !strings.Contains(text, "suspicion: the path is /.env") {
+			t.Errorf("%s is missing:\n%s", what, text)
 		}
 	}
 }

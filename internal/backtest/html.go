@@ -22,7 +22,7 @@ var htmlStyle string
 
 var htmlTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 	"visible": printable, "count": humanize.Comma, "percent": percent, "seconds": Seconds, "time": instant, "rule": ruleName, "bar": newBar,
-	"ruleCount": func(c RuleCount) string { return c.name() }, "reportCount": func(c ReportCount) string { return c.name() }, "escalationCount": func(c EscalationCount) string { return c.name() },
+	"ruleCount": func(c RuleCount) string { return c.name() }, "reportCount": func(c ReportCount) string { return c.name() }, "evidenceCount": func(c EvidenceCount) string { return c.name() }, "escalationCount": func(c EscalationCount) string { return c.name() },
 }).Parse(htmlText))
 
 // htmlPolicy is the Content-Security-Policy of the page: its own style, and nothing else.
@@ -62,6 +62,7 @@ type stackTable struct {
 	Refused     int64 // by rules, at least 1
 	Rules       []RuleCount
 	Reports     []ReportCount
+	Evidence    []EvidenceCount
 	Escalations []EscalationCount
 }
 
@@ -81,10 +82,10 @@ func (r *Report) WriteHTML(w io.Writer, top int) error {
 	page := &htmlPage{Policy: htmlPolicy, Style: template.CSS(htmlStyle), Report: r, Sentence: r.sentence(), Figures: r.figures(), Chart: r.Timeline.chart(r.Comparison != nil)}
 	page.Offenders = topOf(r.Offenders, top)
 	page.MoreOffenders = int64(len(r.Offenders) - len(page.Offenders))
-	page.Stacks = []stackTable{{"Rules", 0, max(1, r.Refused-r.Blocked), r.Rules, r.Reports, r.Escalations}}
+	page.Stacks = []stackTable{{"Rules", 0, max(1, r.Refused-r.Blocked), r.Rules, r.Reports, r.Evidence, r.Escalations}}
 	scores := []*Score{r.Score}
 	if c := r.Comparison; c != nil {
-		page.Stacks = append(page.Stacks, stackTable{"Rules of the second plan", 1, max(1, c.Refused-c.Blocked), c.Rules, c.Reports, c.Escalations})
+		page.Stacks = append(page.Stacks, stackTable{"Rules of the second plan", 1, max(1, c.Refused-c.Blocked), c.Rules, c.Reports, c.Evidence, c.Escalations})
 		scores = append(scores, c.Score)
 		for _, t := range []struct {
 			title string

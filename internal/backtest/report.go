@@ -36,6 +36,8 @@ type Report struct {
 	Rules []RuleCount `json:"rules"`
 	// Reports are of the policies with an outcome.
 	Reports []ReportCount `json:"reports"`
+	// Evidence is what the items of the policies with evidence found, those of the most refused keys first.
+	Evidence []EvidenceCount `json:"evidence,omitempty"`
 	// Escalations are of the policies that have one, that with the most blocks first. The
 	// safety limit of a server is left out.
 	Escalations []EscalationCount `json:"escalations"`
@@ -110,6 +112,7 @@ type Comparison struct {
 	Challenged  int64             `json:"challenged,omitzero"` // those of Refused that a challenge refused
 	Rules       []RuleCount       `json:"rules"`               // of the second plan
 	Reports     []ReportCount     `json:"reports"`             // of the second plan
+	Evidence    []EvidenceCount   `json:"evidence,omitempty"`  // of the second plan
 	Escalations []EscalationCount `json:"escalations"`         // of the second plan
 	Score       *Score            `json:"score,omitzero"`      // of the second plan, nil without a truth
 	// NewlyRefused are the requests that only the first plan refuses and
@@ -181,6 +184,7 @@ func (r *run) report() *Report {
 		TooCostly: t.tooCostly, Unlimited: t.unlimited, Blocked: t.blocked, Challenged: t.challenged,
 		Keys: int64(len(r.keys)), Rules: t.ruleCounts(), Reports: t.reportCounts(), Escalations: t.escalationCounts(), Timeline: r.timeline.result(),
 	}
+	report.Evidence = t.evidenceCounts(func(key string) bool { h := r.keys[key]; return h != nil && h.refused > 0 })
 	report.shared = r.sharedWarnings()
 	if site := r.options.Outcomes.Site(); site != nil {
 		report.Site = site.Report()
@@ -218,6 +222,7 @@ func (r *run) comparison() *Comparison {
 	t := r.against
 	c := &Comparison{Against: r.options.Against.String(), Allowed: t.allowed, Refused: t.refused, Blocked: t.blocked, Challenged: t.challenged,
 		Rules: t.ruleCounts(), Reports: t.reportCounts(), Escalations: t.escalationCounts()}
+	c.Evidence = t.evidenceCounts(func(key string) bool { h := r.keys[key]; return h != nil && h.refusedAgainst > 0 })
 	if r.scoreAgainst != nil {
 		c.Score = r.scoreAgainst.Score()
 	}

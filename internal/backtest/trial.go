@@ -30,6 +30,7 @@ type trial struct {
 	names         []string // reused by report
 	scopes        accesslog.Scopes
 	blocks        map[blockedKey]block
+	evidence      map[*rules.Evidence]*foundEvidence
 	// networks are the networks that offended as further keys at the record at hand, and
 	// isReportFull whether a policy had no room for its report.
 	networks     []netip.Prefix
@@ -50,7 +51,7 @@ type triedPolicy struct {
 }
 
 func newTrial(plan Plan, o *Options) *trial {
-	t := &trial{selector: plan.selector, outcomes: o.Outcomes, crawlers: o.Crawlers, plans: o.Plans, values: o.Values, scopes: o.Scopes, byPolicy: map[*rules.Policy]*triedPolicy{}, blocks: map[blockedKey]block{}}
+	t := &trial{selector: plan.selector, outcomes: o.Outcomes, crawlers: o.Crawlers, plans: o.Plans, values: o.Values, scopes: o.Scopes, byPolicy: map[*rules.Policy]*triedPolicy{}, blocks: map[blockedKey]block{}, evidence: map[*rules.Evidence]*foundEvidence{}}
 	escalations := offences.EscalationsOf(plan.policies)
 	if t.selector == nil {
 		t.selector = rules.NewSelector(nil)

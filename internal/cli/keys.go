@@ -54,6 +54,7 @@ request would be allowed. Nothing is counted.`,
 func newKeyActive(con *console.Console) *cobra.Command {
 	var span spanFlags
 	var policy, pattern, search string
+	var neverRefused bool
 	var limit int
 	c := &cobra.Command{
 		Use:   "active",
@@ -61,10 +62,10 @@ func newKeyActive(con *console.Console) *cobra.Command {
 		Long: `List the keys that were checked in the last hour or another time range, most checks first,
 and how their checks were answered. Of each minute, each node keeps all keys that were
 refused and 1,024 others, those with the most checks. 'offenders' lists only refused keys.`,
-		Example: "admin key active\nadmin key active --search 203.0.113. --last 7d\nadmin key active --policy login --limit 0 -o csv",
+		Example: "admin key active\nadmin key active --search 203.0.113. --last 7d\nadmin key active --never-refused --last 24h --limit 1\nadmin key active --policy login --limit 0 -o csv",
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			in := wire.ActiveKeyList{Policy: policy, Pattern: pattern, Search: search, TimeRange: span.timeRange()}
+			in := wire.ActiveKeyList{Policy: policy, Pattern: pattern, Search: search, NeverRefused: neverRefused, TimeRange: span.timeRange()}
 			found, err := client.PagesOf[wire.ActiveKey](c.Context(), server, wire.ListActiveKeys, in, limit)
 			if err != nil {
 				return err
@@ -76,6 +77,7 @@ refused and 1,024 others, those with the most checks. 'offenders' lists only ref
 	c.Flags().StringVar(&policy, "policy", "", "only checks under this policy")
 	c.Flags().StringVar(&pattern, "pattern", "", "only keys that this pattern covers")
 	c.Flags().StringVar(&search, "search", "", "only keys that contain this text")
+	c.Flags().BoolVar(&neverRefused, "never-refused", false, "only keys that were never refused in the time range")
 	limitFlag(c, &limit)
 	return c
 }

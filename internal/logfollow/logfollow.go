@@ -130,6 +130,12 @@ func (f *follower) open(paths []string) (err error) {
 	if err != nil {
 		return err
 	}
+	if site := f.o.Outcomes.Site(); site != nil && f.saved.Site != nil {
+		if err := site.Restore(f.saved.Site); err != nil {
+			return damagedState(f.o.State, err)
+		}
+		f.logSite()
+	}
 	for _, path := range paths {
 		if path, err = filepath.Abs(path); err != nil {
 			return err
@@ -413,6 +419,9 @@ func (f *follower) save() error {
 			saved.Files = append(saved.Files, file)
 		}
 		f.saved.Logs[l.path] = saved
+	}
+	if site := f.o.Outcomes.Site(); site != nil {
+		f.saved.Site = site.State(f.o.Now())
 	}
 	return f.file.save(f.saved)
 }

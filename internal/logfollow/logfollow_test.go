@@ -398,3 +398,47 @@ func TestOutcomeIsReportedOnce(t *testing.T) {
 		t.Errorf("%d outcomes are counted, want 20: %s", got, s.summary)
 	}
 }
+
+// What the answers have shown of a site is known after a restart: a scanner that comes then is recognized.
+func TestSiteIsKnownAfterARestart(t *testing.T) {
+	s := newSite(t)
+	s.do(http.MethodPut, "/v1/policies/probes", `{"match":["ip:*"],"outcome":"probe","rules":["100/1d"]}`, http.StatusCreated)
+	ask := func(client int, paths ...string) {
+		for _, path := range paths {
+			s.append(s.path, fmt.Sprintf("203.0.113.%d - - [%s] \"GET %s HTTP/1.1\" 200 512 \"-\" \"agent/1\"\n", client, time.Now().UTC().Format("02/Jan/2006:15:04:05 -0700"), path))
+		}
+	}
+	follow := func() *logfollow.Summary {
+		site, err := accesslog.NewSite(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.options.Outcomes, s.options.FromStart = accesslog.DefaultOutcomes(site), true
+		summary, err := s.once()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return summary
+	}
+	ask(1, "/.env", "/.git/config", "/.aws/credentials")
+	ask(2, "/.env", "/.ssh/id_rsa", "/.git/HEAD")
+	if summary := follow(); summary.Reported != 0 {
+		t.Errorf("before anything is known: %s", summary)
+	}
+	ask(3, "/manager/html")
+	if summary := follow(); summary.Reported != 1 {
+		t.Errorf("after a restart: %s", summary)
+	}
+	s.awaitLog("The site answers 200 to paths that no site has")
+	text, err := os.ReadFile(s.state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := strings.Replace(string(text), `"status":200`, `"status":2`, 1)
+	if err := os.WriteFile(s.state, []byte(damaged), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.once(); err == nil || !strings.Contains(err.Error(), "is damaged") {
+		t.Errorf("of a damaged state: got %v", err)
+	}
+}

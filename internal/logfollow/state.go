@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/stint-dev/stint/internal/accesslog"
 	"github.com/stint-dev/stint/internal/atomicfile"
 	"github.com/stint-dev/stint/internal/filelock"
 )
@@ -26,6 +27,8 @@ type state struct {
 	// SavedAt is when the file was written.
 	SavedAt time.Time            `json:"saved_at"`
 	Logs    map[string]*logState `json:"logs"` // by absolute path
+	// Site is what the answers have shown of the site, nil if nothing was learned.
+	Site *accesslog.SiteState `json:"site,omitempty"`
 }
 
 // logState is the position in one log, with the files that it was rotated to and that
@@ -185,12 +188,16 @@ func readState(path string) (*state, error) {
 		err = s.check()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the state file %q is damaged: %w; delete it, and choose with --from-start or --from-end where to begin", path, err)
+		return nil, damagedState(path, err)
 	}
 	if s.Logs == nil {
 		s.Logs = empty.Logs
 	}
 	return s, nil
+}
+
+func damagedState(path string, err error) error {
+	return fmt.Errorf("the state file %q is damaged: %w; delete it, and choose with --from-start or --from-end where to begin", path, err)
 }
 
 func (s *state) check() error {

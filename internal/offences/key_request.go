@@ -26,9 +26,11 @@ type KeyRequest struct {
 	Pass string
 }
 
-// KeyRequestAge is for how long the requests of keys are kept in memory, and MaxKeyRequests how many of
-// one key.
+// KeyRequestAge is for how long the requests of keys are kept in memory, MaxKeyRequests how many of one
+// key, and KeptBeforeBlock how many of these are its last requests before it was blocked, which later
+// ones do not displace.
 const (
-	KeyRequestAge  = time.Hour
-	MaxKeyRequests = 50
+	KeyRequestAge   = time.Hour
+	MaxKeyRequests  = 50
+	KeptBeforeBlock = 15
 )

@@ -186,8 +186,10 @@ type ActiveQuery struct {
 	Policy   int64        // 0 for all
 	Pattern  keys.Pattern // not one of an origin
 	Search   string       // part of the key, ignoring case
-	Cursor   string       // from the previous page
-	Limit    int          // 1 to 1000, 0 means 100
+	// NeverRefused selects keys that were not refused in the time range, or not under Policy.
+	NeverRefused bool
+	Cursor       string // from the previous page
+	Limit        int    // 1 to 1000, 0 means 100
 }
 
 // ActiveKeys is a page of the keys that were checked, most checks first.

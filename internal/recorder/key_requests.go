@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"github.com/stint-dev/stint/internal/conditions"
@@ -12,30 +13,47 @@ import (
 
 // keyRequests keeps the last requests of keys in memory: offences.MaxKeyRequests of a key, and max of
 // all keys of a shard. It forgets the keys with a single request first, so that a flood of new keys
-// does not displace those that come again, and then those whose last request is the oldest.
+// does not displace those that come again, and then those that have not come for long, as the CLOCK of
+// operating systems does: a further request sets a bit of its key instead of moving the key in a list.
+// Requests that a block refuses do not displace the last ones before it.
 type keyRequests struct {
-	max  int // requests of all keys, zero for none
-	keys map[uint64]*requestsOfKey
-	once requestList // the keys with one request
-	more requestList // those with several
+	max    int           // requests of all keys, more than of one
+	all    []keptRequest // of all keys, at most max
+	unused []int32       // places in all
+	keys   map[uint64]*requestsOfKey
+	once   requestList // the keys with one request, the newest first
+	more   requestList // those with several
+	spare  *requestsOfKey
+	before int64 // of the last forgetBefore
 }
 
-// requestsOfKey are the requests of one key, a ring whose oldest element is at next once it is full.
+// requestsOfKey are the requests of one key.
 type requestsOfKey struct {
-	hash       uint64
-	key        string
-	all        []keptRequest
-	next       int
-	prev, succ *requestsOfKey // in the list, whose first element has the newest request
+	hash           uint64
+	key            string
+	count          int
+	oldest, newest int32  // places in keyRequests.all
+	isAgain        bool   // whether it has come since it was put first in the list of those with several
+	block          string // the id of the block that refused a request last, "" for none
+	saved          savedRequests
+	prev, succ     *requestsOfKey
 }
 
-// keptRequest is an offences.KeyRequest in memory that is reused.
+// savedRequests are the last requests of a key before it was blocked. The zero value is none.
+type savedRequests struct {
+	is          bool
+	first, last int32 // places in keyRequests.all
+}
+
+// keptRequest is an offences.KeyRequest in memory that is reused. Its pointers are not cleared with its
+// key: they keep at most max policies and items of evidence.
 type keptRequest struct {
 	at       int64 // Unix milliseconds
+	next     int32 // the place of the next request of the key
 	outcome  gate.Outcome
 	shadow   gate.Outcome
-	policy   string // shares the memory of the policy's name
-	rule     rules.Rule
+	policy   *rules.Policy
+	rule     int16 // of the policy, -1 for none
 	block    string
 	refusal  offences.RefusalID
 	evidence []*rules.Evidence
@@ -48,7 +66,7 @@ var keptTexts = [...]int{16, 256, 160, 100, 64, 64, 48}
 // maxEvidence bounds the items of evidence of a request.
 const maxEvidence = 4
 
-// requestList is a list of keys, the newest request first.
+// requestList is a list of keys.
 type requestList struct {
 	first, last *requestsOfKey
 	requests    int
@@ -62,7 +80,7 @@ func (l *requestList) add(k *requestsOfKey) {
 		l.last = k
 	}
 	l.first = k
-	l.requests += len(k.all)
+	l.requests += k.count
 }
 
 func (l *requestList) remove(k *requestsOfKey) {
@@ -76,52 +94,124 @@ func (l *requestList) remove(k *requestsOfKey) {
 	} else {
 		l.last = k.prev
 	}
-	l.requests -= len(k.all)
+	l.requests -= k.count
 }
 
-// listOf returns the list that has k.
-func (r *keyRequests) listOf(k *requestsOfKey) *requestList {
-	if len(k.all) == 1 {
-		return &r.once
+// seldom returns a key other than keep that has not come for long, nil for none.
+func (l *requestList) seldom(keep *requestsOfKey) *requestsOfKey {
+	for l.first != l.last {
+		k := l.last
+		if !k.isAgain && k != keep {
+			return k
+		}
+		k.isAgain = false
+		l.remove(k)
+		l.add(k)
 	}
-	return &r.more
+	if l.last == keep {
+		return nil
+	}
+	return l.last
 }
 
-// slot returns an element for a further request of a key.
-func (r *keyRequests) slot(hash uint64, key string) *keptRequest {
+// slot returns an element for a further request of a key. block is the id of the block that refuses
+// the request, "" for none.
+func (r *keyRequests) slot(hash uint64, key, block string) *keptRequest {
 	k, isKnown := r.keys[hash]
-	if !isKnown {
+	if isKnown && block != "" && block != k.block {
+		r.save(k)
+	}
+	var place int32
+	switch {
+	case !isKnown:
+		place = r.place(nil)
 		k = r.newKey(hash, key)
+		k.oldest, k.count = place, 1
 		r.once.add(k)
-		r.shrink(k)
-		return &k.all[0]
+	case k.count == offences.MaxKeyRequests:
+		k.isAgain = true
+		place = r.displace(k)
+		r.all[k.newest].next = place
+	default:
+		k.isAgain = k.count > 1
+		place = r.place(k)
+		r.all[k.newest].next = place
+		if k.count == 1 {
+			r.once.remove(k)
+			k.count++
+			r.more.add(k)
+		} else {
+			k.count++
+			r.more.requests++
+		}
 	}
-	r.listOf(k).remove(k)
-	var s *keptRequest
-	if len(k.all) < offences.MaxKeyRequests {
-		k.all = append(k.all, keptRequest{})
-		s = &k.all[len(k.all)-1]
-	} else {
-		s = &k.all[k.next]
-		k.next = (k.next + 1) % len(k.all)
+	k.newest = place
+	if block != "" {
+		k.block = block
 	}
-	r.more.add(k)
-	r.shrink(k)
-	return s
+	return &r.all[place]
 }
 
-// newKey returns a key with one empty request. It reuses the memory of the key that is displaced.
-func (r *keyRequests) newKey(hash uint64, key string) *requestsOfKey {
-	var k *requestsOfKey
-	if old := r.once.last; old != nil && r.once.requests >= max(1, r.max/4) && r.isFull() {
-		r.forget(old)
-		k = old
-		k.all[0] = keptRequest{texts: k.all[0].texts[:0]}
-		k.next = 0
-	} else {
-		k = &requestsOfKey{all: make([]keptRequest, 1)}
+// save saves the last requests of a key, unless another block refused the last one.
+func (r *keyRequests) save(k *requestsOfKey) {
+	if r.all[k.newest].outcome == gate.Blocked {
+		return
 	}
-	k.hash, k.key = hash, key
+	first := k.oldest
+	for range k.count - offences.KeptBeforeBlock {
+		first = r.all[first].next
+	}
+	k.saved = savedRequests{true, first, k.newest}
+}
+
+// displace takes the oldest request that is not saved out of those of a key.
+func (r *keyRequests) displace(k *requestsOfKey) int32 {
+	before := &k.oldest
+	if k.saved.is && k.oldest == k.saved.first {
+		before = &r.all[k.saved.last].next
+	}
+	place := *before
+	*before = r.all[place].next
+	return place
+}
+
+// place returns an unused place. It forgets a key other than keep if there is none.
+func (r *keyRequests) place(keep *requestsOfKey) int32 {
+	if len(r.unused) == 0 && len(r.all) < r.max {
+		r.all = append(r.all, keptRequest{})
+		return int32(len(r.all) - 1) //nolint:gosec // at most max
+	}
+	if len(r.unused) == 0 {
+		r.forget(r.unwanted(keep))
+	}
+	last := len(r.unused) - 1
+	place := r.unused[last]
+	r.unused = r.unused[:last]
+	return place
+}
+
+// unwanted returns the key to forget. There is one other than keep, since a key keeps less than max.
+func (r *keyRequests) unwanted(keep *requestsOfKey) *requestsOfKey {
+	k := r.once.last
+	if k == nil || k == keep || r.once.requests < r.max/4 {
+		if seldom := r.more.seldom(keep); seldom != nil {
+			return seldom
+		}
+	}
+	if k == keep {
+		return k.prev
+	}
+	return k
+}
+
+func (r *keyRequests) newKey(hash uint64, key string) *requestsOfKey {
+	k := r.spare
+	if k != nil {
+		r.spare = k.succ
+	} else {
+		k = new(requestsOfKey)
+	}
+	*k = requestsOfKey{hash: hash, key: key}
 	if r.keys == nil {
 		r.keys = map[uint64]*requestsOfKey{}
 	}
@@ -129,60 +219,51 @@ func (r *keyRequests) newKey(hash uint64, key string) *requestsOfKey {
 	return k
 }
 
-func (r *keyRequests) isFull() bool { return r.once.requests+r.more.requests >= r.max }
-
-// shrink forgets keys other than keep until there is room.
-func (r *keyRequests) shrink(keep *requestsOfKey) {
-	for r.once.requests+r.more.requests > r.max {
-		k := r.once.last
-		if k == nil || k == keep || r.once.requests < r.max/4 && r.more.last != nil && r.more.last != keep {
-			k = r.more.last
-		}
-		if k == nil || k == keep {
-			return
-		}
-		r.forget(k)
-	}
-}
-
 func (r *keyRequests) forget(k *requestsOfKey) {
-	r.listOf(k).remove(k)
+	if k.count == 1 {
+		r.once.remove(k)
+	} else {
+		r.more.remove(k)
+	}
 	delete(r.keys, k.hash)
+	for place, n := k.oldest, k.count; n > 0; n-- {
+		r.unused = append(r.unused, place)
+		place = r.all[place].next
+	}
+	*k = requestsOfKey{succ: r.spare}
+	r.spare = k
 }
 
 // forgetBefore forgets the keys whose last request was before a time.
 func (r *keyRequests) forgetBefore(at int64) {
-	for _, l := range []*requestList{&r.once, &r.more} {
-		for l.last != nil && l.last.newest() < at {
-			r.forget(l.last)
+	if at == r.before {
+		return
+	}
+	r.before = at
+	for _, k := range r.keys {
+		if r.all[k.newest].at < at {
+			r.forget(k)
 		}
 	}
 }
 
-func (k *requestsOfKey) newest() int64 {
-	return k.all[(k.next+len(k.all)-1)%len(k.all)].at
-}
-
 // add keeps a decision about a check of a key. It may keep key.
 func (r *keyRequests) add(hash uint64, key string, d *gate.Decision, omits omissions) {
-	if r.max == 0 {
-		return
-	}
-	s := r.slot(hash, key)
-	*s = keptRequest{at: d.At.UnixMilli(), outcome: d.Outcome, refusal: d.ID, evidence: d.Evidence, texts: s.texts[:0]}
-	if d.Policy != nil {
-		s.policy = d.Policy.Name
-	}
-	s.rule, _ = d.DecidingRule()
+	var block string
 	if d.Block != nil && d.Exemption == nil {
-		s.block = d.Block.ID
+		block = d.Block.ID
 	}
+	refuses := block
+	if d.Outcome != gate.Blocked {
+		refuses = ""
+	}
+	s := r.slot(hash, key, refuses)
+	*s = keptRequest{at: d.At.UnixMilli(), outcome: d.Outcome, block: block, refusal: d.ID, evidence: d.Evidence, texts: s.texts[:0]}
+	s.policy, s.rule = d.Policy, int16(d.Rule) //nolint:gosec // a policy has few rules
 	if d.Shadow != nil && d.Shadow.Outcome != gate.Allowed {
 		s.shadow = d.Shadow.Outcome
-		if s.policy == "" || d.Outcome == gate.Allowed {
-			s.policy = d.Shadow.Policy.Name
-			s.rule, _ = d.Shadow.DecidingRule()
-			s.refusal = d.Shadow.ID
+		if s.policy == nil || d.Outcome == gate.Allowed {
+			s.policy, s.rule, s.refusal = d.Shadow.Policy, int16(d.Shadow.Rule), d.Shadow.ID //nolint:gosec // a policy has few rules
 		}
 	}
 	s.keepTexts(d.Check.Request, d.Check.Source, "", d.Check.Pass.String(), omits)
@@ -190,16 +271,10 @@ func (r *keyRequests) add(hash uint64, key string, d *gate.Decision, omits omiss
 
 // addReport keeps a report about a request of a key. It may keep key.
 func (r *keyRequests) addReport(hash uint64, key string, a *gate.Reported, full *gate.PolicyReport, omits omissions) {
-	if r.max == 0 {
-		return
-	}
-	s := r.slot(hash, key)
+	s := r.slot(hash, key, "")
 	*s = keptRequest{at: a.At.UnixMilli(), outcome: gate.Allowed, texts: s.texts[:0]}
 	if full != nil {
-		s.outcome, s.policy, s.refusal = gate.Limited, full.Policy.Name, full.ID
-		if full.Rule >= 0 && full.Rule < len(full.Policy.Rules) {
-			s.rule = full.Policy.Rules[full.Rule]
-		}
+		s.outcome, s.policy, s.rule, s.refusal = gate.Limited, full.Policy, int16(full.Rule), full.ID //nolint:gosec // a policy has few rules
 	}
 	for i := range a.Policies {
 		if p := &a.Policies[i]; p.Item != nil && len(s.evidence) < maxEvidence {
@@ -220,9 +295,12 @@ func (s *keptRequest) keepTexts(request *conditions.Request, source, reported, p
 
 // request returns a copy that shares no memory with s.
 func (s *keptRequest) request() offences.KeyRequest {
-	q := offences.KeyRequest{At: time.UnixMilli(s.at).UTC(), Outcome: string(s.outcome), Shadow: string(s.shadow), Policy: s.policy, Block: s.block}
-	if s.rule != (rules.Rule{}) {
-		q.Rule = s.rule.String()
+	q := offences.KeyRequest{At: time.UnixMilli(s.at).UTC(), Outcome: string(s.outcome), Shadow: string(s.shadow), Block: s.block}
+	if s.policy != nil {
+		q.Policy = s.policy.Name
+		if s.rule >= 0 && int(s.rule) < len(s.policy.Rules) {
+			q.Rule = s.policy.Rules[s.rule].String()
+		}
 	}
 	if !s.refusal.IsZero() {
 		q.Refusal = s.refusal.String()
@@ -245,11 +323,14 @@ func (r *keyRequests) of(hash uint64, since int64) []offences.KeyRequest {
 		return nil
 	}
 	var all []offences.KeyRequest
-	for i := range k.all {
-		if s := &k.all[(k.next+2*len(k.all)-1-i)%len(k.all)]; s.at >= since {
+	for place, n := k.oldest, k.count; n > 0; n-- {
+		s := &r.all[place]
+		if s.at >= since {
 			all = append(all, s.request())
 		}
+		place = s.next
 	}
+	slices.Reverse(all)
 	return all
 }
 

@@ -115,7 +115,7 @@ func NewRecorder(o Options) *Recorder {
 			limits: limits, omits: omits, minutes: map[int64]*minute{},
 			offences: newTopk[offenceKey, offenceValue](limits.keys),
 			traffic:  newTopk[trafficKey, trafficValue](limits.keys),
-			requests: keyRequests{max: max(1, o.KeyRequests/shardCount)},
+			requests: keyRequests{max: max(2*offences.MaxKeyRequests, o.KeyRequests/shardCount)},
 		}
 		r.shards[i].offences.order = func(entries []*offenceEntry) {
 			r.shards[i].measureCrowds()

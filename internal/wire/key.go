@@ -185,7 +185,8 @@ var ListKeyRequests = Op[ByKey, KeyRequests]{
 	ID: "listKeyRequests", Route: "GET " + PathKeyRequests + "/:key", Access: "read", Tag: "keys",
 	Summary: "List the last requests of a key, up to 50 of the last hour.", Answer: "The requests, the newest first.",
 	Doc: "Each node keeps the requests that it was asked about in memory, so these are those of this node; of other nodes, and of this one before its start, " +
-		"they are the first and the last refusal of each minute and rule.",
+		"they are the first and the last refusal of each minute and rule. " +
+		"The last 15 requests before a block are kept whatever comes while it lasts.",
 }
 
 // KeyReset says which logs of a key were reset.
@@ -207,6 +208,8 @@ type ActiveKeyList struct {
 	Policy  string `query:"policy" json:"-"`  // Only under the policy of this name.
 	Pattern string `query:"pattern" json:"-"` // Only keys that this pattern covers; not one of a country or autonomous system.
 	Search  string `query:"search" json:"-"`  // Only keys that contain this text, case-insensitive.
+	// Only keys that were never refused in the time range, under the policy if one is given.
+	NeverRefused bool `query:"never_refused" json:"-"`
 	TimeRange
 }
 

@@ -68,9 +68,9 @@ func readStat(folder string) (state, parent string) {
 	return string(fields[0]), string(fields[1])
 }
 
-// holdPort returns a free port of 127.0.0.1 that the system gives to no other process until
-// release: a socket that does not listen is bound to it, which stops none that is given this
-// port and sets SO_REUSEADDR, as servers do, from listening there.
+// holdPort returns a free port that the system gives to no other process until release, on any
+// IPv4 address, as some servers listen on all: a socket that does not listen is bound to it, which
+// stops none that is given this port and sets SO_REUSEADDR, as servers do, from listening there.
 func holdPort() (port int, release func(), err error) {
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -79,7 +79,7 @@ func holdPort() (port int, release func(), err error) {
 	release = func() { _ = syscall.Close(socket) }
 	err = syscall.SetsockoptInt(socket, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1)
 	if err == nil {
-		err = syscall.Bind(socket, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}})
+		err = syscall.Bind(socket, &syscall.SockaddrInet4{})
 	}
 	if err == nil {
 		var bound syscall.Sockaddr
@@ -87,7 +87,7 @@ func holdPort() (port int, release func(), err error) {
 			if address, ok := bound.(*syscall.SockaddrInet4); ok {
 				return address.Port, release, nil
 			}
-			err = fmt.Errorf("a socket of 127.0.0.1 is bound to %v", bound)
+			err = fmt.Errorf("an IPv4 socket is bound to %v", bound)
 		}
 	}
 	release()

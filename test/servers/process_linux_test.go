@@ -60,11 +60,18 @@ func TestFreeAddressIsGivenToNobodyAndCanBeListenedOn(t *testing.T) {
 	if listenAlone(t, address) == nil {
 		t.Error("another process was given the port")
 	}
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
+	_, port, _ := strings.Cut(address, ":")
+	// A server of all addresses failed, since a program had the port on another one.
+	if listenAlone(t, "127.0.0.2:"+port) == nil {
+		t.Error("another process was given the port on another address")
 	}
-	l.Close()
+	for _, at := range []string{address, "0.0.0.0:" + port} {
+		l, err := net.Listen("tcp", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
+	}
 }
 
 // A stopped Postgres has answered once more: SIGSTOP had not yet taken effect on the process that

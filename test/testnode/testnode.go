@@ -233,6 +233,12 @@ func (n *Node) Authorize(r *http.Request) { r.Header.Set("Authorization", "Beare
 // Output returns what the node has written so far.
 func (n *Node) Output() string { return n.out.String() }
 
+// AwaitOutput waits until the node has written a text: it answers before its output is read.
+func (n *Node) AwaitOutput(t testing.TB, text string) {
+	t.Helper()
+	servers.Await(t, "the node writes "+text, func() bool { return strings.Contains(n.Output(), text) })
+}
+
 // Kill ends the node as a crash would.
 func (n *Node) Kill() { n.stop() }
 

@@ -115,7 +115,8 @@
 
   function countBoxes(form) {
     const matching = form.querySelector("[data-all-matching]:checked");
-    const count = matching ? Number(matching.dataset.allMatching) : form.querySelectorAll("input.row-box:checked").length;
+    const count = matching ? Number(matching.dataset.allMatching)
+      : [...form.querySelectorAll("input.row-box:checked")].reduce((sum, box) => sum + Number(box.dataset.count || 1), 0);
     for (const place of form.querySelectorAll("[data-selected]")) place.textContent = count.toLocaleString("en");
     for (const place of form.querySelectorAll("[data-of-chosen]")) place.hidden = Boolean(matching);
     let sum = 0;

@@ -110,10 +110,15 @@ func (d *draft) readWhen(p *rules.Policy) bool {
 	return err == nil
 }
 
-// HasConditions reports whether the draft has any condition, an outcome, a scope, distinct
-// rules or derived keys.
+// HasConditions reports whether the draft has any condition.
 func (d *draft) HasConditions() bool {
-	return d.InAttack || d.Outcome != "" || d.Scope != "" || d.Distinct != "" || d.Evidence != "" || d.Also != "" || slices.ContainsFunc(d.When, func(f whenField) bool { return f.Text != "" })
+	return d.InAttack || slices.ContainsFunc(d.When, func(f whenField) bool { return f.Text != "" })
+}
+
+// CountsOther reports whether the draft counts anything but the requests of its keys: outcomes, distinct
+// values, points of evidence, or for derived keys too.
+func (d *draft) CountsOther() bool {
+	return d.Outcome != "" || d.Scope != "" || d.Distinct != "" || d.Evidence != "" || d.Also != ""
 }
 
 // maxEvidence bounds the text of the evidence, in bytes.

@@ -56,10 +56,10 @@ by --check-url or STINT_CHECK_URL. Where a gateway asks Stint about each request
 
 Rotation is followed: by renaming, by copying and truncating, and while the command does not
 run, also to rotated files compressed with gzip. The position in each log is saved in the file
-that --state names, so that no line is charged twice. A log without a saved position is read
-from its end, or with --from-start from its beginning. A line older than --max-age is not
-checked, because it would be counted as if it came now. While the server does not answer,
-the lines wait in the file.
+that --state names, so that no line is charged twice, and what was learned of the site. A log
+without a saved position is read from its end, or with --from-start from its beginning. A line
+older than --max-age is not checked, because it would be counted as if it came now. While the
+server does not answer, the lines wait in the file.
 
 It refuses to start with a log without a saved position if most of its lines come from one
 address or from private addresses, which happens behind a proxy: name the field with the

@@ -49,6 +49,9 @@ func TestActiveKeysAreListedWhetherOrNotTheyWereRefused(t *testing.T) {
 				}
 			}
 		}
+		if rows, pages := list(func(q *offences.ActiveQuery) { q.NeverRefused, q.Limit = true, 5 }); len(rows) != 7 || pages != 2 || slices.ContainsFunc(rows, func(k offences.ActiveKey) bool { return k.Limited+k.Blocked > 0 }) {
+			t.Errorf("the keys that were never refused have %d pages: %+v, want 7 keys on 2", pages, rows)
+		}
 		rows, pages := list(func(q *offences.ActiveQuery) { q.Limit = 3 })
 		want := []offences.ActiveKey{
 			{Key: "ip:192.0.2.1", Allowed: 11}, {Key: "ip:203.0.113.9", Allowed: 1, Limited: 3, Blocked: 5},
@@ -66,6 +69,7 @@ func TestActiveKeysAreListedWhetherOrNotTheyWereRefused(t *testing.T) {
 			"a star is text": {func(q *offences.ActiveQuery) { q.Search = "A_B" }, []string{"token:a_b"}},
 			"a network":      {func(q *offences.ActiveQuery) { q.Pattern = keytest.Pattern(t, "ip:192.0.0.0/16") }, []string{"ip:192.0.2.1"}},
 			"a policy":       {func(q *offences.ActiveQuery) { q.Policy = n.policy.ID + 1 }, nil},
+			"never refused":  {func(q *offences.ActiveQuery) { q.NeverRefused, q.Pattern = true, keytest.Pattern(t, "ip:*") }, []string{"ip:192.0.2.1"}},
 			"earlier":        {func(q *offences.ActiveQuery) { q.To = f.Clock.Now().Add(-10 * time.Minute) }, []string{"ip:203.0.113.9", "ip:192.0.2.1"}},
 		} {
 			rows, _ := list(c.change)
@@ -76,6 +80,31 @@ func TestActiveKeysAreListedWhetherOrNotTheyWereRefused(t *testing.T) {
 			if !slices.Equal(got, c.keys) {
 				t.Errorf("by %s: %q, want %q", name, got, c.keys)
 			}
+		}
+	})
+}
+
+// TestRequestsFromBeforeALongBlockAreFound finds a refusal of a policy from before a block that refused in
+// more minutes than are read.
+func TestRequestsFromBeforeALongBlockAreFound(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		const key = "ip:203.0.113.7"
+		n := newCounting(t, f.Offences, f.Clock, "a", nil)
+		s := service(f, n.policy)
+		s.Secret = func() []byte { return offenceSecret }
+		n.limited(key, 3)
+		block := &blocks.Entry{Kind: blocks.Block, ID: "b1", Pattern: keytest.Pattern(t, key)}
+		for range 12 {
+			f.Clock.Advance(time.Minute)
+			n.record(gate.Blocked, key, 2, block)
+		}
+		n.flush()
+		all, isIncomplete, err := s.KeyRequests(t.Context(), key)
+		if err != nil || isIncomplete || len(all) == 0 {
+			t.Fatalf("%+v, %t, %v", all, isIncomplete, err)
+		}
+		if first, last := all[0], all[len(all)-1]; first.Outcome != "blocked" || last.Outcome != "limited" || last.Path != "/x" {
+			t.Errorf("the newest is %+v and the oldest %+v, want one that the policy refused", first, last)
 		}
 	})
 }

@@ -174,11 +174,15 @@ func (s *Store) ActiveKeys(ctx context.Context, query offences.ActiveQuery) (act
 	if query.Search != "" {
 		c.and(`lower(key) LIKE ? ESCAPE '\'`, db.LikeContaining(query.Search))
 	}
+	having := ""
+	if query.NeverRefused {
+		having = " HAVING sum(refused) = 0"
+	}
 	err = viewSpan(ctx, s.db, query.From, query.To, 0, func(t *db.Tx, span offences.Span, segments []segment) error {
 		active = offences.ActiveKeys{Span: span}
 		q := &db.Selection{}
 		text := "WITH checked AS (SELECT key, CAST(sum(allowed) AS BIGINT) AS a, CAST(sum(refused) AS BIGINT) AS r FROM (" +
-			union(q, "key, allowed, refused", "key_traffic", segments, c.text, c.args...) + ") AS counted GROUP BY key) " +
+			union(q, "key, allowed, refused", "key_traffic", segments, c.text, c.args...) + ") AS counted GROUP BY key" + having + ") " +
 			"SELECT key, a, r, (SELECT count(*) FROM checked) FROM checked"
 		if query.Cursor != "" {
 			text += q.Fill(" WHERE a + r < ? OR (a + r = ? AND key > ?)", at.value, at.value, at.key)
