@@ -42,6 +42,7 @@ function plainPath(target) {
 // Returns a text of at most so many bytes without control characters, undefined for none.
 function cut(text, most) {
   if (typeof text !== 'string' || text === '') return undefined
+  if (text.length <= most && /^[ -~]*$/.test(text)) return text
   const bytes = Buffer.from(text.replace(/\p{Cc}/gu, '\ufffd')) // what is no Unicode becomes U+FFFD
   let end = Math.min(bytes.length, most)
   while (end < bytes.length && (bytes[end] & 0xc0) === 0x80) end--

@@ -2,6 +2,7 @@
 import http from 'node:http'
 import https from 'node:https'
 import { randomUUID } from 'node:crypto'
+import { urlToHttpOptions } from 'node:url'
 import { cutTexts } from './attributes.js'
 
 const maxAnswer = 1 << 20 // bytes; an answer about 16 keys has some 20 KiB
@@ -118,7 +119,8 @@ export class Stint {
   async challenge(target, headers) {
     const send = { ...headers }
     for (const name in send) if (send[name] === undefined) delete send[name]
-    const { status, headers: received, body } = await this.#send('GET', below(this.#url, target), '', this.#agent, undefined, send)
+    const { pathname, search } = new URL(`http://stint${target}`)
+    const { status, headers: received, body } = await this.#send('GET', this.#url, pathname + search, '', this.#agent, undefined, send)
     const shown = {}
     for (const name of challengeHeaders) {
       const value = [received[name] ?? []].flat()[0]
@@ -140,24 +142,31 @@ export class Stint {
 
   // Returns an answer, or the error of a call without one.
   #ask(method, path, body) {
-    return this.#send(method, below(this.#url, path), textOf(body), this.#agent, this.#token).catch((error) => error)
+    return this.#send(method, this.#url, path, textOf(body), this.#agent, this.#token).catch((error) => error)
   }
 
   async #askAdmin(method, path, body) {
     if (!this.#admin) throw new TypeError('this needs adminUrl and adminToken')
-    return this.#send(method, below(this.#admin, path), textOf(body), this.#adminAgent, this.#adminToken).catch((error) => error)
+    return this.#send(method, this.#admin, path, textOf(body), this.#adminAgent, this.#adminToken).catch((error) => error)
   }
 
   // A server closes idle connections when it likes, also at the moment of a new
   // request: that request is sent again on another.
-  async #send(method, url, text, agent, token, more) {
-    const signal = AbortSignal.timeout(this.#timeout)
-    for (let attempt = 0; ; attempt++) {
-      try {
-        return await sendOnce(method, url, text, agent, token, signal, more)
-      } catch (error) {
-        if (!error.reusedSocket || signal.aborted || attempt === 3) throw error
+  async #send(method, to, path, text, agent, token, more) {
+    const headers = text === '' ? { ...more } : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) }
+    if (token !== undefined) headers.authorization = `Bearer ${token}`
+    const options = { ...to, method, agent, headers, path: to.path + path }
+    const call = new Call(this.#timeout)
+    try {
+      for (let attempt = 0; ; attempt++) {
+        try {
+          return await call.send(options, text)
+        } catch (error) {
+          if (!error.reusedSocket || call.isOver || attempt === 3) throw error
+        }
       }
+    } finally {
+      call.end()
     }
   }
 
@@ -171,46 +180,67 @@ export class Stint {
   }
 }
 
-function sendOnce(method, url, body, agent, token, signal, more) {
-  return new Promise((resolve, reject) => {
-    const { request } = url.protocol === 'https:' ? https : http
-    const headers = body === '' ? { ...more } : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }
-    if (token !== undefined) headers.authorization = `Bearer ${token}`
-    const sent = request(url, { method, agent, headers, signal })
-    const failed = (error) => {
-      error.reusedSocket = sent.reusedSocket
-      reject(error)
-    }
-    sent.on('error', failed)
-    // Every call ends: one that the other side switches to another protocol has neither an answer nor an error.
-    sent.on('close', () => failed(new Error('the connection was closed without an answer')))
-    sent.on('response', (response) => {
-      const parts = []
-      let size = 0
-      response.on('error', failed)
-      response.on('data', (part) => {
-        size += part.length
-        if (size > maxAnswer) return response.destroy(new Error('the answer is too long'))
-        parts.push(part)
+// A call with a time-out, which may be sent again. An AbortSignal would do, and cost a tenth of a call.
+class Call {
+  isOver = false
+  #timer; #sent
+
+  constructor(timeout) {
+    this.#timer = setTimeout(() => {
+      this.isOver = true
+      this.#sent.destroy(new Error(`there was no answer within ${timeout} ms`))
+    }, timeout)
+    this.#timer.unref()
+  }
+
+  end() {
+    clearTimeout(this.#timer)
+  }
+
+  send(options, body) {
+    return new Promise((resolve, reject) => {
+      const sent = (options.protocol === 'https:' ? https : http).request(options)
+      this.#sent = sent
+      let isAnswered = false
+      const failed = (error) => {
+        error.reusedSocket = sent.reusedSocket
+        reject(error)
+      }
+      sent.on('error', failed)
+      // Every call ends: one that the other side switches to another protocol has neither an answer nor an error.
+      sent.on('close', () => {
+        if (!isAnswered) failed(new Error('the connection was closed without an answer'))
       })
-      response.on('end', () => resolve({ status: response.statusCode, headers: response.headers, body: Buffer.concat(parts).toString() }))
+      sent.on('response', (response) => {
+        const parts = []
+        let size = 0
+        response.on('error', failed)
+        response.on('data', (part) => {
+          size += part.length
+          if (size > maxAnswer) return response.destroy(new Error('the answer is too long'))
+          parts.push(part)
+        })
+        response.on('end', () => {
+          isAnswered = true
+          resolve({ status: response.statusCode, headers: response.headers, body: (parts.length === 1 ? parts[0] : Buffer.concat(parts)).toString() })
+        })
+      })
+      sent.end(body)
     })
-    sent.end(body)
-  })
+  }
 }
 
-// Returns the URL of a listener of Stint, which a proxy in front may serve below a path of its own.
+// Returns the URL of a listener of Stint, which a proxy in front may serve below a path of its own, as options of node:http.
 function listener(name, base) {
   const url = new URL(base)
   if (url.protocol !== 'http:' && url.protocol !== 'https:') throw new TypeError(`${name} must begin with http:// or https://`)
   url.pathname = url.pathname.replace(/\/+$/, '')
   url.search = url.hash = ''
-  return url
+  const { protocol, hostname, port, auth, path } = urlToHttpOptions(url)
+  return { protocol, hostname, port, auth, path: path.replace(/\/$/, '') }
 }
 
 const textOf = (body) => (body === undefined ? '' : JSON.stringify(body))
-
-const below = (base, path) => new URL(base.href.replace(/\/$/, '') + path)
 
 function checkedToken(name, token) {
   if (token !== undefined && (typeof token !== 'string' || !/^[\x21-\x7e]+$/.test(token))) throw new TypeError(`${name} must be printable ASCII without spaces; one that was read from a file may end in a line break`)

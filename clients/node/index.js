@@ -82,9 +82,18 @@ export function fetchGuard(stint, options, handler) {
       throw error
     }
     if (Object.keys(headers).length === 0 && !usage) return response
-    const changed = new Response(usage ? await settledAtEnd(response.body, usage) : response.body, response) // the headers of some responses cannot be changed
-    for (const name in headers) changed.headers.set(name, headers[name])
-    return changed
+    if (usage) response = new Response(await settledAtEnd(response.body, usage), response)
+    return withHeaders(response, headers)
+  }
+}
+
+// Returns a response with more headers. Those of some responses cannot be changed, such as what fetch has received.
+function withHeaders(response, headers) {
+  try {
+    for (const name in headers) response.headers.set(name, headers[name])
+    return response
+  } catch {
+    return withHeaders(new Response(response.body, response), headers)
   }
 }
 
@@ -167,7 +176,7 @@ function asker(stint, { key, policy, cost, hold, source, meta, skip, onError }, 
   if (typeof key !== 'function') throw new TypeError('key must be a function')
   const valueOf = (value, args) => (typeof value === 'function' ? value(...args) : value)
   return async (...args) => {
-    if (isChallenge(targetOf(args[0]))) return visitChallenge(stint, args[0], await key(...args))
+    if (isChallenge(args[0])) return visitChallenge(stint, args[0], await key(...args))
     if (skip && (await skip(...args))) return { headers: {} }
     const question = { source, hold: valueOf(hold, args), meta: valueOf(meta, args), request: attributesOf(args[0]), pass: passOf(args[0]) }
     question.request.path = readPath(question.request.path)
@@ -208,7 +217,9 @@ function targetOf(request) {
   return pathname + search
 }
 
-const isChallenge = (target) => challengePath.test(target)
+// Of most Requests the URL need not be parsed.
+const isChallenge = (request) =>
+  (typeof request.headers?.get !== 'function' || String(request.url).includes('/.well-known/stint/')) && challengePath.test(targetOf(request))
 
 const passOf = (request) => /(?:^|;)\s*stint_pass=([\w-]{1,512})(?:;|$)/.exec(headerOf(request, 'cookie') ?? '')?.[1]
 
@@ -241,13 +252,16 @@ function challengeOf({ reason, challenge, id, headers }, request) {
   return refusal(id ? { ...challenged, id } : challenged, { ...headers, 'X-Stint-Challenge': challenge })
 }
 
+// The host of a URL as URL would give it.
+const plainHost = /^https?:\/\/([a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z-]+)(?=[/?]|$)/
+
 // What policies with conditions ask of a request of node:http, express, fastify or fetch: as the application sees it, so
 // that no spelling hides it. Of HTTP/2, fastify takes Host before :authority. Its routes, and only its requests have raw,
 // are chosen by the target that rewriteUrl returns; express takes away the path below which a router is mounted.
 function attributesOf(request) {
   const { headers = {}, method, originalUrl, url, raw } = request
   if (typeof headers.get === 'function') {
-    const host = URL.canParse(url) ? new URL(url).host : headers.get('host')
+    const host = plainHost.exec(url)?.[1] ?? (URL.canParse(url) ? new URL(url).host : headers.get('host'))
     return { path: url, method, agent: headers.get('user-agent'), host }
   }
   return { path: raw ? url : originalUrl ?? url, method, agent: headers['user-agent'], host: headers.host ?? headers[':authority'] }
