@@ -40,20 +40,22 @@ func (d *Detection) detect(ctx context.Context, now time.Time) (*offences.Attack
 	if err != nil {
 		return nil, err
 	}
+	begin := now.Add(-offences.AttackSpan)
+	all := offences.Intervals(recent.Points, begin, now, time.Minute)
 	// What is refused because there is an attack is no sign of one: the attack would never end.
 	only := []int64{offences.AttackLists}
 	for _, p := range d.View.Selector().InAttack() {
 		only = append(only, p.ID)
 	}
 	for _, id := range only {
-		if err := d.leaveOut(ctx, recent.Points, id, now.Add(-offences.AttackSpan), now, time.Minute); err != nil {
+		if err := d.leaveOut(ctx, recent.Points, id, begin, now, time.Minute); err != nil {
 			return nil, err
 		}
 		if err := d.leaveOut(ctx, past.Points, id, hour.Add(-offences.BaselineSpan), hour, time.Hour); err != nil {
 			return nil, err
 		}
 	}
-	return offences.DetectAttack(offences.Intervals(recent.Points, now.Add(-offences.AttackSpan), now, time.Minute), offences.Intervals(past.Points, hour.Add(-offences.BaselineSpan), hour, time.Hour)), nil
+	return offences.DetectAttack(offences.Intervals(recent.Points, begin, now, time.Minute), offences.Intervals(past.Points, hour.Add(-offences.BaselineSpan), hour, time.Hour), all), nil
 }
 
 // leaveOut takes what a policy refused out of the counts of all.

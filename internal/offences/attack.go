@@ -54,6 +54,10 @@ type Attack struct {
 	// Excess is how many checks more than normal were refused since then, and Peak the highest
 	// rate of refused checks per second. Both are 0 if there is no attack.
 	Excess, Peak float64
+	// Held is the end of the newest minute in which so much was refused, what policies and lists for
+	// attacks refused included, zero for none. Such refusals begin no attack and prolong one for a
+	// time only; see AttackTracker.Next.
+	Held time.Time
 	// Source is the main source of refused requests. It is nil if there is no attack, or if no
 	// range and no key has a large enough part.
 	Source *AttackSource
@@ -77,10 +81,16 @@ type AttackSource struct {
 
 // DetectAttack compares the present refusals with past ones. minutes are the intervals of the
 // last AttackSpan by minute, hours those of the last BaselineSpan by hour, both in order of time
-// and up to now. It does not set Source.
-func DetectAttack(minutes, hours []Interval) *Attack {
+// and up to now, without what was refused by policies and lists for attacks. all are the minutes
+// with that. It does not set Source.
+func DetectAttack(minutes, hours, all []Interval) *Attack {
 	a := &Attack{Now: newestRates(minutes)}
 	a.Baseline, a.HasBaseline = baseline(hours)
+	for i := range all {
+		if m := &all[i]; m.Rates().Refused() >= a.threshold() {
+			a.Held = m.At.Add(time.Duration(m.Seconds * float64(time.Second)))
+		}
+	}
 	if len(minutes) > 0 && a.Now.Refused() >= a.threshold() {
 		a.Since = a.start(minutes)
 		a.Peak = a.Now.Refused()

@@ -14,6 +14,10 @@ const (
 	// quietEnd is how long an attack must have been inactive before it has ended. A pause that is
 	// shorter belongs to it, as in DetectAttack.
 	quietEnd = quietMinutes * time.Minute
+	// maxHeld is how long policies and lists for attacks prolong an attack of which nothing else is
+	// seen. They refuse the attacker, who would otherwise be let in each few minutes; but they refuse
+	// people who did nothing too, and must not keep themselves in force.
+	maxHeld = 30 * time.Minute
 	// sourceWait is how long a new source must be the main one before it is announced.
 	sourceWait = 30 * time.Second
 	// maxAttackSources bounds the sources of one attack that are announced and stored.
@@ -94,12 +98,13 @@ func (t *AttackTracker) Next(course *AttackCourse, a *Attack, source *CourseSour
 		return next, AttackBegan
 	}
 	next := *course
+	last := course.lastSign(a.Held)
 	// An attack that began after a pause is another one; nobody may have looked in between.
-	if !a.IsActive() || a.Since.Sub(course.Seen) > quietEnd {
-		if now.Sub(course.Seen) < quietEnd {
+	if !a.IsActive() || a.Since.Sub(last) > quietEnd {
+		if now.Sub(last) < quietEnd {
 			return &next, NoNews
 		}
-		next.Ended = course.Seen
+		next.Ended = last
 		return &next, AttackEnded
 	}
 	next.Seen, next.Peak = now, max(next.Peak, a.Now.Refused())
@@ -108,6 +113,17 @@ func (t *AttackTracker) Next(course *AttackCourse, a *Attack, source *CourseSour
 	}
 	next.Sources = append(next.Sources[:len(next.Sources):len(next.Sources)], *source)
 	return &next, SourceChanged
+}
+
+// lastSign returns when an attack was last seen: Seen, or held, see Attack, for maxHeld after that.
+func (c *AttackCourse) lastSign(held time.Time) time.Time {
+	if limit := c.Seen.Add(maxHeld); held.After(limit) {
+		held = limit
+	}
+	if held.After(c.Seen) {
+		return held
+	}
+	return c.Seen
 }
 
 // isNew reports whether a source is not covered by the sources of an attack, and has been its

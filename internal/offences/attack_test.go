@@ -41,7 +41,7 @@ func TestDetectAttackComparesWithTheBaseline(t *testing.T) {
 		"an hour under attack is no baseline": {[]int64{600, 600}, []int64{0, 36_000}, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := offences.DetectAttack(intervals(time.Minute, c.minutes...), intervals(time.Hour, c.hours...))
+			a := offences.DetectAttack(intervals(time.Minute, c.minutes...), intervals(time.Hour, c.hours...), nil)
 			if a.HasBaseline != c.hasBaseline {
 				t.Errorf("has a baseline: %v, want %v", a.HasBaseline, c.hasBaseline)
 			}
@@ -54,7 +54,7 @@ func TestDetectAttackComparesWithTheBaseline(t *testing.T) {
 			}
 		})
 	}
-	if a := offences.DetectAttack(nil, nil); a.IsActive() || a.HasBaseline {
+	if a := offences.DetectAttack(nil, nil, nil); a.IsActive() || a.HasBaseline {
 		t.Errorf("DetectAttack without traffic: got %+v, want no attack", a)
 	}
 }

@@ -123,10 +123,10 @@ func TestAttackIsStoredOnceWhenTwoNodesAreSure(t *testing.T) {
 	})
 }
 
-// A policy that refuses only in attacks refuses everybody, also who did nothing. If that counted, the
-// attack would never end. When the database is away, nobody knows whether an attack goes on, and the
+// A policy that refuses only in attacks refuses everybody, also who did nothing. If that always counted,
+// the attack would never end; if it never did, who attacks would be let in each few minutes. When the database is away, nobody knows whether an attack goes on, and the
 // policy refuses nobody.
-func TestRefusalsByPoliciesForAttacksProlongNoAttack(t *testing.T) {
+func TestRefusalsByPoliciesForAttacksProlongAnAttackForATime(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ordinary := newCounting(t, f.Offences, f.Clock, "a", nil)
 		strict := newCounting(t, f.Offences, f.Clock, "b", nil)
@@ -160,9 +160,18 @@ func TestRefusalsByPoliciesForAttacksProlongNoAttack(t *testing.T) {
 		if !slices.Equal(news, []offences.News{offences.AttackBegan}) || !on {
 			t.Fatalf("refusals of others are %v, in force %t", news, on)
 		}
+		pass(29*time.Minute, strict)
+		if !slices.Equal(news, []offences.News{offences.AttackBegan}) || !on {
+			t.Fatalf("refusals of the policy alone go on as %v, in force %t", news, on)
+		}
+		pass(time.Minute, ordinary) // the attacker comes through again: the half hour begins again
+		pass(29*time.Minute, strict)
+		if !slices.Equal(news, []offences.News{offences.AttackBegan}) || !on {
+			t.Fatalf("after other refusals in between: %v, in force %t", news, on)
+		}
 		pass(6*time.Minute, strict)
 		if !slices.Equal(news, []offences.News{offences.AttackBegan, offences.AttackEnded}) || on {
-			t.Fatalf("refusals of the policy alone go on as %v, in force %t", news, on)
+			t.Fatalf("refusals of the policy alone for longer go on as %v, in force %t", news, on)
 		}
 
 		pass(time.Minute, ordinary)
@@ -171,14 +180,31 @@ func TestRefusalsByPoliciesForAttacksProlongNoAttack(t *testing.T) {
 		}
 		row := storetest.NewBlock(t, "ip:203.0.113.0/24", time.Time{})
 		row.Source, row.Scope = blocks.Listed, blocks.AttackScope
-		for end := f.Clock.Now().Add(6 * time.Minute); f.Clock.Now().Before(end); {
-			ordinary.record(gate.Blocked, "ip:203.0.113.7", 700, &row)
+		listed := func(length time.Duration) {
+			t.Helper()
+			for end := f.Clock.Now().Add(length); f.Clock.Now().Before(end); {
+				ordinary.record(gate.Blocked, "ip:203.0.113.7", 700, &row)
+				if err := look(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		listed(29 * time.Minute)
+		if !on {
+			t.Fatal("refusals by a list for attacks prolong none")
+		}
+		listed(6 * time.Minute)
+		if on {
+			t.Fatal("refusals by a list for attacks go on as one")
+		}
+		pass(time.Minute, ordinary)
+		for range 5 * 6 { // the attacker has gone
 			if err := look(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if on {
-			t.Fatal("refusals by a list for attacks go on as one")
+			t.Fatal("an attack goes on without any refusals")
 		}
 		pass(time.Minute, ordinary)
 		gone, cancel := context.WithCancel(t.Context())
