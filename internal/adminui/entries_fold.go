@@ -9,18 +9,20 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 )
 
-// entryFold is the row above several entries of one cause: those that one policy made at a level at once, or
-// those of a network that one author made for one reason.
+// entryFold is the row above several entries of one cause: those that one policy made at a level in one
+// attack, or those of a network that one author made for one reason.
 type entryFold struct {
 	Rows    []*entryRow  // at least minFolded, as the list has them
 	Network netip.Prefix // that all are in; not valid if there is none
 	Open    bool         // whether the rows are shown below
+	// EndApart reports that the rows do not all end within a minute.
+	EndApart bool
 }
 
 // minFolded is how many rows fold, and maxFoldTime how far apart they were made, and end.
 const (
 	minFolded   = 3
-	maxFoldTime = time.Minute
+	maxFoldTime = 10 * time.Minute
 )
 
 // foldEntries puts a row above those of each cause, and leaves these out unless one of them is edited or the
@@ -39,11 +41,17 @@ func foldEntries(rows []*entryRow, open string) (all []*entryRow) {
 		}
 		fold := &entryFold{Rows: group, Network: commonNetwork(group)}
 		fold.Open = slices.ContainsFunc(group, func(r *entryRow) bool { return r.Edit != nil || r.ID == open })
+		entry := *group[0].Entry
 		first := *group[0]
+		first.Entry = &entry
 		first.Fold, first.Edit, first.Refused = fold, nil, 0
 		for _, r := range group {
 			first.Refused += r.Refused
+			if r.Expires.After(first.Expires) {
+				first.Expires = r.Expires
+			}
 		}
+		fold.EndApart = slices.ContainsFunc(group, func(r *entryRow) bool { return first.Expires.Sub(r.Expires) > time.Minute })
 		all = append(all, &first)
 		if fold.Open {
 			all = append(all, group...)

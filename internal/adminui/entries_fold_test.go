@@ -25,9 +25,9 @@ func TestBlocksOfOneCauseFold(t *testing.T) {
 	n.block(t, "ip:203.0.113.30", "another reason", "maria", blocks.Manual, time.Hour)
 	n.block(t, "ip:203.0.114.1", "price scraper", "maria", blocks.Manual, time.Hour)
 	for i := range 3 {
-		n.block(t, fmt.Sprintf("ip:198.51.%d.7", 100+i), fmt.Sprintf("%d offences", 300+i), "escalation", blocks.Automatic, time.Hour)
+		n.block(t, fmt.Sprintf("ip:198.51.%d.7", 100+i), fmt.Sprintf("%d offences", 300+i), "escalation", blocks.Automatic, time.Duration(60+i)*time.Minute)
 	}
-	n.clock.advance(2 * time.Minute)
+	n.clock.advance(20 * time.Minute)
 	n.block(t, "ip:198.51.99.7", "a later attack", "escalation", blocks.Automatic, time.Hour)
 	rows := func(path string, want int) *answer {
 		t.Helper()
@@ -37,7 +37,7 @@ func TestBlocksOfOneCauseFold(t *testing.T) {
 		}
 		return page
 	}
-	page := rows("/blocks", 6).says("4 in ip:203.0.113.0/24").says("3 keys, ip:198.51.102.7 and others").says("203.0.113.200").says("11 active")
+	page := rows("/blocks", 6).says("4 in ip:203.0.113.0/24").says("3 keys, ip:198.51.102.7 and others").says("the last").says("203.0.113.200").says("11 active")
 	page.lacks("203.0.113.12")
 	open := linkWith(t, page.body, "/blocks?open=")
 	rows(open, 9).says("198.51.100.7").says("302 offences").holds(`aria-expanded="true"`).holds(`aria-expanded="false"`)
