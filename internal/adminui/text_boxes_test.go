@@ -70,18 +70,21 @@ const unreadable = `(() => {
 })()`
 
 // canBeRead loads pages, and tests in both themes and at several widths that their texts can be
-// read: none lies over another, and none is cut but a long one that a title has whole.
+// read: none lies over another, none is cut but a long one that a title has whole, and axe finds nothing.
 func (b *browser) canBeRead(what string, paths []string) {
 	b.t.Helper()
 	for _, path := range paths {
 		b.do(chromedp.EmulateViewport(1440, 900), chromedp.Navigate(b.node.url+path))
-		for _, width := range []int64{1440, 1280, 390} {
+		for _, width := range []int64{2560, 1920, 1440, 1280, 1024, 768, 390} {
 			for _, theme := range []string{"light", "dark"} {
 				b.do(chromedp.EmulateViewport(width, 900), chromedp.Func(emulate(theme)))
 				found := run(b, chromedp.Evaluate[[]string](unreadable))
 				slices.Sort(found)
 				for _, one := range found[:min(len(found), 12)] {
 					b.t.Errorf("%s: %s at %d, %s: %s", what, path, width, theme, one)
+				}
+				if theme == "light" && width == 1440 {
+					b.audit(fmt.Sprintf("%s: %s at %d, %s", what, path, width, theme))
 				}
 				b.picture(what+url.PathEscape(path), width, theme)
 			}
@@ -133,13 +136,14 @@ func TestTextCanBeReadInBrowser(t *testing.T) {
 			n.useAs(t)
 			n.block(t, "ip:203.0.113.200/30", "by hand", "maria", blocks.Manual, 24*time.Hour)
 			b := newBrowser(t, n)
+			b.withAxe()
 			b.do(chromedp.EmulateViewport(1440, 900))
 			b.logIn("maria")
 			paths := []string{
-				"/", "/offenders", "/offenders?columns=all", "/keys/active", "/policies", "/presets/" + preset.Name, "/key?key=ip:203.0.113.200", "/key?key=ip:198.51.100.101", "/key?key=ip:203.0.113.66", "/reports/today",
+				"/", "/offenders", "/offenders?columns=all", "/keys/active", "/keys/active?refused=never", "/traffic", "/bots", "/attacks", "/blocks", "/blocks/sources", "/settings", "/policies", "/new-policy", "/presets/" + preset.Name, "/key?key=ip:203.0.113.200", "/key?key=ip:198.51.100.101", "/key?key=ip:203.0.113.66", "/reports/today",
 			}
 			for _, p := range n.catalog.Selector().Policies() {
-				paths = append(paths, "/policies/"+p.Name+"/usage")
+				paths = append(paths, "/policies/"+p.Name, "/policies/"+p.Name+"/usage")
 			}
 			if recent, err := n.detection.RecentRefusals(t.Context(), "ip:198.51.100.101", n.clock.Now().Add(-time.Hour), n.clock.Now(), 5); err == nil && len(recent) > 0 {
 				paths = append(paths, "/key?refusal="+recent[0].ID.String())
@@ -157,9 +161,10 @@ func TestTextCanBeReadInBrowser(t *testing.T) {
 		n.fillMonitor(t)
 		n.block(t, "ip:198.51.100.128/26", "Hosting range, price scraper since July", "maria", blocks.Manual, 7*24*time.Hour)
 		b := newBrowser(t, n)
+		b.withAxe()
 		b.do(chromedp.EmulateViewport(1440, 900))
 		b.logIn("maria")
-		b.canBeRead("others", []string{"/settings", "/start", "/attacks", "/blocks", "/exemptions/new", "/keys", "/tokens", "/users", "/jobs", "/connect", "/connect/nginx", "/audit", "/proposals", "/notifications", "/bouncers", "/new-policy"})
+		b.canBeRead("others", []string{"/settings", "/start", "/attacks", "/blocks", "/exemptions/new", "/keys", "/tokens", "/users", "/jobs", "/connect", "/connect/nginx", "/audit", "/proposals", "/notifications", "/bouncers", "/new-policy", "/traffic", "/bots", "/lists", "/blocks/sources", "/exemptions"})
 		b.consoleIsClean()
 	})
 }
