@@ -4,13 +4,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
-	"github.com/stint-dev/stint/internal/wire"
 )
 
 // refusesNewly says why replacing before by after needs a confirmation: every request of a broad
@@ -70,46 +67,14 @@ func needConfirmPolicy(names, reason string) error {
 	return e
 }
 
-// restoredPolicy returns the policy that undoing a change puts into effect, with the fields that a
-// confirmation depends on, nil for none. isUndone is false for a change that does not change which
-// keys a policy has.
+// restoredPolicy returns the policy that undoing a change puts into effect, nil for none. isUndone is
+// false for a change that does not change which keys a policy has.
 func restoredPolicy(e *audit.Record) (restored *rules.Policy, isUndone bool, err error) {
 	if e.Action != "policy.create" && e.Action != "policy.replace" && e.Action != "policy.delete" {
 		return nil, false, nil
 	}
-	restored, err = recordedPolicy(e, e.Before)
-	return restored, true, err
-}
-
-// recordedPolicy reads a policy from an audit record, nil for none.
-func recordedPolicy(e *audit.Record, document []byte) (*rules.Policy, error) {
-	if len(document) == 0 {
-		return nil, nil
+	if restored, err = rules.ReadStored(e.Before); err != nil {
+		return nil, false, fmt.Errorf("audit entry %d: %w", e.ID, err)
 	}
-	var d *struct {
-		Match   []string        `json:"match"`
-		Outcome string          `json:"outcome"`
-		Rules   []string        `json:"rules"`
-		Mode    rules.Mode      `json:"mode"`
-		When    wire.PolicyWhen `json:"when"`
-	}
-	err := json.Unmarshal(document, &d)
-	if d == nil || err != nil {
-		return nil, err
-	}
-	p := &rules.Policy{Name: e.ObjectID, Outcome: d.Outcome, Mode: d.Mode}
-	if p.Rules, err = rules.ParseStack(d.Rules); err != nil {
-		return nil, fmt.Errorf("audit entry %d: %w", e.ID, err)
-	}
-	if err = p.ReadWhen(d.When); err != nil {
-		return nil, fmt.Errorf("audit entry %d: %w", e.ID, err)
-	}
-	for _, text := range d.Match {
-		m, err := keys.Parser{}.Pattern(text)
-		if err != nil {
-			return nil, fmt.Errorf("audit entry %d: %w", e.ID, err)
-		}
-		p.Match = append(p.Match, m)
-	}
-	return p, nil
+	return restored, true, nil
 }

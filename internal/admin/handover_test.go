@@ -89,7 +89,7 @@ func TestKeysLeaveEnforcingPolicyOnlyWithConfirmation(t *testing.T) {
 				t.Fatal(err)
 			}
 			if wanted == nil { // as an undo of the creation
-				return undoLast(t, f, p, "policy.create", confirm)
+				return undoLast(t, f, "policy.create", "website", confirm)
 			}
 			if now.Version == 1 { // the wanted version, and then the present one again
 				for _, v := range []*rules.Policy{wanted, now} {
@@ -134,7 +134,7 @@ func TestKeysLeaveEnforcingPolicyOnlyWithConfirmation(t *testing.T) {
 				if entrance == "restore" && wanted == nil {
 					return // it was an undo itself
 				}
-				if err := undoLast(t, f, p, action, ""); err != nil {
+				if err := undoLast(t, f, action, "website", ""); err != nil {
 					t.Fatalf("undoing it: %v, want no question: the keys come back", err)
 				}
 				if now, err := f.store.Policies.FindPolicyByName(t.Context(), "website"); err != nil || now.Mode != rules.Enforce || now.IsConditional() || now.Match[0].String() != "ip:*" {
@@ -145,8 +145,8 @@ func TestKeysLeaveEnforcingPolicyOnlyWithConfirmation(t *testing.T) {
 	}
 }
 
-// undoLast undoes the newest change of an action.
-func undoLast(t *testing.T, f *fixture, p *admin.Policies, action, confirm string) error {
+// undoLast undoes the newest change of a policy by an action.
+func undoLast(t *testing.T, f *fixture, action, policy, confirm string) error {
 	t.Helper()
 	page, err := f.store.Audit.FindRecords(t.Context(), audit.Filter{Limit: 50})
 	if err != nil {
@@ -155,7 +155,7 @@ func undoLast(t *testing.T, f *fixture, p *admin.Policies, action, confirm strin
 	root := ann
 	root.Access = []identity.Access{identity.Admin}
 	for _, r := range page.Records {
-		if r.Action == action && r.ObjectID == "website" {
+		if r.Action == action && r.ObjectID == policy {
 			_, err := f.undo.Undo(t.Context(), root, r.ID, confirm)
 			return err
 		}
@@ -254,7 +254,7 @@ func TestPolicyOfAttacksAsks(t *testing.T) {
 	if err := put("5/1m", true, "/login", "website"); err != nil {
 		t.Fatal(err)
 	}
-	if err := undoLast(t, f, p, "policy.replace", ""); err != nil {
+	if err := undoLast(t, f, "policy.replace", "website", ""); err != nil {
 		t.Fatalf("undoing it: %v", err)
 	}
 	asks(put("0/1m", true, "", ""), "it refuses every request of ip:* while an attack goes on")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
@@ -60,14 +61,14 @@ func (u *Undo) Undo(ctx context.Context, c Caller, id int64, confirm string) (*a
 func (u *Undo) confirm(ctx context.Context, r *audit.Record, confirm string) error {
 	if r.Object == "policy" {
 		after, isUndone, err := restoredPolicy(r)
-		if err != nil || !isUndone || confirm == r.ObjectID {
+		if err != nil || !isUndone {
 			return err
 		}
-		reason, err := u.Policies.ConfirmReason(ctx, r.ObjectID, after)
-		if err != nil {
-			return err
+		_, err = u.Policies.confirm(ctx, r.ObjectID, after, etag.Any, confirm)
+		if fault.Is(err, fault.NotFound) {
+			return nil // the store says what has changed since
 		}
-		return needConfirmPolicy(r.ObjectID, reason)
+		return err
 	}
 	var restored []keys.Pattern
 	if p, err := restoredPattern(r); err != nil {

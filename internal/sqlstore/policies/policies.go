@@ -267,7 +267,7 @@ func (t Tx) CreatePolicy(p *rules.Policy) (*rules.Policy, error) {
 	if err := t.addVersion(&made); err != nil {
 		return nil, err
 	}
-	return &made, t.Record("policy.create", "policy", p.Name, fmt.Sprintf("Created the policy %q.", p.Name), nil, documentOf(&made))
+	return &made, t.Record("policy.create", "policy", p.Name, fmt.Sprintf("Created the policy %q.", p.Name), nil, made.Stored())
 }
 
 // replacePolicy creates the next version. If nothing differs, it returns the current version
@@ -311,7 +311,7 @@ func (t Tx) nextVersion(current *Stored, p *rules.Policy, action, summary string
 	if summary == "" {
 		summary = fmt.Sprintf("Changed the policy %q to version %d: %s.", p.Name, made.Version, whatChanged(current.Policy, &made))
 	}
-	return &made, t.Record(action, "policy", p.Name, summary, documentOf(current.Policy), documentOf(&made))
+	return &made, t.Record(action, "policy", p.Name, summary, current.Stored(), made.Stored())
 }
 
 // maxChangesNamed bounds the changed fields in a summary.
@@ -373,5 +373,5 @@ func (t Tx) deletePolicy(p *Stored) error {
 	if _, err := t.Exec(deletePolicy, p.ID, db.ToMS(t.Now), t.Revision); err != nil {
 		return err
 	}
-	return t.Record("policy.delete", "policy", p.Name, fmt.Sprintf("Deleted the policy %q.", p.Name), documentOf(p.Policy), nil)
+	return t.Record("policy.delete", "policy", p.Name, fmt.Sprintf("Deleted the policy %q.", p.Name), p.Stored(), nil)
 }

@@ -1,9 +1,9 @@
-package policies
+package rules
 
 import (
 	"testing"
 
-	"github.com/stint-dev/stint/internal/rules"
+	"github.com/go-json-experiment/json"
 )
 
 // TestStoredDocumentIsThatOfEarlierVersions compares with a text that the version of schema 10 wrote: nodes of both run together.
@@ -14,11 +14,11 @@ func TestStoredDocumentIsThatOfEarlierVersions(t *testing.T) {
 			`"escalation":{"threshold":3,"window_ms":3600000,"duration_ms":1000,"factor":1.5,"max_duration_ms":90000000,"decay_after_ms":90000}}`,
 		`{"name":"api","match":["*"],"rules":[],"mode":"enforce","on_failure":"local","algorithm":"timestamp_log","escalation":null}`,
 	} {
-		p := &Stored{Policy: &rules.Policy{}}
-		if err := p.parse(text); err != nil {
+		p, err := ReadStored([]byte(text))
+		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := textOf(p.Policy); err != nil || got != text {
+		if got, err := json.Marshal(p.Stored()); err != nil || string(got) != text {
 			t.Errorf("got  %s, %v\nwant %s", got, err, text)
 		}
 	}
