@@ -205,6 +205,29 @@ func TestQuestionsTakeFewClicks(t *testing.T) {
 		b.click(`td.first a[href*="198.51.100.7"]`, asked)
 		b.took(1)
 	})
+	t.Run("exclude our monitor from the picture", func(t *testing.T) {
+		b.t = t
+		b.begin()
+		b.click(`.nav a[href^="/traffic"]`, `document.querySelector("[data-dimension=path]")?.innerText.includes("/health")`)
+		b.click(`[data-dimension=path] [aria-label="Exclude /health"]`, `!document.querySelector("[data-dimension=path]").innerText.includes("/health")`)
+		b.took(2)
+	})
+	t.Run("block the agent of a scraper after trying it out", func(t *testing.T) {
+		b.t = t
+		b.begin()
+		b.click(`.nav a[href^="/traffic"]`, `document.querySelector("[data-dimension=agent] tr[data-key=scraper] a")`)
+		b.click(`[data-dimension=agent] tr[data-key=scraper] a`, `document.querySelector('a[href^="/new-policy"][href*="refuse=yes"]')`)
+		b.click(`a[href^="/new-policy"][href*="refuse=yes"]`, `document.querySelector("#try .lead")`)
+		b.says("In the last hour the draft would have refused 4,040 checks", "Of these, 40 were allowed")
+		b.write("#confirm-broad", "refuse-scraper")
+		b.click(`button[value="save"]`, `document.querySelector("[data-toast]")`)
+		b.took(4)
+		p, err := n.store.Policies.FindPolicyByName(t.Context(), "refuse-scraper")
+		must(t, err)
+		if p.Mode != rules.Enforce || p.When.IsZero() || len(p.Rules) != 1 || p.Rules[0].Limit != 0 {
+			t.Errorf("got %+v", p)
+		}
+	})
 	t.Run("which customer makes most requests without ever being refused", func(t *testing.T) {
 		b.t = t
 		b.begin()

@@ -38,6 +38,7 @@ type trafficPage struct {
 	// none, or if they cannot all be conditions. NoPolicy says which cannot, WiderPolicy of which the
 	// conditions select other values too.
 	PolicyLink            string
+	RefuseLink            string // as PolicyLink, of a policy that refuses all of them
 	NoPolicy, WiderPolicy []string
 	// FieldErrors are those of the filters. With one, nothing is read.
 	FieldErrors form.FieldErrors
@@ -237,6 +238,7 @@ func (p *trafficPage) addPolicy(all breakdown.Filters) {
 		p.NoPolicy = labelsOf(left)
 	} else if len(when) > 0 {
 		p.PolicyLink, p.WiderPolicy = policies.NewPath(when), labelsOf(wider)
+		p.RefuseLink = policies.RefusingPath(when, all, p.Range)
 	}
 }
 

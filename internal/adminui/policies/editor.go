@@ -99,7 +99,14 @@ func (h *Handler) showNewPolicy(c *httpserver.Call) error {
 	if match := c.Query("match"); match != "" && len(match) <= maxWhen { // as the page Bots does
 		d.Match[0].Text = match
 	}
-	return h.renderPolicy(c, http.StatusOK, nil, d, nil)
+	if c.Query("refuse") == "" || h.Detection == nil {
+		return h.renderPolicy(c, http.StatusOK, nil, d, nil)
+	}
+	tried, err := h.refuseSelected(c, d)
+	if err != nil {
+		return err
+	}
+	return h.renderPolicy(c, http.StatusOK, nil, d, tried)
 }
 
 func (h *Handler) showPolicy(c *httpserver.Call) error {

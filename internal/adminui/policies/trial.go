@@ -3,6 +3,7 @@ package policies
 import (
 	"errors"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -11,6 +12,8 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/breakdown"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/rules"
@@ -22,7 +25,44 @@ type trial struct {
 	Source  string // "access.log", "the last hour"
 	Counted string // ", counted by gcra instead of timestamp log,", "" if both count alike
 	*admin.PolicyTrial
+	Selected *admin.Requested // by the page Traffic, all of which the draft refuses
 }
+
+// RefusingPath returns the address of a new policy that refuses what the filters of the page Traffic
+// select, which is shown as its trial.
+func RefusingPath(texts conditions.Texts, filters breakdown.Filters, in format.TimeRange) string {
+	path := NewPath(texts)
+	if path == "" {
+		return ""
+	}
+	is, not := filters.Texts()
+	return path + "&" + strings.TrimPrefix(site.WithRange("", in, "refuse", "yes", "is", is, "not", not), "?")
+}
+
+// refuseSelected lets a new draft refuse what the page Traffic selects, and returns what that was.
+func (h *Handler) refuseSelected(c *httpserver.Call, d *draft) (*trial, error) {
+	in, err := site.RangeOf(c, h.Now())
+	if err != nil {
+		return nil, err
+	}
+	found, err := h.Detection.Requested(c.Context(), admin.RequestedQuery{From: in.From, To: in.To, Is: c.Query("is"), Not: c.Query("not")})
+	if err != nil {
+		return nil, err
+	}
+	d.Mode, d.Rows, d.Name = string(rules.Enforce), []ruleRow{{Limit: "0", Window: "1s"}}, "refuse"
+	for _, f := range found.Filters {
+		if word := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(f.Value), "-"), "-"); !f.Not && len(d.Name)+len(word) < maxSuggestedName {
+			d.Name += "-" + word
+		}
+	}
+	d.Ask = d.Name // as saving it does
+	return &trial{Source: in.Name().String(), Selected: found}, nil
+}
+
+var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
+
+// maxSuggestedName bounds the name that a draft begins with.
+const maxSuggestedName = 40
 
 // triedRule is one rule's refusals by the active version and by the draft.
 type triedRule struct {
