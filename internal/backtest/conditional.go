@@ -275,11 +275,16 @@ func (t *trial) chargeAll(ctx context.Context, charges []rules.Charge, key strin
 		if charge.Policy.Mode != rules.Enforce {
 			continue
 		}
+		isOwn := false // whether the key itself is charged, once for each item that is taken back
 		unsaid := t.selector.EachCharged([]rules.Charge{charge}, record.Key, t.attributesOf(record), t.valuesOf(record), hashOf, func(c rules.Charged) {
+			isOwn = isOwn || c.Derived == nil
 			if err == nil {
 				err = t.charge(ctx, c, key, isReport)
 			}
 		})
+		if isOwn {
+			t.countEvidence(charge, key)
+		}
 		if unsaid != "" {
 			t.byPolicy[charge.Policy].reports.Unsaid++
 		}
@@ -291,7 +296,6 @@ func (t *trial) charge(ctx context.Context, c rules.Charged, key string, isRepor
 	if c.Derived != nil {
 		key = c.Derived.String()
 	}
-	t.countEvidence(c, key)
 	l, q := t.byPolicy[c.Policy], &t.requests[0]
 	*q = l.request
 	q.Key, q.Cost, q.Value, q.ChargeAlways = key, c.Amount(), uint64(c.Tag), true

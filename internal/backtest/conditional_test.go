@@ -3,6 +3,7 @@ package backtest_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -154,7 +155,10 @@ func TestRunCountsWhatEvidenceFound(t *testing.T) {
 	}
 	plan := backtest.PoliciesPlan([]*rules.Policy{{
 		Name: "suspicion", Match: []keys.Pattern{everyKey}, Rules: stack, Mode: rules.Enforce, Algorithm: algorithms.PointLog,
-		Evidence: []rules.Evidence{{Points: 20, When: secrets}, {Points: 1, Outcome: conditions.NotFound}},
+		Evidence: []rules.Evidence{
+			{Points: 20, When: secrets}, {Points: 1, Outcome: conditions.NotFound}, {Points: 1, Outcome: conditions.NotFound, Distinct: "path"},
+			{Points: -1, Outcome: accesslog.Browsed, Forgives: conditions.NotFound},
+		},
 	}})
 	var records []accesslog.Record
 	add := func(key, path string, status int) {
@@ -166,14 +170,23 @@ func TestRunCountsWhatEvidenceFound(t *testing.T) {
 	add("ip:203.0.113.7", "/", 200)
 	add("ip:203.0.113.8", "/old", 404)
 	add("ip:203.0.113.8", "/older", 404)
+	for n := range 20 {
+		add("ip:203.0.113.9", fmt.Sprint("/", n, ".css"), 200)
+	}
+	site, err := accesslog.NewSite(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	against := plan
-	report, err := backtest.Run(context.Background(), accesslog.Slice(records), backtest.Options{Plan: plan, Against: &against, Outcomes: accesslog.DefaultOutcomes(nil)})
+	report, err := backtest.Run(context.Background(), accesslog.Slice(records), backtest.Options{Plan: plan, Against: &against, Outcomes: accesslog.DefaultOutcomes(site)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []backtest.EvidenceCount{
 		{Policy: "suspicion", Evidence: "the path is /.env", Points: 20, Requests: 1, Keys: 1, Refused: 1},
 		{Policy: "suspicion", Evidence: "not found", Points: 1, Requests: 2, Keys: 1},
+		{Policy: "suspicion", Evidence: "not found, each path once", Points: 1, Requests: 2, Keys: 1},
+		{Policy: "suspicion", Evidence: "browsed", Points: -1, Requests: 1, Keys: 1},
 	}
 	if !slices.Equal(report.Evidence, want) || !slices.Equal(report.Comparison.Evidence, want) {
 		t.Errorf("got %+v and %+v, want %+v", report.Evidence, report.Comparison.Evidence, want)

@@ -27,11 +27,8 @@ type foundEvidence struct {
 	keys     map[string]bool
 }
 
-// countEvidence counts a request that met an item. Those that count a further key only are left out.
-func (t *trial) countEvidence(c rules.Charged, key string) {
-	if c.Derived != nil {
-		return
-	}
+// countEvidence counts a request that met an item.
+func (t *trial) countEvidence(c rules.Charge, key string) {
 	found := t.evidence[c.Item]
 	if found == nil {
 		found = &foundEvidence{policy: c.Policy.Name, keys: map[string]bool{}}

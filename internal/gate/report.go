@@ -46,6 +46,9 @@ type Reported struct {
 	At     time.Time // when it arrived, by the clock of the log that counted it
 	// Exemption is why nothing was counted, nil for none.
 	Exemption *blocks.Entry
+	// Block is why nothing was counted, nil for none: Stint refused the request, and not the site. Where
+	// it refuses in a scope only, that is so of the outcomes that a refusal looks like.
+	Block *blocks.Entry
 	// Crawler is the operator of the verified crawler that sent the request, if nothing was
 	// counted because the outcome is conditions.NotFound; "" for none.
 	Crawler string
@@ -105,7 +108,14 @@ func (g *Gate) Report(ctx context.Context, reports []Report, answers []Reported)
 		who := profiles.Subject(a.Report.Key, memberOf(g.view, a.Report.Key, selector))
 		about := Check{Key: a.Report.Key, Request: a.Report.Request}
 		g.identify(&about, selector, bots.Use{IsReport: true})
-		a.Report.Request, a.Exemption = about.Request, about.matchIn(set, now).Exemption
+		match := about.matchIn(set, now)
+		a.Report.Request, a.Exemption = about.Request, match.Exemption
+		if a.Exemption == nil && !match.Challenges() {
+			a.Block = match.Block
+		}
+		if a.Block == nil && a.Exemption == nil && looksRefused(a.Report.Outcome) {
+			a.Block = set.RefusesInAScope(a.Report.Key, now)
+		}
 		a.prepare(selector, set, g.crawlers, who, about.bot, c.first.signer)
 		g.notice(selector.Notice(who, a.Report.Request, a.Report.Values, a.Report.Outcome))
 		decisions = append(decisions, a.decisions(now))
@@ -127,7 +137,7 @@ func (g *Gate) Report(ctx context.Context, reports []Report, answers []Reported)
 // prepare selects the policies that count a report, unless it is exempt.
 func (a *Reported) prepare(selector *rules.Selector, set *blocks.Set, verifier *bots.Verifier, who rules.Subject, bot bots.Identity, signer *signer) {
 	a.IsCounted = selector.CountsOutcome(a.Report.Outcome)
-	if a.Exemption != nil {
+	if a.Exemption != nil || a.Block != nil {
 		return
 	}
 	if a.IsLate = !a.Report.At.IsZero() && a.At.Sub(a.Report.At) > MaxReportAge; a.IsLate {
@@ -147,6 +157,15 @@ func (a *Reported) prepare(selector *rules.Selector, set *blocks.Set, verifier *
 		}
 	})
 }
+
+// looksRefused reports whether an access log has an outcome of requests that Stint has refused, since their
+// status is 403.
+func looksRefused(outcome string) bool {
+	return outcome == conditions.Forbidden || outcome == conditions.LoginFailed
+}
+
+// IsOfRequest reports whether the site has answered the request, as far as is known, and lately.
+func (a *Reported) IsOfRequest() bool { return a.Block == nil && !a.IsLate }
 
 // eachReported calls do for each policy with evidence, and each that counts the outcome, which a report of
 // who, or of a bot, may charge: with the key of the bot that it counts, nil for that of the report.

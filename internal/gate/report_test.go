@@ -306,3 +306,41 @@ func BenchmarkOutcomes(b *testing.B) {
 		})
 	}
 }
+
+// An access log shows what Stint has refused with 403 as the site's answer. A blocked client got points for
+// its own refusals, and the failed logins of its network let nobody else log in.
+func TestReportsOfRefusedRequestsAreNotCounted(t *testing.T) {
+	for _, c := range []struct {
+		name, outcome string
+		block         blocks.Entry
+		isCounted     bool
+	}{
+		{"forbidden", "forbidden", blocks.Entry{}, false},
+		{"any outcome", "not_found", blocks.Entry{}, false},
+		{"forbidden in a scope", "forbidden", blocks.Entry{Scope: "login"}, false},
+		{"a failed login in a scope", "login_failed", blocks.Entry{Scope: "login"}, false},
+		{"what no refusal looks like, in a scope", "not_found", blocks.Entry{Scope: "login"}, true},
+		{"a challenge", "login_failed", blocks.Entry{Action: blocks.Challenge}, true},
+		{"a challenge in a scope", "login_failed", blocks.Entry{Action: blocks.Challenge, Scope: "login"}, true},
+		{"a block that has ended", "forbidden", blocks.Entry{Expires: newNode(t).clock()}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := newNode(t, policy(t, 1, "default", "*", "1000/s"), policy(t, 2, "bad", "*", "2/d", counts(c.outcome)))
+			c.block.ID, c.block.Kind, c.block.Pattern = "b1", blocks.Block, pattern(t, "ip:203.0.113.7")
+			n.set.Apply(&c.block, n.clock())
+			r := n.report(t, "ip:203.0.113.7", c.outcome)
+			if isCounted := len(r.Policies) == 1; isCounted != c.isCounted || (r.Block == nil) != isCounted {
+				t.Errorf("counted: %v, the block is %+v", isCounted, r.Block)
+			}
+			if r := n.report(t, "ip:203.0.113.8", c.outcome); len(r.Policies) != 1 {
+				t.Errorf("of another client: %+v", r)
+			}
+		})
+	}
+	n := newNode(t, policy(t, 1, "bad", "*", "2/d", counts("forbidden")))
+	n.set.Apply(&blocks.Entry{ID: "b1", Kind: blocks.Block, Pattern: pattern(t, "ip:203.0.113.7")}, n.clock())
+	n.set.Apply(&blocks.Entry{ID: "e1", Kind: blocks.Exemption, Pattern: pattern(t, "ip:203.0.113.7")}, n.clock())
+	if r := n.report(t, "ip:203.0.113.7", "forbidden"); r.Block != nil || r.Exemption == nil {
+		t.Errorf("of an exempt client: %+v", r)
+	}
+}

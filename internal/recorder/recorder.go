@@ -221,13 +221,13 @@ func (r *Recorder) countRequested(d *gate.Decision, at int64, hash uint64, key s
 // it, however many had none, and adds its path to the traffic sample. Record counts what each
 // policy decided about it.
 func (r *Recorder) RecordReport(a *gate.Reported) {
-	if !a.IsLate {
+	if a.IsOfRequest() {
 		key := a.Report.Key.String()
 		seen := breakdown.Seen{Request: a.Report.Request, Outcome: a.Report.Outcome}.Of(a.Report.Key)
 		r.requested.add(a.At.UnixMilli(), r.hash(key), key, seen, reported)
 	}
 	path, refusing := r.pathOf(a.Report.Request), fullPolicy(a)
-	if len(a.Policies) == 0 && (path == "" || a.IsLate) {
+	if len(a.Policies) == 0 && (path == "" || !a.IsOfRequest()) {
 		return
 	}
 	key := a.Report.Key.String()

@@ -49,7 +49,7 @@ type ReportedOutcome struct {
 	Policies []ReportedPolicy `json:"policies"`
 	// Note says why no policy counted the report: none counts the outcome, none for this
 	// key and request, the report has no value that is counted, the key is
-	// exempt, or the report is too late. Omitted otherwise.
+	// exempt or blocked, or the report is too late. Omitted otherwise.
 	Note     string `json:"note,omitzero"`
 	Degraded bool   `json:"degraded"`
 	// DegradedReason is omitted unless Degraded is true.

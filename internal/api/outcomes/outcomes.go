@@ -212,6 +212,8 @@ func noteOf(r *gate.Reported) string {
 	switch {
 	case r.Exemption != nil:
 		return "Not counted: the key is exempt by " + escape.Log(r.Exemption.Pattern.String()) + "."
+	case r.Block != nil:
+		return "Not counted: the key is blocked by " + r.Block.ID + ", so that the request was refused and not answered by the site."
 	case r.Crawler != "":
 		return "Not counted: the key is a verified crawler of " + r.Crawler + ", whose missing pages do not count."
 	case r.IsLate:
