@@ -9,6 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 const (
@@ -56,6 +57,31 @@ func (d *Detection) detect(ctx context.Context, now time.Time) (*offences.Attack
 		}
 	}
 	return offences.DetectAttack(offences.Intervals(recent.Points, begin, now, time.Minute), offences.Intervals(past.Points, hour.Add(-offences.BaselineSpan), hour, time.Hour), all), nil
+}
+
+// InForce returns the names of the policies and of the lists that apply only because an announced
+// attack goes on.
+func (d *Detection) InForce(ctx context.Context) (m wire.AttackMeasures, err error) {
+	m = wire.AttackMeasures{Policies: []string{}, Sources: []string{}}
+	open, err := d.Attacks.OpenAttack(ctx)
+	if err != nil || open == nil {
+		return m, err
+	}
+	for _, p := range d.View.Selector().InAttack() {
+		if p.Mode == rules.Enforce {
+			m.Policies = append(m.Policies, p.Name)
+		}
+	}
+	if d.Lists == nil {
+		return m, nil
+	}
+	all, err := d.Lists.FindLists(ctx, false)
+	for i := range all {
+		if l := &all[i]; l.As == blocks.AsAttack && l.State.Rows > 0 {
+			m.Sources = append(m.Sources, l.Name)
+		}
+	}
+	return m, err
 }
 
 // leaveOut takes what a policy refused out of the counts of all.

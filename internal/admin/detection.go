@@ -21,12 +21,18 @@ type DetectionView interface {
 	Profiles() *profiles.Set
 }
 
+// ListStore reads the lists that are pulled.
+type ListStore interface {
+	FindLists(ctx context.Context, secrets bool) ([]blocks.List, error)
+}
+
 // Detection contains the use cases of offences, attacks and escalations: who offended, when and
 // why. It is safe for concurrent use.
 type Detection struct {
 	Store     DetectionStore
 	Attacks   AttackStore // the attacks that were announced
 	Proposals *Proposals
+	Lists     ListStore // nil for none
 	View      DetectionView
 	Requests  KeyRequestSource // the requests that this node keeps; nil for none
 	Secret    func() []byte    // secret of the refusal ids; nil means none

@@ -3,6 +3,8 @@ package adminui
 import (
 	"context"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/internal/admin"
@@ -20,6 +22,8 @@ type attacksPage struct {
 	Pager   pager
 	// Blocked says how many keys escalation blocked while an attack went on, by its ID, "" for none.
 	Blocked map[string]string
+	// InForce says what applies because of the attack that goes on, "" for nothing.
+	InForce string
 }
 
 // attacksHandler lists the attacks.
@@ -47,6 +51,11 @@ func (h *attacksHandler) showAttacks(c *httpserver.Call) error {
 		return err
 	}
 	page.Attacks = found
+	measures, err := h.detection.InForce(c.Context())
+	if err != nil {
+		return err
+	}
+	page.InForce = strings.Join(slices.Concat(measures.Policies, measures.Sources), ", ")
 	if err := h.addBlocked(c.Context(), page); err != nil {
 		return err
 	}

@@ -139,7 +139,7 @@ func TestOverviewExplainsAttackAndOffersActions(t *testing.T) {
 func TestOverviewWithoutTrafficShowsNoAttack(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "vic")
-	v.get("/v1/attack").is(http.StatusOK).holds(`"active":false`).holds(`"since":null`).holds(`"source":null`)
+	v.get("/v1/attack").is(http.StatusOK).holds(`"active":false`).holds(`"since":null`).holds(`"source":null`).holds(`"in_force":{"policies":[],"sources":[]}`)
 	v.get("/").is(http.StatusOK).holds("No checks in the last hour.").holds("No key was refused in the last hour.")
 	n.send(t, "token:a")
 	n.flush(t)

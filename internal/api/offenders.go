@@ -212,6 +212,9 @@ func (h *offenderHandler) getAttack(c *httpserver.Call, _ wire.None) (wire.Attac
 		return wire.Attack{}, err
 	}
 	out := wire.Attack{At: wire.At(h.now()), Active: a.IsActive(), Now: rates(a.Now)}
+	if out.InForce, err = h.detection.InForce(c.Context()); err != nil {
+		return wire.Attack{}, err
+	}
 	if a.IsActive() {
 		out.Since = wire.At(a.Since)
 	}

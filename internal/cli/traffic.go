@@ -235,6 +235,8 @@ var attackColumns = []output.Column[wire.Attack]{
 	{Name: "rule", Head: "Rule", Cell: attackSource(func(s *wire.AttackSource) output.Cell { return output.Text(string(s.Rule)) })},
 	{Name: "blocked", Head: "Blocked", Cell: attackSource(func(s *wire.AttackSource) output.Cell { return output.YesNo(s.Blocked) })},
 	{Name: "exempt", Head: "Exempt", Cell: attackSource(func(s *wire.AttackSource) output.Cell { return output.YesNo(s.Exempt) })},
+	{Name: "policies_in_force", Head: "Policies for attacks in force", Cell: func(t wire.Attack) output.Cell { return output.Text(strings.Join(t.InForce.Policies, ", ")) }},
+	{Name: "sources_in_force", Head: "Sources for attacks in force", Cell: func(t wire.Attack) output.Cell { return output.Text(strings.Join(t.InForce.Sources, ", ")) }},
 }
 
 // attackSource returns the cell of a source, an empty one if there is none.

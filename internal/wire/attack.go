@@ -14,6 +14,15 @@ type Attack struct {
 	// where there is no attack, or no range with half and no key with a third. Of the
 	// further keys of policies only networks are sources.
 	Source *AttackSource `json:"source"`
+	// InForce names what applies only because an announced attack goes on. Such an attack may last
+	// longer than active is true.
+	InForce AttackMeasures `json:"in_force"`
+}
+
+// AttackMeasures are what is for attacks only and applies now.
+type AttackMeasures struct {
+	Policies []string `json:"policies"` // enforced policies with the condition attack
+	Sources  []string `json:"sources"`  // of lists, see block-sources
 }
 
 // AnnouncedAttack is one attack from its beginning to its end.

@@ -160,6 +160,19 @@ func TestRefusalsByPoliciesForAttacksProlongAnAttackForATime(t *testing.T) {
 		if !slices.Equal(news, []offences.News{offences.AttackBegan}) || !on {
 			t.Fatalf("refusals of others are %v, in force %t", news, on)
 		}
+		d.Lists = f.BlockSources
+		for _, l := range []blocks.List{{Name: "tor", As: blocks.AsAttack}, {Name: "waits", As: blocks.AsAttack}, {Name: "bad", As: blocks.AsBlock}} {
+			l.URL, l.Every = "https://lists.example.com/"+l.Name, time.Hour
+			if err := f.BlockSources.AddList(t.Context(), storetest.Operator, l); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.BlockSources.SetListState(t.Context(), l.Name, blocks.ListState{Rows: map[string]int{"tor": 3, "bad": 3}[l.Name]}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if m, err := d.InForce(t.Context()); err != nil || !slices.Equal(m.Policies, []string{"strict"}) || !slices.Equal(m.Sources, []string{"tor"}) {
+			t.Errorf("in force are %+v, %v", m, err)
+		}
 		pass(29*time.Minute, strict)
 		if !slices.Equal(news, []offences.News{offences.AttackBegan}) || !on {
 			t.Fatalf("refusals of the policy alone go on as %v, in force %t", news, on)
@@ -172,6 +185,9 @@ func TestRefusalsByPoliciesForAttacksProlongAnAttackForATime(t *testing.T) {
 		pass(6*time.Minute, strict)
 		if !slices.Equal(news, []offences.News{offences.AttackBegan, offences.AttackEnded}) || on {
 			t.Fatalf("refusals of the policy alone for longer go on as %v, in force %t", news, on)
+		}
+		if m, err := d.InForce(t.Context()); err != nil || len(m.Policies)+len(m.Sources) > 0 {
+			t.Errorf("after the attack in force are %+v, %v", m, err)
 		}
 
 		pass(time.Minute, ordinary)
