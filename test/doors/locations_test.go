@@ -140,7 +140,7 @@ func TestNginxAsksStintBeforeThePassword(t *testing.T) {
 	s.expect("blocked, with a wrong password", s.get("/members/list", "Authorization: Basic bWFyaWE6eA=="), http.StatusForbidden)
 }
 
-// TestCaddyProtectsEveryRoute of a site, wherever it stands.
+// TestCaddyProtectsEveryRoute of a site.
 func TestCaddyProtectsEveryRoute(t *testing.T) {
 	for n := range 2 {
 		t.Run([]string{"minimal", "complete"}[n], func(t *testing.T) {
