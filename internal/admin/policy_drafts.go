@@ -113,6 +113,7 @@ type PolicyTrial struct {
 	NewlyRefused, MoreRefused, LessRefused, NewlyAllowed TriedKeys
 	Trap                                                 *TrapPreview // only if the draft is a trap, for recorded traffic, unless another caller is previewing traps
 	Log                                                  *TriedLog    // nil for recorded traffic
+	Warnings                                             []string     // what else of the log was ignored, and what the draft looks at that the requests do not have
 }
 
 // TriedRule is how many requests a rule of the draft, or of the active version, refused; nil if
@@ -153,11 +154,8 @@ type TriedKey struct {
 
 func (k TriedKey) change() int64 { return max(k.Refused-k.RefusedNow, k.RefusedNow-k.Refused) }
 
-// TriedLog counts the lines of a log. Warnings are those of accesslog.Counts.
-type TriedLog struct {
-	Lines, Invalid int64
-	Warnings       []string
-}
+// TriedLog counts the lines of a log.
+type TriedLog struct{ Lines, Invalid int64 }
 
 // CanTry reports whether the node records traffic that Try can use.
 func (p *Policies) CanTry() bool { return p.Traffic != nil }
@@ -177,17 +175,21 @@ func (p *Policies) Try(ctx context.Context, draft *rules.Policy, span time.Durat
 		now := p.Now()
 		return p.Traffic(ctx, now.Add(-span), now)
 	})
-	if err != nil || p.Paths == nil {
-		return trial, err
+	if err != nil {
+		return nil, err
 	}
-	previews, err := p.PreviewTraps(ctx, []*rules.Policy{draft}, span)
-	if fault.Is(err, fault.Conflict) {
-		return trial, nil // another caller is previewing traps; the trial is valid without it
+	recorded := accesslog.Columns{Time: "time", Client: "key"}
+	if p.Paths != nil {
+		previews, err := p.PreviewTraps(ctx, []*rules.Policy{draft}, span)
+		if err != nil && !fault.Is(err, fault.Conflict) { // another caller is previewing traps; the trial is valid without it
+			return nil, err
+		}
+		if len(previews) > 0 {
+			trial.Trap, recorded.Path = &previews[0], "path"
+		}
 	}
-	if len(previews) > 0 {
-		trial.Trap = &previews[0]
-	}
-	return trial, err
+	trial.Warnings = backtest.PoliciesPlan([]*rules.Policy{draft}).Unseen("the recorded traffic", recorded)
+	return trial, nil
 }
 
 // Backtest is Try with the requests of an access log of at most 64 MB, in any format of package
@@ -212,8 +214,8 @@ func (p *Policies) Backtest(ctx context.Context, draft *rules.Policy, name strin
 	if counts.Records == 0 {
 		return nil, fault.New(fault.Invalid, "Nothing was tried: none of the %d lines contains a readable request.", counts.Lines)
 	}
-	warnings := slices.Concat(counts.Warnings, sorted.Warnings(), backtest.PoliciesPlan([]*rules.Policy{draft}).Unseen(reader.Parser().Columns()))
-	trial.Log = &TriedLog{Lines: counts.Lines, Invalid: counts.Bad, Warnings: warnings}
+	trial.Warnings = slices.Concat(counts.Warnings, sorted.Warnings(), backtest.PoliciesPlan([]*rules.Policy{draft}).Unseen("the log", reader.Parser().Columns()))
+	trial.Log = &TriedLog{Lines: counts.Lines, Invalid: counts.Bad}
 	return trial, nil
 }
 

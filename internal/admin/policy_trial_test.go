@@ -12,6 +12,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/accesslog"
 	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/rules"
@@ -150,4 +151,30 @@ func (blankLines) Read(p []byte) (int, error) {
 		p[i] = '\n'
 	}
 	return len(p), nil
+}
+
+// The recorded traffic has no agents: a draft that looks at them refused none of it, and nothing said why.
+func TestTrialSaysWhatRecordedTrafficDoesNotHave(t *testing.T) {
+	f := newFixture(t, storetest.Migrated.SQLite(t))
+	policies := f.policies()
+	policies.Traffic = func(context.Context, time.Time, time.Time) (accesslog.Source, bool, error) {
+		return accesslog.Slice(nil), true, nil
+	}
+	for agent, want := range map[string]string{"": "", "scraper/*": `policy "draft" has nothing to look at: the recorded traffic has no agent`} {
+		draft := policyWith(t, "draft", "*", "0/1s")
+		if agent != "" {
+			when, err := conditions.Parse(conditions.Texts{"agent": {agent}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			draft.When = when
+		}
+		trial, err := policies.Try(t.Context(), draft, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(trial.Warnings, "; "); got != want {
+			t.Errorf("with the agent %q: got %q, want %q", agent, got, want)
+		}
+	}
 }

@@ -129,7 +129,7 @@ func fromPolicyTrial(name string, t *admin.PolicyTrial) wire.PolicyTrial {
 		Name: name, Estimate: t.Estimate, FirstAt: wire.At(t.First), LastAt: wire.At(t.Last),
 		Requests: t.Requests, Refused: t.Refused, RefusedByDraft: t.ByDraft, RefusedNow: t.RefusedNow, Rules: []wire.TriedRule{},
 		NewlyRefused: fromTriedKeys(t.NewlyRefused), MoreRefused: fromTriedKeys(t.MoreRefused),
-		LessRefused: fromTriedKeys(t.LessRefused), NewlyAllowed: fromTriedKeys(t.NewlyAllowed),
+		LessRefused: fromTriedKeys(t.LessRefused), NewlyAllowed: fromTriedKeys(t.NewlyAllowed), Warnings: t.Warnings,
 	}
 	for _, r := range t.Rules {
 		out.Rules = append(out.Rules, wire.TriedRule(r))

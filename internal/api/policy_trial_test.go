@@ -70,7 +70,7 @@ func TestPolicyDraftIsBacktestedOnTrafficAndLog(t *testing.T) {
 	}
 	other := fmt.Sprintf("from byte %d on, is no gzip data and was ignored", packed.Len())
 	withOther := read[wire.PolicyTrial](t, n.must(n.as(administer, post, backtest, trialForm(draftOf1, packed.String()+"garbage"), formBody), http.StatusOK))
-	if w := withOther.Log.Warnings; withOther.Requests != 1 || len(w) != 1 || !strings.Contains(w[0], other) {
+	if w := withOther.Warnings; withOther.Requests != 1 || len(w) != 1 || !strings.Contains(w[0], other) {
 		t.Errorf("got %+v, %+v", withOther, withOther.Log)
 	}
 	n.must(n.as(reader, get, "/v1/policies/draft", ""), http.StatusNotFound)

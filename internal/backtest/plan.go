@@ -89,9 +89,9 @@ func (o Options) Warnings() []string {
 
 // Unseen is Plan.Unseen for both plans, each text once.
 func (o Options) Unseen(c accesslog.Columns) []string {
-	texts := o.Plan.Unseen(c)
+	texts := o.Plan.Unseen("the log", c)
 	if o.Against != nil {
-		for _, text := range o.Against.Unseen(c) {
+		for _, text := range o.Against.Unseen("the log", c) {
 			if !slices.Contains(texts, text) {
 				texts = append(texts, text)
 			}
@@ -123,9 +123,9 @@ func newPlan(title string, policies []*rules.Policy) Plan {
 // the policies.
 func (p Plan) String() string { return p.title }
 
-// Unseen says in lines that are safe to print which policies look at what a log with these columns
-// does not have, and so never count or never see a request of it.
-func (p Plan) Unseen(c accesslog.Columns) []string {
+// Unseen says in lines that are safe to print which policies look at what a log, or other requests, with
+// these columns does not have, and so never count or never see a request of it.
+func (p Plan) Unseen(what string, c accesslog.Columns) []string {
 	var texts []string
 	for _, policy := range p.policies {
 		var missing []string
@@ -160,9 +160,9 @@ func (p Plan) Unseen(c accesslog.Columns) []string {
 		switch lacks := strings.Join(missing, ", no "); {
 		case lacks == "":
 		case policy.HasEvidence():
-			texts = append(texts, fmt.Sprintf("policy %q has nothing to look at for some of its evidence: the log has no %s", policy.Name, lacks))
+			texts = append(texts, fmt.Sprintf("policy %q has nothing to look at for some of its evidence: %s has no %s", policy.Name, what, lacks))
 		default:
-			texts = append(texts, fmt.Sprintf("policy %q has nothing to look at: the log has no %s", policy.Name, lacks))
+			texts = append(texts, fmt.Sprintf("policy %q has nothing to look at: %s has no %s", policy.Name, what, lacks))
 		}
 	}
 	return texts

@@ -227,9 +227,7 @@ func printTrial(con *console.Console, p *output.Printer, t wire.PolicyTrial) err
 			return err
 		}
 	}
-	if t.Log != nil {
-		con.Warn(t.Log.Warnings)
-	}
+	con.Warn(t.Warnings)
 	if t.Log != nil && t.Log.Invalid > 0 {
 		con.Notef("%d of %d lines contain no readable request.", t.Log.Invalid, t.Log.Lines)
 	}

@@ -35,6 +35,9 @@ type PolicyTrial struct {
 	Trap *TrapPreview `json:"trap"`
 	// Log counts the lines that were read, null for recorded traffic.
 	Log *TriedLog `json:"log"`
+	// Warnings say what else of a log was ignored, and what the draft looks at that the requests do not
+	// have, so that it refused none of them; omitted without any.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // TriedRule is how many requests a rule refused.
@@ -75,6 +78,4 @@ type TriedLog struct {
 	Lines int64 `json:"lines"`
 	// Invalid is how many of them contain no readable request.
 	Invalid int64 `json:"invalid"`
-	// Warnings say what else of the log was ignored, omitted without any.
-	Warnings []string `json:"warnings,omitempty"`
 }
