@@ -62,13 +62,17 @@ func (p *Policies) Put(ctx context.Context, c Caller, wanted *rules.Policy, expe
 }
 
 // Rollback replaces a policy whose state is expect by an earlier version, or by the one before
-// the newest if version is 0. The result is a new version.
+// the newest if version is 0. The result is a new version. Where expect is etag.New or etag.Any, a
+// policy that was deleted is created again from a version that is named.
 func (p *Policies) Rollback(ctx context.Context, c Caller, name string, version int64, expect etag.Tag, confirm string) (*rules.Policy, error) {
 	all, err := p.PolicyVersions(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	if version == 0 {
+		if _, err := p.FindPolicyByName(ctx, name); err != nil {
+			return nil, err // deleted: its newest version is not in force
+		}
 		if version = all[0].Version - 1; version == 0 {
 			return nil, fault.New(fault.Conflict, "The policy %q has one version; there is no earlier one.", name)
 		}

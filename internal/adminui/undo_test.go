@@ -15,6 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/etag"
+	"github.com/stint-dev/stint/test/storetest"
 )
 
 func (n *node) entries(t testing.TB, f audit.Filter) []*audit.Record {
@@ -163,4 +164,17 @@ func TestUndoOfEndedEntriesSaysThatTheyAreRestored(t *testing.T) {
 			done("/bulk/restore").holds(restored)
 		}
 	}
+}
+
+// The page of a deleted policy leads to the change whose undo brings it back.
+func TestPageOfDeletedPolicyLeadsToItsDeletion(t *testing.T) {
+	n := newNode(t)
+	storetest.PutPolicy(t, n.store.Policies, storetest.NewPolicy(t, "login", "login:*", "5/1m"), etag.New)
+	maria := n.as(t, "maria")
+	maria.post("/policies/login/delete", url.Values{"expect": {n.tag(t, "login", 1)}, "confirm": {"login"}}).is(http.StatusSeeOther)
+	deletion := n.entries(t, audit.Filter{Action: "policy.delete"})[0]
+	path := "/audit?object=policy&amp;object_id=login&amp;open=" + strconv.FormatInt(deletion.ID, 10)
+	maria.get("/policies/login").is(http.StatusNotFound).holds("brings it back").holds(`href="` + path + `"`)
+	maria.get(strings.ReplaceAll(path, "&amp;", "&")).is(http.StatusOK).holds(undoButton(deletion.ID))
+	maria.get("/policies/nobody").is(http.StatusNotFound).lacks("Show its deletion")
 }

@@ -44,6 +44,37 @@ func TestRollbackRestoresVersionAsNewOne(t *testing.T) {
 	})
 }
 
+// Whatever needs a deleted policy names the change whose undo brings it back.
+func TestDeletedPolicyNamesWayBack(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, n *testNode) {
+		const path = "/v1/policies/search"
+		putPolicy(n, "search", `{"match":["token:*"],"rules":["1/s"]}`)
+		tag := n.ifMatch(path)
+		n.must(n.as(administer, del, path, "", tag), http.StatusNoContent)
+		deletion := read[wire.Page[wire.AuditEntry]](t, n.must(n.as(reader, get, "/v1/audit?action=policy.delete", ""), http.StatusOK)).Items[0].ID
+		for _, ask := range []func() answer{
+			func() answer { return n.as(reader, get, path, "") },
+			func() answer { return n.as(administer, put, path, `{"match":["token:*"],"rules":["2/s"]}`, tag) },
+			func() answer { return n.as(administer, del, path, "", "If-Match: *") },
+			func() answer { return n.as(administer, post, path+"/rollback", "", "If-Match: *") },
+			func() answer { return n.as(administer, post, path+"/rollback", `{"version":1}`, tag) },
+		} {
+			p := n.wantProblem(ask(), http.StatusNotFound, "")
+			if string(p.More["undo"]) != fmt.Sprint(deletion) || !strings.Contains(p.Detail, fmt.Sprintf("Undoing entry %d of the audit brings it back", deletion)) {
+				t.Errorf("got %+v, want the deletion %d", p, deletion)
+			}
+		}
+		undone := read[wire.AuditEntry](t, n.must(n.as(administer, post, fmt.Sprintf("/v1/audit/%d/undo", deletion), ""), http.StatusCreated))
+		if !strings.Contains(undone.Summary, "It begins at version 1: its earlier versions, counts and levels of escalation do not come back.") {
+			t.Errorf("the undo says %q", undone.Summary)
+		}
+		n.must(n.as(administer, del, path, "", "If-Match: *"), http.StatusNoContent)
+		if p := read[wire.Policy](t, n.must(n.as(administer, post, path+"/rollback", `{"version":1}`, "If-Match: *"), http.StatusOK)); p.Version != 1 || p.Rules[0] != "1/1s" {
+			t.Errorf("the rollback of a deleted policy made %+v", p)
+		}
+	})
+}
+
 func TestApplyPolicySetIsAllOrNothingAndIdempotent(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		file := `{"policies":[{"name":"default","match":["*"],"rules":["20/m","1/s"]},{"name":"search","match":["token:*"],"rules":["5/10s"],"mode":"shadow"}]%s}`

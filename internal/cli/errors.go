@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json"
 
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/console"
@@ -165,6 +168,17 @@ func advice(err error) string {
 		return fmt.Sprintf(" (the token is read from %s or %s)", is.EnvToken, is.TokenFlag)
 	case errors.As(err, &problem) && problem.Status == 412:
 		return " (read it again, then repeat the change)"
+	case problem != nil && undoOf(problem) != "":
+		return " ('audit undo " + undoOf(problem) + "')"
 	}
 	return ""
+}
+
+// undoOf returns the id of the change whose undo brings back what a problem misses, "" for none.
+func undoOf(problem *wire.Problem) string {
+	var id int64
+	if json.Unmarshal(problem.More["undo"], &id) != nil || id < 1 {
+		return ""
+	}
+	return strconv.FormatInt(id, 10)
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -186,10 +187,10 @@ func setPolicy(c *cobra.Command, con *console.Console, server *client.Client, na
 		next = before.PolicyRequest
 	}
 	if before == nil && len(change.match) == 0 {
-		return console.Usagef("there is no policy %q; to create it, give its patterns, for example --match 'ip:*'", name)
+		return notCreated(c, server, name, "its patterns, for example --match 'ip:*'")
 	}
 	if before == nil && len(change.rules) == 0 && !change.noRules {
-		return console.Usagef("there is no policy %q; to create it, give its rules, for example --rule 20/1m, or --no-rules for a policy that allows everything", name)
+		return notCreated(c, server, name, "its rules, for example --rule 20/1m, or --no-rules for a policy that allows everything")
 	}
 	if err := change.apply(c, &next); err != nil {
 		return err
@@ -210,6 +211,17 @@ func setPolicy(c *cobra.Command, con *console.Console, server *client.Client, na
 		return err
 	}
 	return printStored(c, con, server, stored, version)
+}
+
+// notCreated returns the usage error that a policy does not exist, and what must be given to create it. It
+// says how one that was deleted comes back.
+func notCreated(c *cobra.Command, server *client.Client, name, give string) error {
+	_, err := client.Call(c.Context(), server, wire.GetPolicy, wire.ByName{Name: name})
+	var problem *wire.Problem
+	if errors.As(err, &problem) && undoOf(problem) != "" {
+		return console.Usagef("there is no policy %q: it was deleted, and 'audit undo %s' brings it back; to create another, give %s", name, undoOf(problem), give)
+	}
+	return console.Usagef("there is no policy %q; to create it, give %s", name, give)
 }
 
 // policyChange holds the flags of 'policy set'.

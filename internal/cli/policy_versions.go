@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -241,12 +242,13 @@ func newPolicyRollback(con *console.Console) *cobra.Command {
 		Use:   "rollback NAME [VERSION]",
 		Short: "Restore an earlier version of a policy, as a new version",
 		Long: `Restore an earlier version of a policy, the one before the newest if none is named.
-It becomes a new version, so that nothing is lost.`,
+It becomes a new version, so that nothing is lost. A deleted policy is created again from the
+version that is named; its counts and levels of escalation do not come back.`,
 		Example: "admin policy rollback default\nadmin policy rollback default 3",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
 			newest, err := client.Call(c.Context(), server, wire.GetPolicy, wire.ByName{Name: args[0]})
-			if err != nil {
+			if err != nil && (len(args) < 2 || codeOf(err) != console.NotFound) {
 				return err
 			}
 			var version int64
@@ -256,7 +258,7 @@ It becomes a new version, so that nothing is lost.`,
 				}
 			}
 			stored, err := confirmPolicy(con, yes, func(confirm string) (wire.Policy, error) {
-				return client.Call(c.Context(), server, wire.RollBackPolicy, wire.PolicyRollback{Name: args[0], Version: version, Expect: newest.ETag, Confirm: confirm})
+				return client.Call(c.Context(), server, wire.RollBackPolicy, wire.PolicyRollback{Name: args[0], Version: version, Expect: cmp.Or(newest.ETag, "*"), Confirm: confirm})
 			})
 			if err != nil {
 				return err

@@ -166,7 +166,7 @@ var (
 	}
 	RollBackPolicy = Op[PolicyRollback, Policy]{
 		ID: "rollBackPolicy", Route: "POST " + PathPolicies + "/:name/rollback", Access: "admin", Tag: "policies", OptionalBody: true,
-		Summary: "Restore an earlier version of a policy as a new version, in place of the one whose ETag If-Match has.", Answer: "The new version.",
+		Summary: "Restore an earlier version of a policy as a new version, in place of the one whose ETag If-Match has. With If-Match: * and a version it creates a deleted policy again.", Answer: "The new version.",
 	}
 	DeletePolicy = Op[PolicyDeletion, None]{
 		ID: "deletePolicy", Route: "DELETE " + PathPolicies + "/:name", Access: "admin", Tag: "policies",

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -21,6 +22,7 @@ type errorPage struct {
 	Head      string
 	Text      string
 	RequestID string // of the log entry with details, "" for none
+	Record    string // the path of the audit record whose undo brings back what is missing, "" for none
 	// Away is the outage of the database that is the cause, nil for none. ChecksGoOn means that
 	// nothing fails that checks need.
 	Away       *Outage
@@ -63,6 +65,10 @@ func (s *Site) failed(c *httpserver.Call, err error) error {
 	var invalid *fault.Error
 	if errors.As(err, &invalid) {
 		page.Text, page.Head = textOf(invalid), savedHeads[invalid.Code]
+		if id, deleted := invalid.Detail["undo"].(int64); deleted {
+			name, _ := invalid.Detail["policy"].(string)
+			page.Record = "/audit?" + url.Values{"object": {"policy"}, "object_id": {name}, "open": {strconv.FormatInt(id, 10)}}.Encode()
+		}
 	} else {
 		page.Status = http.StatusInternalServerError
 		page.Text = "An internal error occurred. The log of the server says why."

@@ -69,9 +69,9 @@ func (t Tx) check(changes []rules.PolicyChange) (map[string]*Stored, error) {
 	}
 	for _, c := range changes {
 		if c.Policy == nil && current[c.Name] == nil {
-			return nil, noPolicy(c.Name)
+			return nil, t.noPolicy(c.Name)
 		}
-		if err := checkExpected(c.Name, current[c.Name], c.Expect); err != nil {
+		if err := t.checkExpected(c.Name, current[c.Name], c.Expect); err != nil {
 			return nil, err
 		}
 	}

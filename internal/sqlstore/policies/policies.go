@@ -127,36 +127,64 @@ func (s *Store) Policies(ctx context.Context) (all []*rules.Policy, err error) {
 
 // FindPolicyByName implements rules.Store.
 func (s *Store) FindPolicyByName(ctx context.Context, name string) (*rules.Policy, error) {
-	all, err := s.Policies(ctx)
+	var found *Stored
+	err := s.db.View(ctx, func(t *db.Tx) error {
+		all, err := In(t).Policies()
+		if err != nil {
+			return err
+		}
+		if found = named(all, name); found == nil {
+			return In(t).noPolicy(name)
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range all {
-		if p.Name == name {
-			return p, nil
-		}
-	}
-	return nil, noPolicy(name)
+	return found.Policy, nil
 }
 
-func noPolicy(name string) error {
-	return fault.New(fault.NotFound, "There is no policy named %q.", name)
+// readLastDeletion reads when the newest policy of a name was deleted, and the record of that if it is kept.
+const readLastDeletion = `
+SELECT p.deleted_at, coalesce(a.id, 0), coalesce(a.actor_name, '') FROM policies p LEFT JOIN audit a
+ON a.object = 'policy' AND a.object_id = p.name AND a.action = 'policy.delete' AND a.revision = p.revision
+WHERE p.id = (SELECT max(id) FROM policies WHERE name = $1) AND p.deleted_at > 0`
+
+// noPolicy returns the error that there is no policy of a name. It says how one that was deleted comes back.
+func (t Tx) noPolicy(name string) error {
+	e := fault.New(fault.NotFound, "There is no policy named %q.", db.Clip(name))
+	if db.CheckText("name", name) != nil {
+		return e
+	}
+	var at, record int64
+	var by string
+	deleted, err := t.One(readLastDeletion, []any{name}, &at, &record, &by)
+	switch {
+	case err != nil:
+		return err
+	case !deleted:
+	case record == 0:
+		e.Message = fmt.Sprintf("There is no policy named %q: it was deleted on %s. A rollback to one of its versions creates it again.", name, db.FromMS(at).Format(time.RFC3339))
+	default:
+		e.Message = fmt.Sprintf("There is no policy named %q: %s deleted it on %s. Undoing entry %d of the audit brings it back.", name, by, db.FromMS(at).Format(time.RFC3339), record)
+		e.Detail = map[string]any{"undo": record, "policy": name}
+	}
+	return e
 }
 
 // PolicyVersions implements rules.Store. The versions of a deleted policy stay readable until
 // the name is used again.
 func (s *Store) PolicyVersions(ctx context.Context, name string) (versions []*rules.Policy, err error) {
-	if db.CheckText("name", name) != nil {
-		return nil, noPolicy(name)
-	}
 	err = s.db.View(ctx, func(t *db.Tx) error {
+		if db.CheckText("name", name) != nil {
+			return In(t).noPolicy(name)
+		}
 		stored, err := db.Each(t, Scan, readVersions, name)
-		versions = PlainPolicies(stored)
+		if versions = PlainPolicies(stored); err == nil && len(versions) == 0 {
+			return In(t).noPolicy(name)
+		}
 		return err
 	})
-	if err == nil && len(versions) == 0 {
-		err = noPolicy(name)
-	}
 	return versions, err
 }
 
@@ -170,13 +198,8 @@ func (s *Store) PutPolicy(ctx context.Context, by audit.Actor, p *rules.Policy, 
 		if err != nil {
 			return err
 		}
-		var current *Stored
-		for _, other := range all {
-			if other.Name == p.Name {
-				current = other
-			}
-		}
-		if err := checkExpected(p.Name, current, expect); err != nil {
+		current := named(all, p.Name)
+		if err := In(t).checkExpected(p.Name, current, expect); err != nil {
 			return err
 		}
 		if err := checkPatterns(p, all); err != nil {
@@ -195,10 +218,12 @@ func (s *Store) PutPolicy(ctx context.Context, by audit.Actor, p *rules.Policy, 
 	return put, nil
 }
 
-func checkExpected(name string, current *Stored, expect etag.Tag) error {
+func (t Tx) checkExpected(name string, current *Stored, expect etag.Tag) error {
 	now := etag.New
 	if current != nil {
 		now = rules.TagOf(current.Policy)
+	} else if expect != etag.New && expect != etag.Any {
+		return t.noPolicy(name)
 	}
 	return etag.Check(fmt.Sprintf("policy %q", db.Clip(name)), now, expect)
 }
@@ -257,6 +282,10 @@ func checkConditional(p *rules.Policy, all []*Stored) error {
 }
 
 func (t Tx) CreatePolicy(p *rules.Policy) (*rules.Policy, error) {
+	return t.createPolicy(p, fmt.Sprintf("Created the policy %q.", p.Name))
+}
+
+func (t Tx) createPolicy(p *rules.Policy, summary string) (*rules.Policy, error) {
 	made := *p
 	made.Version, made.Generation = 1, 1
 	made.Created, made.Updated, made.UpdatedBy, made.Revision = t.Now, t.Now, t.By.Name, t.Revision
@@ -267,7 +296,7 @@ func (t Tx) CreatePolicy(p *rules.Policy) (*rules.Policy, error) {
 	if err := t.addVersion(&made); err != nil {
 		return nil, err
 	}
-	return &made, t.Record("policy.create", "policy", p.Name, fmt.Sprintf("Created the policy %q.", p.Name), nil, made.Stored())
+	return &made, t.Record("policy.create", "policy", p.Name, summary, nil, made.Stored())
 }
 
 // replacePolicy creates the next version. If nothing differs, it returns the current version
@@ -350,19 +379,19 @@ func (t Tx) addVersion(p *rules.Policy) error {
 
 // DeletePolicy implements rules.Store.
 func (s *Store) DeletePolicy(ctx context.Context, by audit.Actor, name string, expect etag.Tag) error {
-	if db.CheckText("name", name) != nil {
-		return noPolicy(name)
-	}
 	return s.db.Change(ctx, by, func(t *db.Tx) error {
+		if db.CheckText("name", name) != nil {
+			return In(t).noPolicy(name)
+		}
 		stored, err := db.Each(t, Scan, readPolicyByName, name)
 		if err != nil {
 			return err
 		}
 		if len(stored) == 0 {
-			return noPolicy(name)
+			return In(t).noPolicy(name)
 		}
 		p := stored[0]
-		if err := checkExpected(name, p, expect); err != nil {
+		if err := In(t).checkExpected(name, p, expect); err != nil {
 			return err
 		}
 		return In(t).deletePolicy(p)

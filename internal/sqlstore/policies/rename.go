@@ -28,9 +28,9 @@ func (s *Store) RenamePolicy(ctx context.Context, by audit.Actor, name, to strin
 		}
 		current := named(all, name)
 		if current == nil {
-			return noPolicy(name)
+			return In(t).noPolicy(name)
 		}
-		if err := checkExpected(name, current, expect); err != nil {
+		if err := In(t).checkExpected(name, current, expect); err != nil {
 			return err
 		}
 		renamed, err = In(t).rename(all, current, to)

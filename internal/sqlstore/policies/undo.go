@@ -17,12 +17,7 @@ func (t Tx) Undo(e *audit.Record, action string) error {
 	if err != nil {
 		return err
 	}
-	var current *Stored
-	for _, p := range all {
-		if p.Name == e.ObjectID {
-			current = p
-		}
-	}
+	current := named(all, e.ObjectID)
 	if action == "delete" {
 		var deleted int64
 		if _, err := t.One(readDeletion, []any{e.ObjectID}, &deleted); err != nil {
@@ -51,6 +46,10 @@ func (t Tx) Undo(e *audit.Record, action string) error {
 	if err := checkPatterns(before.Policy, all); err != nil {
 		return err
 	}
-	_, err = t.applyPolicy(current, rules.PolicyChange{Name: before.Name, Policy: before.Policy})
+	if current != nil {
+		_, err = t.replacePolicy(current, before.Policy)
+		return err
+	}
+	_, err = t.createPolicy(before.Policy, fmt.Sprintf("Created the policy %q again. It begins at version 1: its earlier versions, counts and levels of escalation do not come back.", before.Name))
 	return err
 }
