@@ -341,13 +341,18 @@ func (*keyPage) By(q offences.KeyRequest) string {
 // Verb returns a method as HTTP writes it.
 func (*keyPage) Verb(method string) string { return strings.ToUpper(method) }
 
-// Did says what the last requests of the key were.
+// Did says what the last requests of the key were. A report may be about one of them.
 func (p *keyPage) Did() string {
+	isReport := func(q offences.KeyRequest) bool { return q.Reported != "" }
+	asked := p.Requests
+	if slices.ContainsFunc(asked, func(q offences.KeyRequest) bool { return !isReport(q) }) {
+		asked = slices.DeleteFunc(slices.Clone(asked), isReport)
+	}
 	var refused, most int
 	var path string
 	times := map[string]int{}
-	for i := range p.Requests {
-		q := &p.Requests[i]
+	for i := range asked {
+		q := &asked[i]
 		if q.Outcome != string(gate.Allowed) {
 			refused++
 		}
@@ -358,9 +363,12 @@ func (p *keyPage) Did() string {
 			most, path = times[q.Path], q.Path
 		}
 	}
-	text := format.Number(int64(refused)) + " of its last " + format.Plural(int64(len(p.Requests)), "request") + " refused"
+	text := format.Number(int64(refused)) + " of its last " + format.Plural(int64(len(asked)), "request") + " refused"
 	if most > 1 {
 		text += "; " + format.Number(int64(most)) + " asked for " + format.ClipLine(format.VisibleText(path), 60)
+	}
+	if reports := len(p.Requests) - len(asked); reports > 0 {
+		text += "; " + format.Plural(int64(reports), "report") + " beside them"
 	}
 	return text
 }

@@ -21,9 +21,12 @@ func TestKeyPageShowsRefusalsBesideAShadowPolicy(t *testing.T) {
 	n := newNode(t)
 	n.put(t, rules.Policy{Name: "default", Match: []keys.Pattern{pattern(t, "*")}}, "2/h")
 	n.put(t, rules.Policy{Name: "trial", Match: []keys.Pattern{pattern(t, "ip:*")}, Mode: rules.Shadow}, "1/h")
+	n.put(t, rules.Policy{Name: "misses", Outcome: "not_found"}, "1/h")
 	for range 3 {
 		n.askFor(t, key, "/")
 	}
+	n.report(t, key, "not_found", 2)
+	n.as(t, "olu").get("/key?key=" + key).says("1 of its last 3 requests refused; 3 asked for /; 2 reports beside them")
 	requests, _, _ := strings.Cut(n.as(t, "olu").get("/key?key="+key).is(http.StatusOK).body, "<h2>Rules</h2>")
 	_, requests, _ = strings.Cut(requests, "<h2>Requests</h2>")
 	if shown := strings.Count(requests, "Shadow by 1/h"); shown != 1 || strings.Count(requests, "Limited by 2/h") != 1 {

@@ -306,7 +306,9 @@ func (s *keptRequest) request() offences.KeyRequest {
 		q.Refusal = s.refusal.String()
 	}
 	for _, e := range s.evidence[:min(len(s.evidence), maxEvidence)] {
-		q.Evidence = append(q.Evidence, e.Label())
+		if label := e.Label(); !slices.Contains(q.Evidence, label) { // several policies and further keys may be charged for the same
+			q.Evidence = append(q.Evidence, label)
+		}
 	}
 	rest := s.texts
 	for _, into := range [len(keptTexts)]*string{&q.Method, &q.Path, &q.Agent, &q.Host, &q.Source, &q.Reported, &q.Pass} {

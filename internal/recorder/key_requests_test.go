@@ -119,10 +119,12 @@ func TestReportsAreAmongTheRequestsOfAKey(t *testing.T) {
 	k := key(t, "ip:203.0.113.7")
 	report := gate.Reported{At: noon, Report: gate.Report{Key: k, Outcome: "not_found", Request: conditions.NewRequest("/wp-login.php", "GET", "bot", "")}}
 	r.RecordReport(&report) // no policy counts it
-	report.Policies = []gate.PolicyReport{{Policy: policy, Item: &rules.Evidence{Outcome: "not_found", Points: 5}, Result: gate.Full, Answer: gate.Answer{Rule: 0}}}
+	item := rules.Evidence{Outcome: "not_found", Points: 5}
+	ofNetwork := item
+	report.Policies = []gate.PolicyReport{{Policy: policy, Item: &item, Result: gate.Full, Answer: gate.Answer{Rule: 0}}, {Policy: policy, Item: &ofNetwork, Result: gate.Charged}}
 	r.RecordReport(&report)
 	all := r.KeyRequests(k.String(), noon)
-	if len(all) != 1 || all[0].Reported != "not_found" || all[0].Outcome != "limited" || all[0].Rule != "1/1s" || all[0].Evidence[0] != "not found" {
+	if len(all) != 1 || all[0].Reported != "not_found" || all[0].Outcome != "limited" || all[0].Rule != "1/1s" || fmt.Sprint(all[0].Evidence) != "[not found]" {
 		t.Fatalf("the requests are %+v", all)
 	}
 	if all[0].Path != "" || all[0].Agent != "" || all[0].Method != "get" {
