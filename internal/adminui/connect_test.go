@@ -67,6 +67,8 @@ func TestConnectPageShowsTokenOnce(t *testing.T) {
 	maria, vic := n.as(t, "maria"), n.as(t, "vic")
 	at := strings.TrimPrefix(n.checks, "http://")
 	maria.get("/connect").is(http.StatusOK).holds("auth_request").holds("server " + at).holds("Create token").lacks("stint_check_")
+	maria.get("/connect/nginx").holds(`<a href="/connect/follow" rel="noreferrer"><code>docs/doors/follow.md</code></a>`).
+		holds(`/docs/CHALLENGE.md" rel="noreferrer"><code>docs/CHALLENGE.md</code></a>`)
 	maria.get("/connect/haproxy").is(http.StatusOK).holds("lua.stint http://" + at)
 	maria.get("/connect/nothing").is(http.StatusNotFound)
 	maria.get("/connect/README").is(http.StatusNotFound)

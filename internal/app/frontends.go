@@ -184,6 +184,8 @@ func connectOf(a *App, tokens *identities.Tokens) *operations.Connect {
 		HasSiteHosts: a.settings.SiteHosts.String() != "",
 		Asked:        func() []conditions.Attribute { return operations.AskedBy(a.catalog, time.Now()) },
 		LastAsked:    func() time.Time { return a.forward.LastAsked() },
+		Counts:       func() bool { return a.catalog.Selector().OnlyCounting() != "" },
+		Trusted:      func() string { return a.live.settings.Load().TrustedProxies.String() },
 		Pathless: func() string {
 			if a.forward.Pathless() == 0 {
 				return ""

@@ -1,10 +1,12 @@
 package operations
 
 import (
+	"cmp"
 	"context"
 	"io/fs"
 	"net"
 	"net/url"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -38,6 +40,10 @@ type Connect struct {
 	// LastAsked returns when a gateway last asked this node by /v1/forward, zero for never. nil means
 	// that this is not known.
 	LastAsked func() time.Time
+	// Counts reports that no policy enforces a limit yet. nil means that this is not known.
+	Counts func() bool
+	// Trusted returns the proxies whose header is trusted, "" for none. nil means none.
+	Trusted func() string
 }
 
 // AskedBy returns the attributes of requests that policies look at, and what bots are identified by if any
@@ -162,12 +168,16 @@ func (c *Connect) guide(name, host string, token *wire.CreatedToken) wire.Guide 
 	if found := neededScope.FindStringSubmatch(page); found != nil {
 		g.Scope, g.NeedsToken = found[1], true
 	}
-	if c.LastAsked != nil && strings.Contains(page, "/v1/forward") {
+	var lastAsked string // by a gateway, "" for never or not known
+	if c.LastAsked != nil {
 		text := "No gateway has asked this node by `/v1/forward` since its start."
 		if at := c.LastAsked(); !at.IsZero() {
-			text = "A gateway last asked this node by `/v1/forward` at `" + at.UTC().Format("2006-01-02 15:04:05") + " UTC`."
+			lastAsked = "A gateway last asked this node by `/v1/forward` at `" + at.UTC().Format("2006-01-02 15:04:05") + " UTC`."
+			text = lastAsked
 		}
-		g.Steps = append(g.Steps, wire.GuideStep{Text: text})
+		if strings.Contains(page, "/v1/forward") {
+			g.Steps = append(g.Steps, wire.GuideStep{Text: text})
+		}
 	}
 	if c.Pathless != nil && strings.Contains(page, "/v1/forward") {
 		if policy := c.Pathless(); policy != "" {
@@ -189,8 +199,22 @@ func (c *Connect) guide(name, host string, token *wire.CreatedToken) wire.Guide 
 		g.Steps = append(g.Steps, wire.GuideStep{Text: "Policies look at headers or cookies, of which this gateway sends only those of its configuration: write `sends=" + strings.Join(chosen, ",") +
 			"` into the query of `/v1/forward`, as " + doorsPage + name + ".md says. Nothing else is taken for missing."})
 	}
-	g.Steps = append(g.Steps, stepsOf(page)...)
+	steps := stepsOf(name, page)
+	if at := slices.IndexFunc(steps, isFollow); at > 0 && lastAsked != "" { // its requests must not be charged twice
+		if next := at + 1 + slices.IndexFunc(steps[at+1:], isFollow); next > at+1 {
+			steps = slices.Delete(steps, next-1, next+1)
+		}
+		steps = slices.Insert(steps, at, wire.GuideStep{Text: lastAsked + " Leave `--outcomes-only` out only for the log of a site that it does not protect."})
+	}
+	if c.Counts != nil && !c.Counts() {
+		steps = slices.DeleteFunc(steps, func(s wire.GuideStep) bool { return strings.HasPrefix(s.Text, chooseFirst) })
+	}
+	g.Steps = append(g.Steps, steps...)
 	for i := range g.Steps {
+		if c.Trusted != nil && c.Trusted() != "" {
+			g.Steps[i].Text = trustGateway.ReplaceAllString(g.Steps[i].Text, "Stint trusts the proxies `"+c.Trusted()+"`: the address of $1 must be among them.")
+		}
+		g.Steps[i].Text = strings.ReplaceAll(g.Steps[i].Text, documentedURL, c.checkURL(host).String())
 		if token != nil {
 			g.Steps[i].Text = createToken.ReplaceAllString(g.Steps[i].Text, "Write the secret of the token `"+token.Name+"` into $1, readable by root only.")
 		}
@@ -199,9 +223,12 @@ func (c *Connect) guide(name, host string, token *wire.CreatedToken) wire.Guide 
 	return g
 }
 
-// stepsOf returns the sections of a page with a minimal configuration or, if there are none,
-// the text before the first section.
-func stepsOf(page string) []wire.GuideStep {
+// isFollow reports whether a step is the command that follows an access log.
+func isFollow(s wire.GuideStep) bool { return strings.HasPrefix(s.Config, followCommand) }
+
+// stepsOf returns the sections of a gateway's page with a minimal configuration or, if there are
+// none, the text before the first section.
+func stepsOf(name, page string) []wire.GuideStep {
 	introduction, _, _ := strings.Cut(page, "\n## ")
 	_, introduction, _ = strings.Cut(introduction, "\n")
 	var steps []wire.GuideStep
@@ -214,10 +241,10 @@ func stepsOf(page string) []wire.GuideStep {
 		if of[1] != "" {
 			steps = append(steps, wire.GuideStep{Text: of[1] + ":"})
 		}
-		steps = appendSteps(steps, body)
+		steps = appendSteps(steps, name, body)
 	}
 	if steps == nil {
-		steps = appendSteps(nil, introduction)
+		steps = appendSteps(nil, name, introduction)
 	}
 	return steps
 }
@@ -227,12 +254,29 @@ var (
 	// minimal matches the heading of a minimal configuration, and what it is for.
 	minimal = regexp.MustCompile(`^(.*?)[:, ]*(?i:minimal)(?: configuration)?$`)
 	fence   = regexp.MustCompile("(?s)```\\w+\n(.*?)```")
-	link    = regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`)
-	item    = regexp.MustCompile(`\n(\d+\. )`)
+	link    = regexp.MustCompile(`\[([^]]*)\]\(([^)#]*)[^)]*\)`)
+	// emphasis matches a text between stars, which names no pattern of keys.
+	emphasis = regexp.MustCompile(`(^|[\s(])\*{1,2}(\w[^*\x60]*)\*{1,2}`)
+	item     = regexp.MustCompile(`\n(\d+\. )`)
 )
 
-// appendSteps appends the paragraphs and configurations of a text.
-func appendSteps(steps []wire.GuideStep, text string) []wire.GuideStep {
+// unlink names the file to which each link of a gateway's page leads.
+func unlink(name, text string) string {
+	return link.ReplaceAllStringFunc(text, func(found string) string {
+		parts := link.FindStringSubmatch(found)
+		words, target := parts[1], cmp.Or(parts[2], name+".md")
+		switch {
+		case strings.Contains(target, "://"):
+			return words
+		case words == target:
+			return "`" + path.Join(doorsPage, target) + "`"
+		}
+		return words + " (`" + path.Join(doorsPage, target) + "`)"
+	})
+}
+
+// appendSteps appends the paragraphs and configurations of a text from a gateway's page.
+func appendSteps(steps []wire.GuideStep, name, text string) []wire.GuideStep {
 	for text != "" {
 		before, config := text, ""
 		at := fence.FindStringSubmatchIndex(text)
@@ -241,7 +285,7 @@ func appendSteps(steps []wire.GuideStep, text string) []wire.GuideStep {
 		} else {
 			text = ""
 		}
-		before = item.ReplaceAllString(link.ReplaceAllString(before, "$1"), "\n\n$1")
+		before = item.ReplaceAllString(emphasis.ReplaceAllString(unlink(name, before), "$1$2"), "\n\n$1")
 		for _, paragraph := range strings.Split(before, "\n\n") {
 			if paragraph = strings.Join(strings.Fields(paragraph), " "); paragraph != "" && paragraph[0] != '|' { // skip tables
 				steps = append(steps, wire.GuideStep{Text: paragraph})
@@ -264,6 +308,12 @@ const (
 // loadScript is the beginning of HAProxy's line that loads its script, which sends the token in
 // the documented header unless its environment names another.
 const loadScript = "    lua-load "
+
+// chooseFirst is the beginning of the paragraph that matters as long as no policy enforces a limit.
+const chooseFirst = "First choose what is protected"
+
+// trustGateway matches the sentence that asks for --trusted-proxies, and whose address it needs.
+var trustGateway = regexp.MustCompile("Start Stint with `--trusted-proxies[^`]*`, so that it trusts the address that (\\w+) sends\\.")
 
 // createToken matches the step that creates a token and says in which file it belongs.
 var createToken = regexp.MustCompile("Create a token[^,]*, and write the secret that is printed into (`[^`]+`), readable by root only[.:].*")

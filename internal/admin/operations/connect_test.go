@@ -191,3 +191,79 @@ func TestGuideSaysWhenAGatewayAsked(t *testing.T) {
 		t.Errorf("the guide of a bouncer says when gateways asked:\n%s", text)
 	}
 }
+
+// TestGuideOfAccessLogsChargesNothingTwice: where a gateway asks, what is printed sends no checks.
+func TestGuideOfAccessLogsChargesNothingTwice(t *testing.T) {
+	var at time.Time
+	c := &Connect{CheckURL: "http://192.0.2.7:9080", TokenHeader: "X-Stint-Token", LastAsked: func() time.Time { return at }}
+	commands := func() (plain, safe int) {
+		for _, s := range c.guide("follow", "", &wire.CreatedToken{Secret: "stint_check_secret"}).Steps {
+			if strings.Contains(s.Config, "stint-admin follow /var/log/nginx/access.log --check-url http://192.0.2.7:9080") {
+				if strings.Contains(s.Config, "--outcomes-only") {
+					safe++
+				} else {
+					plain++
+				}
+			}
+		}
+		return plain, safe
+	}
+	if plain, safe := commands(); plain != 1 || safe != 1 {
+		t.Errorf("without a gateway: got %d commands that check and %d that do not", plain, safe)
+	}
+	at = time.Date(2026, 11, 20, 14, 3, 14, 0, time.UTC)
+	if plain, safe := commands(); plain != 0 || safe != 1 {
+		t.Errorf("beside a gateway: got %d commands that check and %d that do not", plain, safe)
+	}
+	if text := stepsText(c.guide("follow", "", nil)); !strings.Contains(text, "`2026-11-20 14:03:14 UTC`. Leave `--outcomes-only` out only") {
+		t.Errorf("the guide does not say that a gateway asks:\n%s", text)
+	}
+}
+
+// TestGuidesOfGatewaysSayHowAnswersAreSeen, at the address of this installation.
+func TestGuidesOfGatewaysSayHowAnswersAreSeen(t *testing.T) {
+	c := &Connect{CheckURL: "http://192.0.2.7:9080", TokenHeader: "X-Stint-Token"}
+	for _, name := range []string{"nginx", "caddy", "haproxy", "traefik", "envoy"} {
+		if text := stepsText(c.guide(name, "", nil)); !strings.Contains(text, " --check-url http://192.0.2.7:9080 --outcomes-only`") {
+			t.Errorf("the guide of %s does not say how to follow the log:\n%s", name, text)
+		}
+	}
+}
+
+// TestGuideLeavesOutWhatIsDone: a policy that enforces, and proxies that are trusted.
+func TestGuideLeavesOutWhatIsDone(t *testing.T) {
+	isCounting, trusted := true, ""
+	c := &Connect{CheckURL: "http://127.0.0.1:8080", TokenHeader: "X-Stint-Token", Counts: func() bool { return isCounting }, Trusted: func() string { return trusted }}
+	for _, name := range []string{"nginx", "caddy", "haproxy", "traefik"} {
+		isCounting, trusted = true, ""
+		if text := stepsText(c.guide(name, "", nil)); !strings.Contains(text, "First choose what is protected") || !strings.Contains(text, "Start Stint with `--trusted-proxies") {
+			t.Errorf("the guide of %s lacks what must be done first:\n%s", name, text)
+		}
+		isCounting, trusted = false, "192.0.2.9"
+		text := stepsText(c.guide(name, "", nil))
+		if strings.Contains(text, "First choose what is protected") || strings.Contains(text, "Start Stint with `--trusted-proxies") || !strings.Contains(text, "Stint trusts the proxies `192.0.2.9`: the address of ") {
+			t.Errorf("the guide of %s asks for what is done:\n%s", name, text)
+		}
+	}
+}
+
+// TestGuideTextsArePlain: a link names its page, and no mark of the pages is left.
+func TestGuideTextsArePlain(t *testing.T) {
+	c := &Connect{CheckURL: "http://127.0.0.1:8080", TokenHeader: "X-Stint-Token"}
+	for _, g := range c.Gateways() {
+		for _, step := range c.guide(g.Name, "", nil).Steps {
+			if strings.Contains(step.Text, "](") || strings.Contains(step.Text, "**") || strings.Contains(step.Text, " *E") {
+				t.Errorf("%s: %s", g.Name, step.Text)
+			}
+		}
+	}
+	text := stepsText(c.guide("follow", "", nil))
+	for _, want := range []string{"asked or where blocks are enforced: `docs/doors/nftables.md`, ", "on the page Exemptions, or"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the guide of access logs lacks %q:\n%s", want, text)
+		}
+	}
+	if text := stepsText(c.guide("nginx", "", nil)); !strings.Contains(text, "challenged (`docs/CHALLENGE.md`)") || !strings.Contains(text, "Which locations are protected (`docs/doors/nginx.md`)") {
+		t.Errorf("the guide of nginx does not name the pages:\n%s", text)
+	}
+}

@@ -22,14 +22,24 @@ type connectPage struct {
 // piece is a part of a text.
 type piece struct {
 	Text string
-	Code bool // it was between backquotes
+	Code bool   // it was between backquotes
+	Link string // to the page of docs that it names, or to the gateway of that page; "" for none
 }
 
 // Pieces returns the pieces of a text.
-func (connectPage) Pieces(text string) []piece {
+func (p connectPage) Pieces(text string) []piece {
 	var all []piece
 	for i, part := range strings.Split(text, "`") {
-		all = append(all, piece{part, i%2 == 1})
+		next := piece{Text: part, Code: i%2 == 1}
+		if file, found := strings.CutPrefix(part, "docs/"); next.Code && found {
+			next.Link = p.DocsURL() + "/" + file
+			for _, g := range p.Gateways {
+				if file == "doors/"+g.Name+".md" && g.Name != p.Guide.Name {
+					next.Link = "/connect/" + g.Name
+				}
+			}
+		}
+		all = append(all, next)
 	}
 	return all
 }
