@@ -430,7 +430,10 @@ func printKeyPolicy(p *output.Printer, k *wire.KeyPolicy, at time.Time, times bo
 			p.Sayf("  %s  %d  %s", charge.At, charge.Points, output.Escape(charge.For))
 		}
 	}
-	ahead := reservationsAhead(k.Timestamps, at)
+	ahead, atLeast := reservationsAhead(k.Timestamps, at), ""
+	if len(k.Timestamps) == wire.MaxTimestamps { // the server cuts the list
+		atLeast = "At least "
+	}
 	if done := k.Timestamps[ahead:]; len(done) > 0 {
 		one, many := "request counts", "requests count"
 		if k.Outcome != "" {
@@ -439,10 +442,13 @@ func printKeyPolicy(p *output.Printer, k *wire.KeyPolicy, at time.Time, times bo
 		if name := distinctOf(k.Rules); name != "" {
 			one, many = "value of "+name+" counts", "different values of "+name+" count"
 		}
-		p.Sayf("%s, the newest of %s", output.Amount(len(done), one, many), output.When(done[0].Time, p.Now))
+		p.Sayf("%s%s, the newest of %s", atLeast, output.Amount(len(done), one, many), output.When(done[0].Time, p.Now))
 	}
 	if ahead > 0 {
-		p.Sayf("%s ahead, the last at %s", output.Amount(ahead, "reservation", "reservations"), output.When(k.Timestamps[0].Time, p.Now))
+		if len(k.Timestamps) > ahead {
+			atLeast = ""
+		}
+		p.Sayf("%s%s ahead, the last at %s", atLeast, output.Amount(ahead, "reservation", "reservations"), output.When(k.Timestamps[0].Time, p.Now))
 	}
 	if times {
 		for _, t := range k.Timestamps {

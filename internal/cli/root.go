@@ -27,7 +27,11 @@ func Main(args []string, sys console.System) console.Code {
 	con := &console.Console{System: sys, Interrupted: ctx.Done()}
 	root := newRoot(con)
 	root.SetArgs(args)
+	unknown := refuseHelpOfUnknown(root)
 	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = *unknown
+	}
 	if err == nil {
 		err = con.Out().Err()
 	}
@@ -128,6 +132,7 @@ func finish(c *cobra.Command, con *console.Console) {
 		c.Args = cobra.ArbitraryArgs
 		if c.RunE == nil {
 			c.RunE = runGroup
+			c.Annotations = map[string]string{isGroup: "true"}
 		}
 	}
 	if short := shortNames[c.Name()]; short != "" {
@@ -138,6 +143,40 @@ func finish(c *cobra.Command, con *console.Console) {
 	for _, sub := range c.Commands() {
 		finish(sub, con)
 	}
+}
+
+// isGroup is the annotation of commands that do nothing but hold others.
+const isGroup = "group"
+
+// refuseHelpOfUnknown makes the help of an unknown command the usage error that running it is: cobra would
+// print the help of the group and succeed. The error is set when the command has run.
+func refuseHelpOfUnknown(root *cobra.Command) (unknown *error) {
+	unknown = new(error)
+	show := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		if given := c.Flags().Args(); c.Annotations[isGroup] != "" && len(given) > 0 {
+			*unknown = runGroup(c, given)
+			return
+		}
+		show(c, args)
+	})
+	for _, help := range root.Commands() {
+		if help.Name() != "help" {
+			continue
+		}
+		help.Run, help.RunE = nil, func(_ *cobra.Command, args []string) error {
+			c, rest, err := root.Find(args)
+			if err != nil {
+				return console.Usagef("%w", err)
+			}
+			if c.Annotations[isGroup] != "" && len(rest) > 0 {
+				return runGroup(c, rest)
+			}
+			c.InitDefaultHelpFlag() // or the help lacks it
+			return c.Help()
+		}
+	}
+	return unknown
 }
 
 // shortNames are the aliases of the commands of these names, in every group.

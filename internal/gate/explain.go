@@ -12,10 +12,11 @@ import (
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // MaxTimestamps bounds how many logged times an explanation shows.
-const MaxTimestamps = 1000
+const MaxTimestamps = wire.MaxTimestamps
 
 // Explanation says what applies to a key now and why.
 type Explanation struct {

@@ -2,8 +2,8 @@
 // record, queries over them, the ids of refusals, and the escalations that block offenders
 // automatically. It reads no clock and no store.
 //
-// An offence is one refused check, whatever its cost. Totals count checks and have the cost
-// separately.
+// An offence is one refused check, or one report that did not fit into a full limit, whatever its
+// cost. Totals count checks and have the cost separately.
 package offences
 
 import (
@@ -36,7 +36,7 @@ func (k Kind) String() string {
 	return kindNames[k]
 }
 
-// Refusal is one refused check. Its times are Unix milliseconds.
+// Refusal is one refused check, or one report that did not fit into a full limit. Its times are Unix milliseconds.
 type Refusal struct {
 	At       int64
 	Boundary int64 // the logged time that had to leave the window of the rule, 0 for none

@@ -95,6 +95,9 @@ type KeyPolicy struct {
 	Timestamps []Time `json:"timestamps"`
 }
 
+// MaxTimestamps bounds the timestamps that a KeyPolicy has.
+const MaxTimestamps = 1000
+
 // OpenHold is one open hold of a key.
 type OpenHold struct {
 	Amount    int  `json:"amount"`   // what is held

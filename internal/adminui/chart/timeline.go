@@ -35,7 +35,8 @@ type Timeline struct {
 	NextIn   string
 	Limited  bool
 	Sentence format.Sentence
-	More     int // requests that count and are not drawn
+	More     int  // requests that count and are not drawn
+	IsCut    bool // even more count than are known one by one
 }
 
 type timeMark struct {
@@ -63,7 +64,7 @@ func DrawTimeline(px *gate.PolicyExplanation, rule rules.Rule, used int, decides
 	l := &Timeline{
 		Rule: format.Rule(rule), Window: lastWindow(w), Used: used, Limit: rule.Limit, NowX: place(now), Now: format.Instant(now, now),
 		Box: place(now.Add(-w)), BoxW: Percent(share(now) - share(now.Add(-w))), Limited: decides,
-		RefusedCount: px.Policy.Options.CountRefused,
+		RefusedCount: px.Policy.Options.CountRefused, IsCut: len(px.Timestamps) == gate.MaxTimestamps,
 	}
 	oldest := now
 	for _, t := range px.Timestamps { // the newest first
