@@ -166,3 +166,43 @@ func TestCaddyProtectsEveryRoute(t *testing.T) {
 		})
 	}
 }
+
+// TestNginxChecksOneLocationInItsOwnWay, as the section "Which locations are protected" says.
+func TestNginxChecksOneLocationInItsOwnWay(t *testing.T) {
+	s := &site{T: t, node: testnode.Start(t, "--trusted-proxies", "127.0.0.1"), app: new(application)}
+	s.put("site", `{"match":["ip:*"],"rules":["100000/1s"]}`)
+	s.put("logins", `{"match":["login:*"],"rules":["1/1d"]}`)
+	config := configuration(t, gateways[0], 0)
+	_, own, _ := strings.Cut(config, "location = /_stint {")
+	own, _, _ = strings.Cut(own, "location = /_open")
+	s.program(runNginx, withLocations(t, config,
+		"location = /_stint_login {"+strings.Replace(own, "refuse=401", "policy=logins&scope=login&refuse=401", 1),
+		"location = /login { auth_request /_stint_login; proxy_pass http://127.0.0.1:3000; }",
+	))
+	s.expect("the first login", s.get("/login"), http.StatusOK)
+	r := s.get("/login")
+	s.expect("the second login", r, http.StatusTooManyRequests)
+	if r.header.Get("Retry-After") == "" {
+		t.Errorf("the location does not inherit the rest: %v", r.header)
+	}
+	if r := s.get("/login", browserAccepts); r.status != http.StatusTooManyRequests || !strings.Contains(r.body, "Too many requests") {
+		t.Errorf("the page of a refused browser: got %d: %s", r.status, r.body)
+	}
+	s.node.AddEntry(t, "blocks", `{"pattern":"ip:127.0.0.1","reason":"a test","scope":"login","expires_in":"1h"}`)
+	s.until("the block is known", func() bool { return s.get("/login").status == http.StatusForbidden })
+	s.expect("another location", s.get("/"), http.StatusOK)
+}
+
+// TestHAProxyProtectsEveryBackend, also one that is chosen above the script.
+func TestHAProxyProtectsEveryBackend(t *testing.T) {
+	s := &site{T: t, node: testnode.Start(t, "--trusted-proxies", "127.0.0.1"), app: new(application)}
+	s.put("site", `{"match":["ip:*"],"rules":["100000/1s"]}`)
+	s.program(runHAProxy, strings.Replace(configuration(t, gateways[2], 0), "bind 127.0.0.1:8000\n", "bind 127.0.0.1:8000\n    use_backend other if { path_beg /other }\n", 1)+
+		"\nbackend other\n    server other 127.0.0.1:3000\n")
+	for _, path := range []string{"/", "/other/"} {
+		s.until("Stint is asked and answers", func() bool { return s.get(path).status == http.StatusOK })
+	}
+	s.node.AddEntry(t, "blocks", `{"pattern":"ip:127.0.0.1","reason":"a test","expires_in":"1h"}`)
+	s.until("the block is known", func() bool { return s.get("/").status == http.StatusForbidden })
+	s.expect("another backend", s.get("/other/"), http.StatusForbidden)
+}
