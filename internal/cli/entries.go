@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -229,7 +230,7 @@ func (e *entryCommand) newEdit() *cobra.Command {
 }
 
 func (e *entryCommand) newEnd() *cobra.Command {
-	var reason, source string
+	var reason, source, policy string
 	var literal bool
 	c := &cobra.Command{
 		Use:   "delete " + e.arg + "...",
@@ -239,11 +240,28 @@ func (e *entryCommand) newEnd() *cobra.Command {
 another source holds it. It is no error if the source holds none.`,
 		Example: "admin " + e.noun + " delete " + e.example + " --reason \"wrong customer\"\n" +
 			"admin " + e.noun + " delete " + e.example + " --source fail2ban/sshd",
-		Args: cobra.MinimumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if (len(args) > 0) == (policy != "") {
+				return errors.New("either entries or a policy are given")
+			}
+			return nil
+		},
 		RunE: online(e.Console, func(c *cobra.Command, server *client.Client, args []string) error {
 			args, err := spreadPatterns(args, literal)
 			if err != nil {
 				return err
+			}
+			if policy != "" {
+				of, err := blocksOf(c, server, policy)
+				if err != nil {
+					return err
+				}
+				for i := range of {
+					args = append(args, of[i].ID)
+				}
+				if len(of) == 0 {
+					e.Notef("The policy %s has no active automatic block.", output.Escape(policy))
+				}
 			}
 			var ended []wire.Entry
 			for _, arg := range args {
@@ -267,8 +285,33 @@ another source holds it. It is no error if the source holds none.`,
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit")
 	c.Flags().StringVar(&source, "source", "", "end only the part of this source, for example fail2ban/sshd")
+	if e.noun == "block" {
+		c.Flags().StringVar(&policy, "policy", "", "in place of BLOCK: all automatic blocks of this policy")
+		c.Long += "\n--policy ends all automatic blocks of a policy, also of one that is deleted."
+		c.Example += "\nadmin block delete --policy suspicion --reason \"a wrong limit\""
+	}
 	literalFlag(c, &literal)
 	return c
+}
+
+// blocksOf returns the active automatic blocks of a policy. The reason alone names one that is deleted.
+func blocksOf(c *cobra.Command, server *client.Client, policy string) ([]wire.Entry, error) {
+	found, err := server.Blocks.List(c.Context(), url.Values{"source": {"automatic"}}, 0)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(found.Items, func(b wire.Entry) bool {
+		return string(b.Policy) != policy && (b.Policy != "" || !strings.Contains(b.Reason, " under policy "+policy+":"))
+	}), nil
+}
+
+// noteBlocks says which automatic blocks go on although their policy refuses nobody any more.
+func noteBlocks(c *cobra.Command, con *console.Console, server *client.Client, policy string) error {
+	of, err := blocksOf(c, server, policy)
+	if err == nil && len(of) > 0 {
+		con.Notef("Its automatic blocks go on until they end; active now: %s. To end them: %s block delete --policy %s", output.Amount(len(of), "block", "blocks"), con.Name, output.Escape(policy))
+	}
+	return err
 }
 
 // end ends the entry that an argument names or, of one source, its parts in every scope.

@@ -12,6 +12,8 @@ import (
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -59,8 +61,10 @@ func newPolicyDelete(con *console.Console) *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use:   "delete NAME",
-		Short: "Delete a policy; its keys then fall under the next broader pattern",
-		Long: `Delete a policy. Its keys then fall under the policy with the next broader pattern.
+		Short: "Delete a policy",
+		Long: `Delete a policy. Its keys then fall under the policy with the next broader pattern. What a
+policy with conditions, an outcome or evidence refuses is no longer refused. Automatic blocks
+stay until they end; 'block delete --policy' ends them.
 Where there is none, they would be allowed without a limit, which is asked for (--yes), and
 so is the deletion of a policy that decided a check in the last day or that a plan selects.
 'audit undo' brings the policy back.`,
@@ -76,7 +80,7 @@ so is the deletion of a policy that decided a check in the last day or that a pl
 			}
 			isConfirmed := false
 			if !yes {
-				if isConfirmed, err = confirmUse(c, con, server, args[0]); err != nil {
+				if isConfirmed, err = confirmUse(c, con, server, &seen); err != nil {
 					return err
 				}
 			}
@@ -90,7 +94,7 @@ so is the deletion of a policy that decided a check in the last day or that a pl
 				return err
 			}
 			con.Notef("Deleted the policy %s.", output.Escape(args[0]))
-			return nil
+			return noteBlocks(c, con, server, args[0])
 		}),
 	}
 	c.Flags().Int64Var(&version, "version", 0, "only if this is still its version")
@@ -100,7 +104,12 @@ so is the deletion of a policy that decided a check in the last day or that a pl
 
 // confirmUse asks for confirmation before a policy in use is deleted, and says what the
 // deletion ends. It reports whether it asked.
-func confirmUse(c *cobra.Command, con *console.Console, server *client.Client, name string) (asked bool, err error) {
+func confirmUse(c *cobra.Command, con *console.Console, server *client.Client, seen *wire.Policy) (asked bool, err error) {
+	name := seen.Name
+	policy, err := rules.ReadDocument(&seen.PolicyRequest, keys.Parser{}.Pattern)
+	if err != nil {
+		return false, err
+	}
 	usage, err := client.Call(c.Context(), server, wire.GetPolicyUsage, wire.UsageOf{Name: name, TimeRange: wire.TimeRange{Last: "24h"}})
 	if err != nil {
 		return false, err
@@ -116,7 +125,7 @@ func confirmUse(c *cobra.Command, con *console.Console, server *client.Client, n
 		}
 	}
 	var uses []string
-	if use := describeUse(&usage); use != "" {
+	if use := describeUse(&usage, policy.IsConditional()); use != "" {
 		uses = append(uses, use)
 	}
 	if planned > 0 {
@@ -125,13 +134,20 @@ func confirmUse(c *cobra.Command, con *console.Console, server *client.Client, n
 	if len(uses) == 0 {
 		return false, nil
 	}
-	return true, con.Confirm(output.Escape(fmt.Sprintf("The policy %s is in use: it %s. Its keys then fall under the policy with the next broader pattern, and have no limit where there is none.", name, strings.Join(uses, ", and "))), "--yes")
+	return true, con.Confirm(output.Escape(fmt.Sprintf("The policy %s is in use: it %s. %s", name, strings.Join(uses, ", and "), policy.DescribeDeletion())), "--yes")
 }
 
-// describeUse describes for confirmUse what a policy decided, "" for nothing.
-func describeUse(usage *wire.PolicyUsage) string {
+// describeUse describes for confirmUse what a policy decided, "" for nothing. The checks that an additional
+// policy allowed are decided by others.
+func describeUse(usage *wire.PolicyUsage, isAdditional bool) string {
 	about := output.Amount(int(usage.Keys), "key", "keys")
 	switch {
+	case isAdditional && usage.Limited > 0:
+		return fmt.Sprintf("applied to about %s in the last day and refused %s, the last at %s", about, output.Amount(int(usage.Limited), "check", "checks"), usage.LastAt)
+	case isAdditional && usage.ShadowLimited > 0:
+		return fmt.Sprintf("applied to about %s in the last day and would have refused %s", about, output.Amount(int(usage.ShadowLimited), "check", "checks"))
+	case isAdditional && usage.Keys > 0:
+		return fmt.Sprintf("applied to about %s in the last day and refused none", about)
 	case !usage.LastAt.IsZero():
 		return fmt.Sprintf("decided checks of about %s in the last day, the last at %s", about, usage.LastAt)
 	case usage.Keys > 0:
@@ -274,10 +290,16 @@ version that is named; its counts and levels of escalation do not come back.`,
 // version, 0 for none.
 func printStored(c *cobra.Command, con *console.Console, server *client.Client, stored *wire.Policy, before int64) error {
 	con.Warn(stored.Warnings)
+	var err error
 	if p := con.Printer(); p.Format != output.Table {
-		return output.One(p, *stored, policyDetail)
+		err = output.One(p, *stored, policyDetail)
+	} else {
+		err = printDiff(c, con, server, stored.Name, before, stored.Version)
 	}
-	return printDiff(c, con, server, stored.Name, before, stored.Version)
+	if err == nil && stored.Mode != string(rules.Enforce) {
+		err = noteBlocks(c, con, server, stored.Name)
+	}
+	return err
 }
 
 // printDiff prints the differences between two versions of a policy. from is 0 for no policy,

@@ -45,8 +45,18 @@ func TestDescribeUse(t *testing.T) {
 		"applied to about 1 key in the last day and refused none":                              {Keys: 1},
 		"decided checks of about 2 keys in the last day, the last at 2026-01-01T12:00:00.000Z": {Keys: 2, LastAt: at},
 	} {
-		if got := describeUse(&usage); got != want {
+		if got := describeUse(&usage, false); got != want {
 			t.Errorf("describeUse: got %q, want %q", got, want)
+		}
+	}
+	for want, usage := range map[string]wire.PolicyUsage{
+		"": {},
+		"applied to about 1 key in the last day and refused none":                                            {Keys: 1},
+		"applied to about 40 keys in the last day and would have refused 3 checks":                           {Keys: 40, ShadowLimited: 3},
+		"applied to about 40 keys in the last day and refused 1 check, the last at 2026-01-01T12:00:00.000Z": {Keys: 40, Limited: 1, LastAt: at},
+	} {
+		if got := describeUse(&usage, true); got != want {
+			t.Errorf("of an additional policy: got %q, want %q", got, want)
 		}
 	}
 }

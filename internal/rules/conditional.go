@@ -17,6 +17,27 @@ func (p *Policy) IsConditional() bool {
 	return !p.When.IsZero() || p.InAttack || p.IsReported() || p.Rules.Distinct() != ""
 }
 
+// DescribeDeletion says what happens to the keys of the policy when it is deleted.
+func (p *Policy) DescribeDeletion() string {
+	var text string
+	switch {
+	case p.Mode == Shadow:
+		text = "It refuses nobody now, and nothing counts any more what it would refuse."
+	case p.Mode == Off && p.IsConditional():
+		text = "It refuses nobody now."
+	case p.InAttack:
+		text = "What it refuses while an attack goes on is then not refused any more."
+	case p.IsConditional():
+		text = "What it refuses is then not refused any more; the other policies of its keys go on."
+	default:
+		text = "Its keys then fall under the policy with the next broader pattern, and have no limit where there is none."
+	}
+	if p.Escalation != nil {
+		text += " Its automatic blocks stay until they end."
+	}
+	return text
+}
+
 // IsReported reports whether reports of an outcome charge the policy: reports about a key that it
 // matches, of requests that meet its conditions. Checks of the key then charge nothing, but all
 // of them are refused, whatever the request, while the policy has no room for one more report.
