@@ -15,6 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/etag"
+	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -177,4 +178,18 @@ func TestPageOfDeletedPolicyLeadsToItsDeletion(t *testing.T) {
 	maria.get("/policies/login").is(http.StatusNotFound).holds("brings it back").holds(`href="` + path + `"`)
 	maria.get(strings.ReplaceAll(path, "&amp;", "&")).is(http.StatusOK).holds(undoButton(deletion.ID))
 	maria.get("/policies/nobody").is(http.StatusNotFound).lacks("Show its deletion")
+}
+
+// The page of a policy says what its deletion ends, and leads to the blocks that stay.
+func TestPageSaysWhatDeletionOfAdditionalPolicyEnds(t *testing.T) {
+	n := newNode(t)
+	suspicion := storetest.NewPolicy(t, "suspicion", "ip:*", "5/1m")
+	suspicion.Outcome, suspicion.Escalation = "failed", rules.BlockAtOnce()
+	storetest.PutPolicy(t, n.store.Policies, suspicion, etag.New)
+	b := n.block(t, "ip:203.0.113.1", "3 offences within 1h under policy suspicion: level 1, 4h.", "escalation", blocks.Automatic, time.Hour)
+	maria := n.as(t, "maria")
+	const path = "/blocks?source=automatic&amp;q=under+policy+suspicion:"
+	maria.get("/policies/suspicion").is(http.StatusOK).holds("What it refuses is then not refused any more; the other policies of its keys go on. Its automatic blocks stay until they end.").
+		lacks("next broader pattern").holds(`href="` + path + `"`)
+	maria.get(strings.ReplaceAll(path, "&amp;", "&")).is(http.StatusOK).holds(b.ID)
 }
