@@ -46,7 +46,7 @@ func DefaultOutcomes(site *Site) Outcomes {
 	refusing := &pathSet{}
 	all := Outcomes{
 		{Name: conditions.NotFound, Statuses: []int{404, 410}},
-		{Name: conditions.Forbidden, Statuses: []int{403}},
+		{Name: "forbidden", Statuses: []int{403}},
 		{Name: "bad_request", Statuses: []int{400, 405, 414}},
 		{Name: loginFailed, Method: post, Statuses: []int{401, 403, 422}, paths: logins, notes: refusing},
 		{Name: loginFailed, Method: post, Statuses: []int{200}, paths: forms, notes: refusing},
@@ -109,7 +109,7 @@ func (s *pathSet) has(target string) bool {
 }
 
 const (
-	loginFailed = conditions.LoginFailed
+	loginFailed = "login_failed"
 	loginOK     = "login_ok"
 	post        = "POST"
 )

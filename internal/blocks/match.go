@@ -1,7 +1,6 @@
 package blocks
 
 import (
-	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/internal/keys"
@@ -40,23 +39,6 @@ func (e *Entry) overrides(other *Entry) bool {
 		return e.Action == Refuse
 	}
 	return e.Outlasts(other)
-}
-
-// RefusesInAScope returns a block that refuses a key in some scope, nil for none.
-func (s *Set) RefusesInAScope(k keys.Key, now time.Time) *Entry {
-	known := s.scopes.Load()
-	if known == nil {
-		return nil
-	}
-	for place, placed := range *known {
-		if strings.HasPrefix(place, challenges) {
-			continue
-		}
-		if m := placed.Match(k, now); m.Block != nil {
-			return m.Block
-		}
-	}
-	return nil
 }
 
 // roomForMatches is more than the usual number of active patterns for one key. More matches only

@@ -309,12 +309,6 @@ var outcomePattern = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 // apply to verified crawlers, which follow old links.
 const NotFound = "not_found"
 
-// Forbidden and LoginFailed are the outcomes of requests that are answered with 403, the latter of logins.
-const (
-	Forbidden   = "forbidden"
-	LoginFailed = "login_failed"
-)
-
 // BotSpoofed is the outcome of a request of which two ways say that its bot is not the one that it says
 // it is. The node charges it by itself.
 const BotSpoofed = "bot_spoofed"

@@ -46,8 +46,7 @@ type Reported struct {
 	At     time.Time // when it arrived, by the clock of the log that counted it
 	// Exemption is why nothing was counted, nil for none.
 	Exemption *blocks.Entry
-	// Block is why nothing was counted, nil for none: Stint refused the request, and not the site. Where
-	// it refuses in a scope only, that is so of the outcomes that a refusal looks like.
+	// Block is why nothing was counted, nil for none: Stint refused the request, and not the site.
 	Block *blocks.Entry
 	// Crawler is the operator of the verified crawler that sent the request, if nothing was
 	// counted because the outcome is conditions.NotFound; "" for none.
@@ -113,9 +112,6 @@ func (g *Gate) Report(ctx context.Context, reports []Report, answers []Reported)
 		if a.Exemption == nil && !match.Challenges() {
 			a.Block = match.Block
 		}
-		if a.Block == nil && a.Exemption == nil && looksRefused(a.Report.Outcome) {
-			a.Block = set.RefusesInAScope(a.Report.Key, now)
-		}
 		a.prepare(selector, set, g.crawlers, who, about.bot, c.first.signer)
 		g.notice(selector.Notice(who, a.Report.Request, a.Report.Values, a.Report.Outcome))
 		decisions = append(decisions, a.decisions(now))
@@ -156,12 +152,6 @@ func (a *Reported) prepare(selector *rules.Selector, set *blocks.Set, verifier *
 			a.Unsaid = cmp.Or(a.Report.eachCharged(p, counted, selector, set, a.At, a.add), a.Unsaid)
 		}
 	})
-}
-
-// looksRefused reports whether an access log has an outcome of requests that Stint has refused, since their
-// status is 403.
-func looksRefused(outcome string) bool {
-	return outcome == conditions.Forbidden || outcome == conditions.LoginFailed
 }
 
 // IsOfRequest reports whether the site has answered the request, as far as is known, and lately.

@@ -317,9 +317,7 @@ func TestReportsOfRefusedRequestsAreNotCounted(t *testing.T) {
 	}{
 		{"forbidden", "forbidden", blocks.Entry{}, false},
 		{"any outcome", "not_found", blocks.Entry{}, false},
-		{"forbidden in a scope", "forbidden", blocks.Entry{Scope: "login"}, false},
-		{"a failed login in a scope", "login_failed", blocks.Entry{Scope: "login"}, false},
-		{"what no refusal looks like, in a scope", "not_found", blocks.Entry{Scope: "login"}, true},
+		{"in a scope, with which the gateway may not ask", "login_failed", blocks.Entry{Scope: "login"}, true},
 		{"a challenge", "login_failed", blocks.Entry{Action: blocks.Challenge}, true},
 		{"a challenge in a scope", "login_failed", blocks.Entry{Action: blocks.Challenge, Scope: "login"}, true},
 		{"a block that has ended", "forbidden", blocks.Entry{Expires: newNode(t).clock()}, true},
