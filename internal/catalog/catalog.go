@@ -18,6 +18,7 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/supervise"
 )
 
 // Settings are the settings that all nodes of one database share.
@@ -262,7 +263,7 @@ func (c *Catalog) follow(ctx context.Context) error {
 	c.followed = now
 	reading, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
-	stall := time.AfterFunc(MaxStall, func() { giveUp(context.DeadlineExceeded) })
+	stall := time.AfterFunc(MaxStall, func() { supervise.Do("stall of a refresh", func() { giveUp(context.DeadlineExceeded) }) })
 	defer stall.Stop()
 	goesOn := func() { stall.Reset(MaxStall) }
 	changed, err := read(reading, c, goesOn)
