@@ -218,7 +218,7 @@ func TestQuestionsTakeFewClicks(t *testing.T) {
 		b.click(`.nav a[href^="/traffic"]`, `document.querySelector("[data-dimension=agent] tr[data-key=scraper] a")`)
 		b.click(`[data-dimension=agent] tr[data-key=scraper] a`, `document.querySelector('a[href^="/new-policy"][href*="refuse=yes"]')`)
 		b.click(`a[href^="/new-policy"][href*="refuse=yes"]`, `document.querySelector("#try .lead")`)
-		b.says("In the last hour the draft would have refused 4,040 checks", "Of these, 40 were allowed")
+		b.says("In the last hour the draft would have refused 4,040 checks", "Of these, 40 were allowed", "The draft refuses more than these: no pattern selects exactly these values of Agent.")
 		b.write("#confirm-broad", "refuse-scraper")
 		b.click(`button[value="save"]`, `document.querySelector("[data-toast]")`)
 		b.took(4)

@@ -235,17 +235,9 @@ func (p *trafficPage) clientRows(all []breakdown.Client) (rows []clientRow) {
 func (p *trafficPage) addPolicy(all breakdown.Filters) {
 	when, left, wider := all.Conditions()
 	if len(left) > 0 {
-		p.NoPolicy = labelsOf(left)
+		p.NoPolicy = left.Labels()
 	} else if len(when) > 0 {
-		p.PolicyLink, p.WiderPolicy = policies.NewPath(when), labelsOf(wider)
+		p.PolicyLink, p.WiderPolicy = policies.NewPath(when), wider.Labels()
 		p.RefuseLink = policies.RefusingPath(when, all, p.Range)
 	}
-}
-
-// labelsOf returns the labels of the dimensions of filters.
-func labelsOf(all breakdown.Filters) (labels []string) {
-	for _, f := range all {
-		labels = append(labels, breakdown.Dimensions[f.Dimension].Label)
-	}
-	return slices.Compact(labels)
 }

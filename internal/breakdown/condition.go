@@ -8,6 +8,14 @@ import (
 	"github.com/stint-dev/stint/internal/conditions"
 )
 
+// Labels returns the labels of the dimensions of the filters.
+func (all Filters) Labels() (labels []string) {
+	for _, f := range all {
+		labels = append(labels, Dimensions[f.Dimension].Label)
+	}
+	return labels
+}
+
 // Conditions returns the conditions by which a policy applies to what the filters select. left are the
 // filters that cannot be among them, and wider are those whose conditions are met by other values too.
 func (all Filters) Conditions() (when conditions.Texts, left, wider Filters) {

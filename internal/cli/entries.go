@@ -231,7 +231,7 @@ func (e *entryCommand) newEdit() *cobra.Command {
 
 func (e *entryCommand) newEnd() *cobra.Command {
 	var reason, source, policy string
-	var literal bool
+	var literal, yes bool
 	c := &cobra.Command{
 		Use:   "delete " + e.arg + "...",
 		Short: "Delete " + e.noun + "s: end them now",
@@ -261,6 +261,10 @@ another source holds it. It is no error if the source holds none.`,
 				}
 				if len(of) == 0 {
 					e.Notef("The policy %s has no active automatic block.", output.Escape(policy))
+				} else if !yes {
+					if err := e.Confirm(fmt.Sprintf("This ends %s of the policy %s: whom they refuse is let in.", output.Amount(len(of), "automatic block", "automatic blocks"), output.Escape(policy)), "--yes"); err != nil {
+						return err
+					}
 				}
 			}
 			var ended []wire.Entry
@@ -287,6 +291,7 @@ another source holds it. It is no error if the source holds none.`,
 	c.Flags().StringVar(&source, "source", "", "end only the part of this source, for example fail2ban/sshd")
 	if e.noun == "block" {
 		c.Flags().StringVar(&policy, "policy", "", "in place of BLOCK: all automatic blocks of this policy")
+		c.Flags().BoolVar(&yes, "yes", false, "with --policy: do not ask")
 		c.Long += "\n--policy ends all automatic blocks of a policy, also of one that is deleted."
 		c.Example += "\nadmin block delete --policy suspicion --reason \"a wrong limit\""
 	}

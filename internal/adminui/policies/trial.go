@@ -26,6 +26,7 @@ type trial struct {
 	Counted string // ", counted by gcra instead of timestamp log,", "" if both count alike
 	*admin.PolicyTrial
 	Selected *admin.Requested // by the page Traffic, all of which the draft refuses
+	Wider    []string         // the dimensions of Selected of which its conditions select other values too
 }
 
 // RefusingPath returns the address of a new policy that refuses what the filters of the page Traffic
@@ -56,7 +57,8 @@ func (h *Handler) refuseSelected(c *httpserver.Call, d *draft) (*trial, error) {
 		}
 	}
 	d.Ask = d.Name // as saving it does
-	return &trial{Source: in.Name().String(), Selected: found}, nil
+	_, _, wider := found.Filters.Conditions()
+	return &trial{Source: in.Name().String(), Selected: found, Wider: wider.Labels()}, nil
 }
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
