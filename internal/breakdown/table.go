@@ -185,6 +185,33 @@ func (t *Table) Merge(more *Table) {
 	}
 }
 
+// Replace returns t with each value, and the key of each client, as the functions have it.
+func (t *Table) Replace(value, key func(string) string) *Table {
+	clients := func(of Clients) (all Clients) {
+		for _, c := range of {
+			all.Merge(Clients{{key(c.Key), c.Count}})
+		}
+		return all
+	}
+	to := &Table{}
+	for values, row := range t.Rows {
+		for i := range values {
+			values[i] = value(values[i])
+		}
+		into := to.Row(values)
+		into.Add(row.Counts)
+		into.Clients.Merge(clients(row.Clients))
+		into.Offenders.Merge(clients(row.Offenders))
+	}
+	for i, r := range t.Rest {
+		for known, c := range r.Values {
+			to.AddRest(i, value(known), c)
+		}
+		to.Rest[i].Other, to.Rest[i].Overcount = r.Other, r.Overcount
+	}
+	return to
+}
+
 // Trim moves the lightest rows and values until t is within its limits.
 func (t *Table) Trim(l Limits) {
 	if len(t.Rows) > l.Rows {

@@ -1,6 +1,7 @@
 package operations
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/breakdown"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/internal/wire"
@@ -152,6 +154,9 @@ func (e *erasing) all() error {
 	if err := e.entriesLeft(before); err != nil {
 		return err
 	}
+	if err := e.breakdowns(); err != nil {
+		return err
+	}
 	if !e.isSearchable() {
 		e.left = append(e.left, "Texts and the audit were not searched for it: a key without a kind, as client:alice has one, may be any word of them.")
 		return e.audit()
@@ -194,6 +199,58 @@ func (e *erasing) pages() error {
 		}
 	}
 	e.add("attached reports", removed)
+	return nil
+}
+
+// breakdowns replaces the key in the tables of what was requested, which have the heaviest keys of each combination.
+func (e *erasing) breakdowns() error {
+	type row struct {
+		span, start int64
+		node        string
+		data        []byte
+	}
+	isKey := func(text string) string {
+		if text == e.key {
+			return e.name
+		}
+		return text
+	}
+	value := e.replace
+	if !e.isSearchable() {
+		value = func(text string) string { return text }
+	}
+	var found []row
+	unreadable, needles := 0, e.needles()
+	read := func(r db.Row) (x row, err error) { return x, r.Scan(&x.span, &x.start, &x.node, &x.data) }
+	err := db.Stream(e.Tx, read, `SELECT span, start, node, data FROM breakdowns`, nil, func(x row) error {
+		if !slices.ContainsFunc(needles, func(n string) bool { return bytes.Contains(x.data, []byte(n)) }) {
+			return nil
+		}
+		table, err := breakdown.Decode(x.data)
+		if err != nil {
+			unreadable++
+			return nil //nolint:nilerr // it is said below
+		}
+		if without := table.Replace(value, isKey).Encode(); !bytes.Equal(without, x.data) {
+			found = append(found, row{x.span, x.start, x.node, without})
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if unreadable > 0 {
+		e.left = append(e.left, fmt.Sprintf("%d parts of what was requested, which this version cannot read: erase the key again when all nodes have the same version.", unreadable))
+	}
+	e.add("parts of what was requested that name it", int64(len(found)))
+	for _, x := range found {
+		if e.preview {
+			break
+		}
+		if _, err := e.Exec(`UPDATE breakdowns SET data = $4 WHERE span = $1 AND start = $2 AND node = $3`, x.span, x.start, x.node, x.data); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/breakdown"
 	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/notify"
@@ -22,13 +23,9 @@ import (
 // naming returns, for each table with rows that contain a text, these rows.
 func naming(t *testing.T, f *storetest.Fixture, text string) map[string][]string {
 	t.Helper()
-	db := f.Raw(t)
-	list := `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'`
-	if f.Postgres() {
-		list = `SELECT tablename FROM pg_tables WHERE schemaname = 'public'`
-	}
-	found := map[string][]string{}
-	for _, table := range scanAll(t, db, list) {
+	found, db := map[string][]string{}, f.Raw(t)
+	defer db.Close()
+	for _, table := range tablesOf(t, f) {
 		for _, row := range scanAll(t, db, `SELECT * FROM "`+table+`"`) {
 			if strings.Contains(row, text) {
 				found[table] = append(found[table], row)
@@ -36,6 +33,17 @@ func naming(t *testing.T, f *storetest.Fixture, text string) map[string][]string
 		}
 	}
 	return found
+}
+
+func tablesOf(t *testing.T, f *storetest.Fixture) []string {
+	t.Helper()
+	list := `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'`
+	if f.Postgres() {
+		list = `SELECT tablename FROM pg_tables WHERE schemaname = 'public'`
+	}
+	db := f.Raw(t)
+	defer db.Close()
+	return scanAll(t, db, list)
 }
 
 // scanAll returns rows as texts.
@@ -99,12 +107,21 @@ func keep(t *testing.T, f *storetest.Fixture, key string) {
 	batch.Offences[0].Key, batch.Keys[0].Key = key, key
 	sum := sha256.Sum256([]byte(key))
 	copy(batch.Offences[0].MAC[:], sum[:])
+	requested := &breakdown.Table{}
+	row := requested.Row(breakdown.Values{"/of/" + key})
+	row.Add(breakdown.Counts{Allowed: 3, Limited: 2})
+	row.Clients, row.Offenders = breakdown.Clients{{Key: key, Count: 3}}, breakdown.Clients{{Key: key, Count: 2}}
+	requested.AddRest(0, "/rest/"+key, breakdown.Counts{Allowed: 1})
+	batch.Breakdowns = []breakdown.Chunk{{Minute: f.Clock.Now().Truncate(time.Minute).UnixMilli(), Data: requested.Encode()}}
 	_, err = f.Offences.Flush(t.Context(), batch, storetest.EvaluationAt(f))
 	must(err)
 	must(f.Outbox.AddNotifications(t.Context(), []notify.Notification{{Kind: notify.Outage, At: f.Clock.Now(), Subject: "About " + key, Text: "It was " + key + ".", Facts: map[string]string{"key": key}}}, nil))
 	for _, statement := range []string{
 		`INSERT INTO offence_days (start, key, policy_id, kind, place, ` + hours("h%02d") + `) VALUES (0, '` + key + `', 1, 0, (SELECT place FROM offences WHERE key = '` + key + `' LIMIT 1), ` + hours("0") + `)`,
 		`INSERT INTO key_traffic (span, start, policy_id, key, place, allowed, refused, cost, overcount) VALUES (60, 0, 1, '` + key + `', (SELECT place FROM offences WHERE key = '` + key + `' LIMIT 1), 1, 1, 1, 0)`,
+		`INSERT INTO proposals (id, pattern, created_at, updated_at, evidence) VALUES ('p` + fmt.Sprint(len(key)) + `', 'ip:192.0.' || ` + fmt.Sprint(len(key)) + ` || '.0/24', 0, 0, '{"keys":["` + key + `"]}')`,
+		`INSERT INTO attacks (id, began_at, seen_at, ended_at, normal, peak, refused, sources) VALUES ('a` + fmt.Sprint(len(key)) + `', 0, 0, ` + fmt.Sprint(len(key)) + `, 1, 2, 3, '["` + key + `"]')`,
+		`INSERT INTO verified_crawlers (address, operator, name, verified_at, written_at) VALUES ('` + strings.TrimPrefix(key, "ip:") + `', 'example', 'crawler.example', 0, 0)`,
 		`INSERT INTO escalation_counts (policy_id, key, start, offences) VALUES (7, '` + key + `', 1, 1)`,
 		`INSERT INTO documents (id, kind, start, ends, created_at, body) VALUES ('r` + fmt.Sprint(len(key)) + `', 'daily', ` + fmt.Sprint(len(key)) + `, 1, 0, '{"top":["` + key + `"],"text":"` + key + ` asked most."}')`,
 	} {
@@ -122,6 +139,37 @@ func hours(format string) string {
 		all = append(all, format)
 	}
 	return strings.Join(all, ", ")
+}
+
+// withoutKeys are the tables that erasing a key does not search, and why.
+var withoutKeys = map[string]string{
+	"audit_anchor": "hashes", "audit_chain": "hashes",
+	"block_sources": "what a list is, not what is in it",
+	"bouncers":      "addresses of programs that enforce blocks; the answer says that they stay",
+	"channels":      "where notifications are sent", "channels_changed": "numbers",
+	"count_marks": "names of batches", "deliveries": "attempts to notify", "distinct_keys": "sketches, from which no key can be read",
+	"ended_credentials": "of users", "entry_sources": "reasons of blocks; the answer says that they stay",
+	"entry_versions": "reasons of blocks; the answer says that they stay", "escalation_pauses": "numbers of all keys",
+	"event_log": "how far it is written", "flushed_batches": "names of batches", "job_runs": "results of jobs", "known_logins": "of users",
+	"leases": "of nodes", "nodes": "of nodes", "pending_logins": "of users", "policies": "the answer names the policies that name it",
+	"policy_versions": "the answer names the policies that name it", "recovery_codes": "of users", "revision": "a number", "rollups": "numbers",
+	"safety_units": "sketches, from which no key can be read", "saved_views": "nothing writes to it", "sessions": "of users", "settings": "of Stint",
+	"silences": "of notifications", "tokens": "of callers", "totp": "of users", "totp_setups": "of users", "trace": "hashes of keys; the answer says that it stays",
+	"traffic": "numbers", "users": "of users", "schema_migrations": "a number",
+}
+
+// Whoever adds a table fills it in keep, or says here why no key is in it.
+func TestEveryTableThatMayNameAKeyIsErased(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		const key = "ip:192.0.2.1"
+		keep(t, f, key)
+		tables, named := tablesOf(t, f), naming(t, f, "192.0.2.1")
+		for _, table := range tables {
+			if _, without := withoutKeys[table]; without == (len(named[table]) > 0) {
+				t.Errorf("%s names the key in %d rows; that it has none is said: %v", table, len(named[table]), without)
+			}
+		}
+	})
 }
 
 func TestErasedKeysAreNowhereAndTheirNeighboursStay(t *testing.T) {
