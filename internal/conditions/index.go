@@ -43,6 +43,9 @@ func NewIndex(all []When) *Index {
 			}
 		}
 		b.compile()
+		if a == Agent {
+			b.m.agents = newAgentCache()
+		}
 		x.matchers = append(x.matchers, b.m)
 	}
 	return x
@@ -109,8 +112,9 @@ type matcher struct {
 	tests  []test
 	always []int32 // tests with a glob that has no literal and so matches every value
 	globs  []indexedGlob
-	isSent bool // some globs are also compared with what was sent
-	hasNot bool // some condition has a pattern with "not"
+	isSent bool        // some globs are also compared with what was sent
+	hasNot bool        // some condition has a pattern with "not"
+	agents *agentCache // nil for other attributes
 
 	// class maps a byte to its column; 0 for bytes that occur in no word. A letter has the column
 	// of its lower case.
@@ -250,24 +254,40 @@ func (m *matcher) addState() int32 {
 	return int32(len(m.hits) - 1) //nolint:gosec // bounded by the number of patterns and their length
 }
 
-// find adds the conditions whose patterns r meets to matched; see firstMet.
+// find adds the conditions whose patterns r meets to matched, which has the conditions that are free; see
+// firstMet.
 func (m *matcher) find(r *Request, matched set) {
-	a := m.attribute
-	if a.isNamed() {
+	if m.agents == nil || len(r.values[Agent.index]) > MaxAgent {
+		m.search(r, matched)
+		return
+	}
+	agent := r.values[Agent.index]
+	met, place, hash := m.agents.find(agent)
+	if met != nil {
+		copy(matched, met)
+		return
+	}
+	m.search(r, matched)
+	place.notice(agent, hash, matched)
+}
+
+// search is find without what is remembered.
+func (m *matcher) search(r *Request, matched set) {
+	a, of := m.attribute, outcome{met: matched}
+	switch {
+	case m.isSent || m.hasNot:
 		m.findExcluding(r, matched)
-		return
-	}
-	if r.values[a.index] == "" {
-		return
-	}
-	if m.isSent || m.hasNot {
-		m.findExcluding(r, matched)
-		return
-	}
-	m.match(r.values[a.index], false, outcome{met: matched})
-	if a == Path {
-		for _, other := range r.otherPaths {
-			m.match(other, false, outcome{met: matched})
+	case a.isNamed():
+		values, _ := r.valuesOf(a)
+		for _, value := range values {
+			m.match(lower(value), false, of)
+		}
+	case r.values[a.index] != "":
+		m.match(r.values[a.index], false, of)
+		if a == Path {
+			for _, other := range r.otherPaths {
+				m.match(other, false, of)
+			}
 		}
 	}
 }

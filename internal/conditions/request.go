@@ -403,7 +403,9 @@ func readPath(target string) (path string, others []string) {
 	if isNormalPath(target) {
 		return target, nil
 	}
-	target = withoutQuery(target)
+	if target = withoutQuery(target); isNormalPath(target) {
+		return target, nil
+	}
 	if _, rest, isAbsolute := strings.Cut(target, "://"); isAbsolute && !strings.HasPrefix(target, "/") {
 		_, path, _ := strings.Cut(rest, "/")
 		target = "/" + path

@@ -39,8 +39,11 @@ func (b By) checkDescription(r request, target string) error {
 	}
 	uri, host := originalTarget(r)
 	differs := func(forwarded, original string, plain func(string) string) bool {
+		if original == "" { // most gateways send one set
+			return false
+		}
 		value := r.Get(forwarded)
-		return value != "" && original != "" && value != original && plain(value) != plain(original)
+		return value != "" && value != original && plain(value) != plain(original)
 	}
 	name := ""
 	switch {

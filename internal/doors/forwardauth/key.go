@@ -1,6 +1,7 @@
 package forwardauth
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
@@ -21,7 +22,7 @@ import (
 func (q *Query) appendChecks(k *scratch, r request, parser keys.Parser, selector *rules.Selector) error {
 	check := gate.Check{Policy: q.Policy, Cost: max(q.Cost, 1), Detail: true, Source: q.Source, ID: q.id(r), Address: parser.AddressKey(r.CountedAddress())}
 	k.address, k.host = check.Address, hostOf(r)
-	about, err := q.clientRequest(r, k.host, k.ja4, selector.AskedNamed())
+	about, err := q.clientRequest(k, r, k.host, k.ja4, selector.AskedNamed())
 	switch {
 	case err == nil:
 		check.Request = about
@@ -57,7 +58,7 @@ var onlyIP = []By{{Kind: ByIP}}
 
 // clientRequest returns the known attributes of the client's request, with the query's scope.
 // It ignores the headers of an untrusted proxy. ja4Header is Options.JA4Header.
-func (q *Query) clientRequest(r request, host, ja4Header string, named []conditions.Attribute) (*conditions.Request, error) {
+func (q *Query) clientRequest(k *scratch, r request, host, ja4Header string, named []conditions.Attribute) (*conditions.Request, error) {
 	by := By{Kind: ByPath}
 	for _, b := range q.By {
 		if b.Kind == ByPath {
@@ -70,7 +71,7 @@ func (q *Query) clientRequest(r request, host, ja4Header string, named []conditi
 	target := by.targetOf(r, q.Target)
 	about := conditions.NewRequest(target, methodOf(r), r.Get("User-Agent"), host)
 	if len(named) > 0 {
-		about = q.sayNamed(about, r, target, ja4Header, named)
+		about = q.sayNamed(about, k, r, target, ja4Header, named)
 	}
 	if r.Get(signatureInput) != "" {
 		about = saySigned(about, r)
@@ -103,10 +104,12 @@ func schemeOf(r request) string {
 	if !r.FromTrustedProxy() {
 		return ""
 	}
-	switch scheme := r.Get("X-Forwarded-Proto"); {
-	case strings.EqualFold(scheme, "http"):
+	lines := r.LinesOf("X-Forwarded-Proto")
+	switch {
+	case len(lines) == 0:
+	case bytes.EqualFold(lines[0], []byte("http")):
 		return "http"
-	case strings.EqualFold(scheme, "https"):
+	case bytes.EqualFold(lines[0], []byte("https")):
 		return "https"
 	}
 	return ""
@@ -125,26 +128,26 @@ func ja4Of(r request, header string) (all []string) {
 
 // sayNamed adds the headers, parameters and cookies that policies look at. What is not there is missing
 // only if the gateway would have sent it.
-func (q *Query) sayNamed(about *conditions.Request, r request, target, ja4Header string, named []conditions.Attribute) *conditions.Request {
+func (q *Query) sayNamed(about *conditions.Request, k *scratch, r request, target, ja4Header string, named []conditions.Attribute) *conditions.Request {
 	switch {
 	case target != "":
 		about.SayQuery(len(named))
 	case about == nil:
 		about = about.Saying(conditions.Path) // a request that says nothing yet
 	}
-	var room [4][]byte
 	for _, a := range named {
 		source, name := a.Source()
 		var values []string
 		isSent := q.Target == "" // a gateway that appends the target to the query sends chosen headers only
 		switch source {
 		case "header":
-			for _, line := range r.AppendLines(room[:0], name) {
+			k.lines = r.AppendLines(k.lines[:0], name)
+			for _, line := range k.lines {
 				values = append(values, string(line))
 			}
 		case "cookie":
-			lines := r.AppendLines(room[:0], "Cookie")
-			values, isSent = occurrences.AppendCookies(nil, lines, name, q.Target != ""), isSent || len(lines) > 0
+			k.lines = r.AppendLines(k.lines[:0], "Cookie")
+			values, isSent = occurrences.AppendCookies(nil, k.lines, name, q.Target != ""), isSent || len(k.lines) > 0
 		default:
 			switch {
 			case a == conditions.Scheme:
