@@ -10,7 +10,7 @@
 -- refuses to read, and what is too much to be sent (headers and cookies that the URL names,
 -- and paths with %2F), are refused with 503 either way: a client could cause it. The variables
 -- txn.stint_status (an integer, 200 for allowed), txn.stint_retry_after,
--- txn.stint_ratelimit and txn.stint_refusal_id hold the answer.
+-- txn.stint_ratelimit, txn.stint_refusal_id and txn.stint_challenge hold the answer.
 --
 -- Where Stint runs with --forward-token-header, write the name before that:
 --
@@ -258,6 +258,7 @@ local function ask(txn, url, failure)
     txn:set_var("txn.stint_retry_after", first(answer.headers["retry-after"]) or "")
     txn:set_var("txn.stint_ratelimit", first(answer.headers["ratelimit"]) or "")
     txn:set_var("txn.stint_refusal_id", first(answer.headers["x-stint-refusal-id"]) or "")
+    txn:set_var("txn.stint_challenge", first(answer.headers["x-stint-challenge"]) or "")
     if status == 303 or (first(answer.headers["content-type"]) or ""):find("^text/html") then show(txn, answer) end
 end
 

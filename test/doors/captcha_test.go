@@ -11,7 +11,6 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	stint "github.com/stint-dev/stint/client"
 	"github.com/stint-dev/stint/internal/challenge"
 	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/testnode"
@@ -37,16 +36,12 @@ func (s *site) challenging() {
 	s.put("passes", `{"match":["pass:*"],"rules":["9/1d"]}`)
 }
 
-// The widget of ALTCHA, in a browser, solves the captcha through every gateway and comes from Stint itself.
-func TestAltchaThroughGateways(t *testing.T) {
-	for _, g := range underTest() {
-		t.Run(g.name, func(t *testing.T) {
-			s := &site{T: t, node: testnode.Start(t, "--trusted-proxies", "127.0.0.1", "--challenge-captcha", "altcha", "--challenge-difficulty", "10"), app: new(application)}
-			n := 0
-			if g.name == "haproxy" {
-				n = 2 // Captchas
-			}
-			s.behind(g, n)
+// The widget of ALTCHA, in a browser, solves the captcha through every door and comes from Stint itself.
+func TestAltchaThroughEveryDoor(t *testing.T) {
+	for _, d := range doors() {
+		t.Run(d.name, func(t *testing.T) {
+			s := &site{T: t, node: testnode.Start(t, append(d.flags, "--challenge-captcha", "altcha", "--challenge-difficulty", "10")...), app: new(application)}
+			d.start(s, d.widget)
 			s.challenging()
 			person := visitor(t)
 			person.open(s.url + "/a?b=c")
@@ -64,22 +59,6 @@ func TestAltchaThroughGateways(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A Go program with the middleware hands the widget on too.
-func TestAltchaThroughTheGoMiddleware(t *testing.T) {
-	s := &site{T: t, node: testnode.Start(t, "--challenge-captcha", "altcha", "--challenge-difficulty", "10"), app: new(application)}
-	s.challenging()
-	asking, err := stint.New(s.node.Check)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer((&stint.Guard{Client: asking}).Handler(s.app))
-	t.Cleanup(server.Close)
-	person := visitor(t)
-	person.open(server.URL + "/a?b=c")
-	person.press(altchaBox)
-	person.shows("the browser", "/a?b=c the application")
 }
 
 // provider is a stand-in of Turnstile: its script, and the server that verifies answers.

@@ -38,9 +38,12 @@ const client = "198.51.100.7"
 type site struct {
 	*testing.T
 	node *testnode.Node
-	url  string
-	app  *application
-	at   string // the application's URL
+	// other is asked alternately with node, nil for none, and balanced is where that is done; see stint.
+	other    *testnode.Node
+	balanced string
+	url      string
+	app      *application
+	at       string // the application's URL
 	// asPrinted keeps the timeouts of the configuration.
 	asPrinted bool
 }
@@ -120,7 +123,7 @@ func (s *site) program(run func(*site, string), config string) *site {
 	replace := strings.NewReplacer(append(slower,
 		"policy=website", "policy=site", // a policy of the test's own
 		"policy: 'website'", "policy: 'site'",
-		"127.0.0.1:8080", strings.TrimPrefix(s.node.Check, "http://"),
+		"127.0.0.1:8080", strings.TrimPrefix(s.stint(), "http://"),
 		"127.0.0.1:3000", strings.TrimPrefix(app.URL, "http://"),
 		"listen 8000", "listen "+address,
 		"bind 127.0.0.1:8000", "bind "+address,

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -12,8 +11,6 @@ import (
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/encoding/protojson"
-
-	"github.com/stint-dev/stint/test/testnode"
 )
 
 // extAuthz plays Envoy's filter ext_authz over HTTP by the rules of Envoy's documentation, since no test can run
@@ -90,25 +87,4 @@ func authzOf(t *testing.T, n int) *authzv3.ExtAuthz {
 		t.Fatal(err)
 	}
 	return read
-}
-
-// A browser solves work and ALTCHA's captcha through what Envoy's filter ext_authz sends and hands on over HTTP.
-func TestChallengesThroughWhatExtAuthzHandsOnOverHTTP(t *testing.T) {
-	pages := authzOf(t, 7)
-	for _, way := range [][]string{{"--challenge-captcha", "altcha"}, {"--challenge-wait", "10m"}} {
-		s := &site{T: t, node: testnode.Start(t, append(way, "--trusted-proxies", "127.0.0.1", "--challenge-difficulty", "10")...), app: new(application)}
-		s.challenging()
-		server := httptest.NewServer(&extAuthz{
-			T: t, stint: s.node.Check, prefix: pages.GetHttpService().GetPathPrefix(), app: s.app,
-			sent: pages.GetAllowedHeaders().GetPatterns(), handed: pages.GetHttpService().GetAuthorizationResponse().GetAllowedClientHeaders().GetPatterns(),
-		})
-		t.Cleanup(server.Close)
-		person := visitor(t)
-		person.open(server.URL + "/a?b=c")
-		if way[1] == "altcha" {
-			person.shows("the browser", "you are a person")
-			person.press(altchaBox)
-		}
-		person.shows("the browser", "/a?b=c the application")
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
@@ -40,22 +39,35 @@ type envoySide struct {
 func startEnvoySide(t *testing.T, flags ...string) *envoySide {
 	t.Helper()
 	e := &envoySide{T: t, node: testnode.Start(t, append([]string{"--grpc-listen", "127.0.0.1:0"}, flags...)...)}
-	for deadline := time.Now().Add(maxWait); e.addr == ""; time.Sleep(10 * time.Millisecond) {
-		if found := grpcAnnounced.FindStringSubmatch(e.node.Output()); found != nil {
-			e.addr = found[1]
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the node does not print its gRPC address")
-		}
-	}
-	var err error
-	if e.conn, err = grpc.NewClient(e.addr, grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { e.conn.Close() })
+	e.addr = grpcAddress(t, e.node)
+	e.conn = dialGRPC(t, e.node)
 	e.node.Do(t, http.MethodPut, "/v1/policies/limits?confirm=limits", `{"match":["ip:*","envoy:site:*"],"rules":["3/1d"]}`, http.StatusCreated)
 	e.node.Do(t, http.MethodPut, "/v1/policies/closed?confirm=closed", `{"match":["envoy:closed:*"],"rules":["3/1d"],"on_failure":"deny"}`, http.StatusCreated)
 	return e
+}
+
+// grpcAddress returns the address of a node's gRPC listener.
+func grpcAddress(t *testing.T, n *testnode.Node) (address string) {
+	t.Helper()
+	servers.Await(t, "the node prints its gRPC address", func() bool {
+		found := grpcAnnounced.FindStringSubmatch(n.Output())
+		if found != nil {
+			address = found[1]
+		}
+		return found != nil
+	})
+	return address
+}
+
+// dialGRPC returns a connection to a node's gRPC listener.
+func dialGRPC(t *testing.T, n *testnode.Node) *grpc.ClientConn {
+	t.Helper()
+	conn, err := grpc.NewClient(grpcAddress(t, n), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
 }
 
 // descriptor returns one of entries as "key=value".

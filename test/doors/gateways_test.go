@@ -167,7 +167,7 @@ const answer = async (request) => {
   else if (request.raw) size = (request.body ?? '').length
   else for await (const part of request) size += part.length
   const { pathname, search } = new URL(request.url, 'http://localhost')
-  return await (await globalThis.fetch('%s' + pathname + search, { method: 'POST', body: 'x'.repeat(size) })).text()
+  return await (await globalThis.fetch('%s' + pathname + search, { method: request.method, body: size > 0 ? 'x'.repeat(size) : undefined })).text()
 }
 `
 

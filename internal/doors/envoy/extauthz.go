@@ -17,6 +17,7 @@ import (
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
 
+	"github.com/stint-dev/stint/internal/challenge"
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/doors/occurrences"
 	"github.com/stint-dev/stint/internal/fault"
@@ -324,6 +325,9 @@ func (s *Server) answer(d *gate.Decision) (*authv3.CheckResponse, error) {
 	if d.Allowed() {
 		response.HttpResponse = &authv3.CheckResponse_OkResponse{OkResponse: &authv3.OkHttpResponse{ResponseHeadersToAdd: headers}}
 		return response, nil
+	}
+	if d.Outcome == gate.Challenged {
+		headers = append(headers, &corev3.HeaderValueOption{Header: &corev3.HeaderValue{Key: challenge.Header, Value: challenge.Path}})
 	}
 	code := denied[d.Outcome]
 	kind, _ := wire.RefusalOf(string(d.Outcome))
