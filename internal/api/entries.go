@@ -1,17 +1,16 @@
 package api
 
 import (
-	"net/http"
+	"cmp"
+	"slices"
 	"time"
 
-	"github.com/gofiber/fiber/v2"
-
 	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/api/routes"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
-	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -22,90 +21,91 @@ type entryHandler struct {
 }
 
 func (h *entryHandler) routes() []route {
-	const (
-		block     = wire.PathBlocks + "/:id"
-		exemption = wire.PathExemptions + "/:id"
+	return slices.Concat(
+		[]route{
+			routes.Answers(wire.PreviewBlock, h.previewBlock),
+			routes.Answers(wire.ImportBlocks, func(c *httpserver.Call, in wire.BlockImport) (wire.ImportAnswer, error) {
+				return h.importEntries(c, blocks.Block, in.OnConflict, in.EntryImport)
+			}),
+			routes.Writes(wire.ExportBlocks, openapi.Answer{Types: []string{"text/csv", "application/json", "text/plain"}, Headers: file}, func(c *httpserver.Call, in wire.BlockExport) error {
+				return h.exportEntries(c, blocks.Block, in.Format, in.EntryFilter)
+			}),
+		},
+		(&entriesOfKind{h, blocks.Block}).routes(wire.Blocks),
+		[]route{
+			routes.Answers(wire.ImportExemptions, func(c *httpserver.Call, in wire.ExemptionImport) (wire.ImportAnswer, error) {
+				return h.importEntries(c, blocks.Exemption, in.OnConflict, in.EntryImport)
+			}),
+			routes.Writes(wire.ExportExemptions, openapi.Answer{Types: []string{"text/csv", "application/json"}, Headers: file}, func(c *httpserver.Call, in wire.ExemptionExport) error {
+				return h.exportEntries(c, blocks.Exemption, in.Format, in.EntryFilter)
+			}),
+		},
+		(&entriesOfKind{h, blocks.Exemption}).routes(wire.Exemptions),
 	)
+}
+
+// entriesOfKind serves the blocks or the exemptions.
+type entriesOfKind struct {
+	*entryHandler
+	kind blocks.Kind
+}
+
+func (h *entriesOfKind) routes(ops *wire.EntryOps) []route {
 	return []route{
-		routes.Answers(wire.PreviewBlock, h.previewBlock),
-		streamed(post, wire.PathBlockImport, identity.Operate, ofKind(blocks.Block, h.importEntries), opImportBlocks),
-		onAdmin(get, wire.PathBlockExport, identity.Read, ofKind(blocks.Block, h.exportEntries), opExportBlocks),
-
-		onAdmin(get, wire.PathBlocks, identity.Read, ofKind(blocks.Block, h.listEntries), opListBlocks),
-		onAdmin(post, wire.PathBlocks, identity.Operate, ofKind(blocks.Block, h.addEntry), opAddBlock),
-		onAdmin(get, block, identity.Read, ofKind(blocks.Block, h.getEntry), opGetBlock),
-		onAdmin(patch, block, identity.Operate, ofKind(blocks.Block, h.changeEntry), opChangeBlock),
-		onAdmin(del, block, identity.Operate, ofKind(blocks.Block, h.endEntry), opEndBlock),
-		onAdmin(post, block+"/restore", identity.Operate, ofKind(blocks.Block, h.restoreEntry), opRestoreBlock),
-
-		streamed(post, wire.PathExemptionImport, identity.Operate, ofKind(blocks.Exemption, h.importEntries), opImportExemptions),
-		onAdmin(get, wire.PathExemptionExport, identity.Read, ofKind(blocks.Exemption, h.exportEntries), opExportExemptions),
-
-		onAdmin(get, wire.PathExemptions, identity.Read, ofKind(blocks.Exemption, h.listEntries), opListExemptions),
-		onAdmin(post, wire.PathExemptions, identity.Operate, ofKind(blocks.Exemption, h.addEntry), opAddExemption),
-		onAdmin(get, exemption, identity.Read, ofKind(blocks.Exemption, h.getEntry), opGetExemption),
-		onAdmin(patch, exemption, identity.Operate, ofKind(blocks.Exemption, h.changeEntry), opChangeExemption),
-		onAdmin(del, exemption, identity.Operate, ofKind(blocks.Exemption, h.endEntry), opEndExemption),
-		onAdmin(post, exemption+"/restore", identity.Operate, ofKind(blocks.Exemption, h.restoreEntry), opRestoreExemption),
+		routes.Answers(ops.List, h.list),
+		routes.Makes(ops.Add, h.add),
+		routes.Answers(ops.Get, h.get),
+		routes.Answers(ops.Change, h.change),
+		routes.Answers(ops.End, h.end),
+		routes.Answers(ops.Restore, h.restore),
 	}
 }
 
-func (h *entryHandler) listEntries(c *httpserver.Call, kind blocks.Kind) error {
-	f, err := h.entryFilter(c, kind, filterParams)
+func (h *entriesOfKind) list(c *httpserver.Call, in wire.EntryList) (out wire.Page[wire.Entry], err error) {
+	f, err := h.entryFilter(h.kind, in.EntryFilter)
 	if err != nil {
-		return err
+		return out, err
 	}
+	f.Order, f.Cursor, f.Limit = blocks.Order(in.Order), in.Cursor, in.Limit
 	f.Uncounted = f.Cursor != "" // the first page has the count, which reads every match
 	page, err := h.entries.Find(c.Context(), f)
 	if err != nil {
-		return err
+		return out, err
 	}
-	out := routes.CursorPage(page.Items, page.Next, h.wireEntry)
-	if err := h.nameSources(c, out.Items); err != nil {
-		return err
-	}
+	out = wire.NewPage(page.Items, page.Next, h.wireEntry)
 	if !f.Uncounted {
 		out.Total = &page.Total
 	}
-	return c.SendJSON(http.StatusOK, out)
+	return out, h.nameSources(c, out.Items)
 }
 
-func (h *entryHandler) getEntry(c *httpserver.Call, kind blocks.Kind) error {
-	id, err := c.PathParam("id")
-	if err != nil {
-		return err
-	}
-	e, err := h.entries.ByID(c.Context(), kind, id)
-	if err != nil {
-		return err
-	}
-	return h.sendEntry(c, e)
+func (h *entriesOfKind) get(c *httpserver.Call, in wire.ByID) (wire.Entry, error) {
+	return h.shown(c)(h.entries.ByID(c.Context(), h.kind, in.ID))
 }
 
-func (h *entryHandler) addEntry(c *httpserver.Call, kind blocks.Kind) error {
-	var request wire.AddEntry
-	if err := c.DecodeJSON(&request); err != nil {
-		return err
-	}
+func (h *entriesOfKind) add(c *httpserver.Call, in wire.AddEntry) (answer wire.AddedEntry, path string, err error) {
 	all, err := h.entries.Add(c.Context(), callerOf(c), admin.AddEntries{
-		Kind: kind, Patterns: []string{request.Pattern}, Literal: request.Literal, Scope: request.Scope, Action: blocks.Action(request.Action), Reason: request.Reason, Expiry: admin.ExpiryOf(request.ExpiresIn, request.ExpiresAt),
-		OnConflict: blocks.Conflict(request.OnConflict), Source: request.Source, Confirm: request.Confirm,
+		Kind: h.kind, Patterns: []string{in.Pattern}, Literal: in.Literal, Scope: in.Scope, Action: blocks.Action(in.Action), Reason: in.Reason, Expiry: admin.ExpiryOf(in.ExpiresIn, in.ExpiresAt),
+		OnConflict: blocks.Conflict(in.OnConflict), Source: in.Source, Confirm: in.Confirm,
 	})
 	if err != nil {
-		return err
+		return answer, "", err
 	}
 	entries := make([]wire.Entry, len(all))
 	for i, added := range all {
 		entries[i] = h.wireEntry(added.Entry)
 	}
 	if err := h.nameSources(c, entries); err != nil {
-		return err
+		return answer, "", err
 	}
-	answer := wire.AddedEntry{Added: h.added(all[0], entries[0])}
+	answer.Added = h.added(all[0], entries[0])
 	for i, other := range all[1:] {
 		answer.Others = append(answer.Others, h.added(other, entries[i+1]))
 	}
-	return sendAdded(c, all[0].Outcome, entryPath(kind)+"/"+all[0].Entry.ID, answer)
+	if outcome := all[0].Outcome; outcome == blocks.Created || outcome == blocks.Replaced {
+		path = entryPath(h.kind) + "/" + answer.ID
+	}
+	return answer, path, nil
 }
 
 func (h *entryHandler) added(added admin.Added, entry wire.Entry) wire.Added {
@@ -125,94 +125,50 @@ func notNil(all []string) []string {
 	return all
 }
 
-// sendAdded answers 201 if an entry was created.
-func sendAdded(c *httpserver.Call, outcome blocks.Outcome, location string, answer any) error {
-	status := http.StatusOK
-	if outcome == blocks.Created || outcome == blocks.Replaced {
-		status = http.StatusCreated
-		c.Set(fiber.HeaderLocation, location)
+func (h *entriesOfKind) change(c *httpserver.Call, in wire.EntryChange) (out wire.Entry, err error) {
+	update := admin.UpdateEntry{Revision: in.Revision, Confirm: in.Confirm}
+	if in.Reason.Given {
+		update.Reason = &in.Reason.Value
 	}
-	return c.SendJSON(status, answer)
+	if update.Expiry, err = admin.ExpiryChange(in.ExpiresIn, in.ExpiresAt); err != nil {
+		return out, err
+	}
+	return h.shown(c)(h.entries.Update(c.Context(), callerOf(c), h.kind, in.ID, update))
 }
 
-func (h *entryHandler) changeEntry(c *httpserver.Call, kind blocks.Kind) error {
-	id, err := c.PathParam("id")
+func (h *entriesOfKind) end(c *httpserver.Call, in wire.EntryEnd) (out wire.Entry, err error) {
+	reason, source, pattern := cmp.Or(in.Reason, in.QueryReason), cmp.Or(in.Source, in.QuerySource), cmp.Or(in.Pattern, in.QueryPattern)
+	if source != "" {
+		return h.shown(c)(h.entries.EndShare(c.Context(), callerOf(c), h.kind, in.ID, source, pattern, reason))
+	}
+	if pattern != "" {
+		return out, fault.Field("pattern", "is possible with a source only")
+	}
+	ended, err := h.entries.End(c.Context(), callerOf(c), h.kind, reason, in.ID)
 	if err != nil {
-		return err
+		return out, err
 	}
-	var patch wire.EntryPatch
-	if err := c.DecodeJSON(&patch); err != nil {
-		return err
-	}
-	update := admin.UpdateEntry{Revision: patch.Revision, Confirm: patch.Confirm}
-	if patch.Reason.Given {
-		update.Reason = &patch.Reason.Value
-	}
-	if update.Expiry, err = admin.ExpiryChange(patch.ExpiresIn, patch.ExpiresAt); err != nil {
-		return err
-	}
-	e, err := h.entries.Update(c.Context(), callerOf(c), kind, id, update)
-	if err != nil {
-		return err
-	}
-	return h.sendEntry(c, e)
+	return h.shown(c)(ended[0], nil)
 }
 
-// endEntry ends an entry. The reason is in the body or, for clients that cannot send a body
-// with DELETE, in the query.
-func (h *entryHandler) endEntry(c *httpserver.Call, kind blocks.Kind) error {
-	id, err := c.PathParam("id")
+func (h *entriesOfKind) restore(c *httpserver.Call, in wire.EntryRestore) (out wire.Entry, err error) {
+	restored, err := h.entries.Restore(c.Context(), callerOf(c), h.kind, in.Confirm, in.ID)
 	if err != nil {
-		return err
+		return out, err
 	}
-	q := c.ParseQuery("reason", "source", "pattern")
-	request := wire.EndRequest{Reason: q.Line("reason"), Source: q.Line("source"), Pattern: q.Line("pattern")}
-	if q.Err() != nil {
-		return q.Err()
-	}
-	if err := c.DecodeOptional(&request); err != nil {
-		return err
-	}
-	if request.Source != "" {
-		e, err := h.entries.EndShare(c.Context(), callerOf(c), kind, id, request.Source, request.Pattern, request.Reason)
+	return h.shown(c)(restored[0], nil)
+}
+
+// shown returns the function that converts the answer of a use case: an entry with its sources.
+func (h *entryHandler) shown(c *httpserver.Call) func(*blocks.Entry, error) (wire.Entry, error) {
+	return func(e *blocks.Entry, err error) (wire.Entry, error) {
 		if err != nil {
-			return err
+			return wire.Entry{}, err
 		}
-		return h.sendEntry(c, e)
+		out := []wire.Entry{h.wireEntry(e)}
+		err = h.nameSources(c, out)
+		return out[0], err
 	}
-	if request.Pattern != "" {
-		return fault.Field("pattern", "is possible with a source only")
-	}
-	ended, err := h.entries.End(c.Context(), callerOf(c), kind, request.Reason, id)
-	if err != nil {
-		return err
-	}
-	return h.sendEntry(c, ended[0])
-}
-
-func (h *entryHandler) restoreEntry(c *httpserver.Call, kind blocks.Kind) error {
-	id, err := c.PathParam("id")
-	if err != nil {
-		return err
-	}
-	var request wire.RestoreRequest
-	if err := c.DecodeOptional(&request); err != nil {
-		return err
-	}
-	restored, err := h.entries.Restore(c.Context(), callerOf(c), kind, request.Confirm, id)
-	if err != nil {
-		return err
-	}
-	return h.sendEntry(c, restored[0])
-}
-
-// sendEntry answers with an entry and its sources.
-func (h *entryHandler) sendEntry(c *httpserver.Call, e *blocks.Entry) error {
-	out := []wire.Entry{h.wireEntry(e)}
-	if err := h.nameSources(c, out); err != nil {
-		return err
-	}
-	return c.SendJSON(http.StatusOK, out[0])
 }
 
 // nameSources adds their sources to entries.
@@ -230,48 +186,24 @@ func (h *entryHandler) nameSources(c *httpserver.Call, all []wire.Entry) error {
 	return err
 }
 
-// filterParams are the query parameters of the lists of entries.
-var filterParams = []string{"state", "source", "author", "search", "key", "within", "literal", "lists", "order", "cursor", "limit"}
-
-// entryFilter reads a filter of the entries of one kind.
-func (h *entryHandler) entryFilter(c *httpserver.Call, kind blocks.Kind, params []string) (blocks.Filter, error) {
-	q := c.ParseQuery(params...)
-	f := blocks.Filter{
-		Kind:   kind,
-		State:  q.OneOf("state", "active", "ended", "all"),
-		Holder: q.Line("source"),
-		Author: q.Line("author"),
-		Search: q.Line("search"),
-		Order:  blocks.Order(q.OneOf("order", string(blocks.ByCreated), string(blocks.ByExpiry))),
-		Cursor: q.Line("cursor"),
-		Limit:  q.Limit(),
-	}
-	literal := q.Flag("literal")
-	f.Lists = q.Flag("lists")
-	if q.Err() != nil {
-		return f, q.Err()
-	}
+// entryFilter converts a filter of the entries of one kind.
+func (h *entryHandler) entryFilter(kind blocks.Kind, in wire.EntryFilter) (f blocks.Filter, err error) {
+	f = blocks.Filter{Kind: kind, State: in.State, Holder: in.Source, Author: in.Author, Search: in.Search, Lists: in.Lists}
 	switch kind := blocks.Source(f.Holder); kind {
 	case blocks.Manual, blocks.Automatic, blocks.Imported, blocks.Listed: // no source has such a name
 		f.Source, f.Holder = kind, ""
 	}
-	var err error
-	if q.Given("key") {
-		if f.Key, err = h.key(q.Raw("key")); err != nil {
+	if in.Key != "" {
+		if f.Key, err = h.key(in.Key); err != nil {
 			return f, err
 		}
 	}
-	if q.Given("within") {
+	if in.Within != "" {
 		reading := admin.FilterReading(h.catalog)
-		reading.Literal = literal
-		f.Within, err = fault.ReadPattern(reading, "within", q.Raw("within"))
+		reading.Literal = in.Literal
+		f.Within, err = fault.ReadPattern(reading, "within", in.Within)
 	}
 	return f, err
-}
-
-// ofKind binds a handler to one kind of entry.
-func ofKind(kind blocks.Kind, h func(*httpserver.Call, blocks.Kind) error) httpserver.Handler {
-	return func(c *httpserver.Call) error { return h(c, kind) }
 }
 
 // entryPath returns the path of the entries of one kind.

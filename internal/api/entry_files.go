@@ -1,11 +1,11 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"mime"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -58,36 +58,21 @@ func sentFormat(c *httpserver.Call, allowed ...admin.FileFormat) (admin.FileForm
 	return "", fault.New(fault.Unsupported, "Send the header Content-Type: %s or %s; the body must be UTF-8.", strings.Join(known[:last], ", "), known[last])
 }
 
-func (h *entryHandler) importEntries(c *httpserver.Call, kind blocks.Kind) error {
-	answer, err := h.runImport(c, kind)
-	if err != nil {
-		return err
-	}
-	return c.SendJSON(http.StatusOK, answer)
-}
-
-func (h *entryHandler) runImport(c *httpserver.Call, kind blocks.Kind) (*wire.ImportAnswer, error) {
+func (h *entryHandler) importEntries(c *httpserver.Call, kind blocks.Kind, onConflict string, in wire.EntryImport) (out wire.ImportAnswer, err error) {
 	format, err := sentFormat(c, admin.BlocksCSV, admin.BlocksJSON, admin.BlocksPlain, admin.BlocksAuto)
 	if err != nil {
-		return nil, err
-	}
-	q := c.ParseQuery("on_conflict", "skip_bad", "dry_run", "source", "reason", "expires_in", "expires_at", "confirm", "literal", "column")
-	options := admin.ImportOptions{
-		Kind: kind, Format: format, OnConflict: blocks.Conflict(q.OneOf("on_conflict", wire.ConflictKeep, wire.ConflictExtend, wire.ConflictReplace)),
-		SkipBad: q.Flag("skip_bad"), Literal: q.Flag("literal"), Column: q.Line("column"), DryRun: q.Flag("dry_run"), Confirm: q.Line("confirm"),
-		Source: q.Line("source"), Reason: q.Line("reason"), Expiry: blocks.Expiry{For: q.Duration("expires_in"), Until: q.Time("expires_at")},
-	}
-	if q.Err() != nil {
-		return nil, q.Err()
+		return out, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), importTimeout)
 	defer cancel()
-	result, err := h.entries.Import(ctx, callerOf(c), routes.BodyReader(c), options)
+	result, err := h.entries.Import(ctx, callerOf(c), routes.BodyReader(c), admin.ImportOptions{
+		Kind: kind, Format: format, OnConflict: blocks.Conflict(onConflict), SkipBad: in.SkipBad, Literal: in.Literal, Column: in.Column, DryRun: in.DryRun, Confirm: in.Confirm,
+		Source: in.Source, Reason: in.Reason, Expiry: blocks.Expiry{For: in.ExpiresIn.Std(), Until: in.ExpiresAt.Time},
+	})
 	if err != nil {
-		return nil, describeBroad(err)
+		return out, describeBroad(err)
 	}
-	answer := fromImport(result)
-	return &answer, nil
+	return fromImport(result), nil
 }
 
 // describeBroad adds to an error the rows of the file that need a confirmation.
@@ -102,31 +87,12 @@ func describeBroad(err error) error {
 	return &described
 }
 
-// exportFormats are the formats of an export. A plain list does not say that it exempts, so that
-// an import of blocks would take it.
-func exportFormats(kind blocks.Kind) []string {
-	if kind == blocks.Exemption {
-		return []string{string(admin.BlocksCSV), string(admin.BlocksJSON)}
-	}
-	return []string{string(admin.BlocksCSV), string(admin.BlocksJSON), string(admin.BlocksPlain)}
-}
-
-// exportParams are the query parameters of an export of entries.
-var exportParams = []string{"format", "state", "source", "author", "search", "key", "within", "literal", "lists"}
-
-func (h *entryHandler) exportEntries(c *httpserver.Call, kind blocks.Kind) error {
-	f, err := h.entryFilter(c, kind, exportParams)
+func (h *entryHandler) exportEntries(c *httpserver.Call, kind blocks.Kind, format string, in wire.EntryFilter) error {
+	f, err := h.entryFilter(kind, in)
 	if err != nil {
 		return err
 	}
-	q := c.ParseQuery(exportParams...)
-	wanted := admin.FileFormat(q.OneOf("format", exportFormats(kind)...))
-	if q.Err() != nil {
-		return q.Err()
-	}
-	if wanted == "" {
-		wanted = admin.BlocksCSV
-	}
+	wanted := cmp.Or(admin.FileFormat(format), admin.BlocksCSV)
 	media, extension := "", ""
 	for _, known := range fileFormats {
 		if known.format == wanted {

@@ -14,8 +14,8 @@ func (h *entryHandler) previewBlock(c *httpserver.Call, in wire.PreviewRequest) 
 	}
 	answer = wire.Impact{
 		Pattern: i.Text(), Estimate: fromTraffic(i.Traffic), Hidden: i.IsExempt, BlocksCaller: i.BlocksCaller,
-		Exemptions: singlePage(i.Exemptions, h.wireEntry).Items,
-		CoveredBy:  singlePage(i.CoveredBy, h.wireEntry).Items, Covers: singlePage(i.Covers, h.wireEntry).Items, More: i.More,
+		Exemptions: wire.WholePage(i.Exemptions, h.wireEntry).Items,
+		CoveredBy:  wire.WholePage(i.CoveredBy, h.wireEntry).Items, Covers: wire.WholePage(i.Covers, h.wireEntry).Items, More: i.More,
 		ConfirmReason: wire.NullString(i.ConfirmReason), Warnings: notNil(i.Warnings),
 	}
 	if i.ConfirmReason != "" {

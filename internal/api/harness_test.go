@@ -43,6 +43,12 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
+// The methods that only tests name.
+const (
+	put   = http.MethodPut
+	patch = http.MethodPatch
+)
+
 func TestMain(m *testing.M) { servers.Main(m) }
 
 // clock is a clock that tests move.

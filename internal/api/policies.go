@@ -1,10 +1,7 @@
 package api
 
 import (
-	"net/http"
 	"strings"
-
-	"github.com/gofiber/fiber/v2"
 
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/algorithms"
@@ -14,7 +11,6 @@ import (
 	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
-	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -27,7 +23,6 @@ type policyHandler struct {
 }
 
 func (h *policyHandler) routes() []route {
-	const policy = wire.PathPolicies + "/:name"
 	return []route{
 		routes.Answers(wire.ListAlgorithms, h.listAlgorithms),
 		routes.Answers(wire.ListPolicies, h.listPolicies),
@@ -37,8 +32,8 @@ func (h *policyHandler) routes() []route {
 		routes.Answers(wire.ExplainPolicy, h.explainPolicy),
 		routes.Answers(wire.ExplainDraft, h.explainDraft),
 		routes.Answers(wire.TryPolicy, h.tryPolicy),
-		streamed(post, policy+"/backtest", identity.Admin, h.backtestPolicy, opBacktestPolicy),
-		onAdmin(put, policy, identity.Admin, h.putPolicy, opPutPolicy),
+		routes.Answers(wire.BacktestPolicy, h.backtestPolicy),
+		routes.Makes(wire.PutPolicy, h.putPolicy),
 		routes.Answers(wire.DeletePolicy, h.deletePolicy),
 		routes.Answers(wire.CompareDraft, h.compareDraft),
 		routes.Answers(wire.PromotePolicy, h.promotePolicy),
@@ -49,26 +44,10 @@ func (h *policyHandler) routes() []route {
 		routes.Does(wire.ListConditionLists, admin.ConditionLists),
 		routes.Does(wire.GetConditionList, admin.FindConditionList),
 		routes.Writes(wire.ExportPolicies, openapi.Answer{Body: wire.PolicyFile{}, Types: []string{"application/yaml"}}, h.exportPolicies),
-		onAdmin(post, wire.PathPolicySet+"/plan", identity.Read, h.planPolicies, opPlanPolicies),
-		onAdmin(post, wire.PathPolicySet, identity.Admin, h.applyPolicies, opApplyPolicies),
+		routes.Answers(wire.PlanPolicies, h.planPolicies),
+		routes.Answers(wire.ApplyPolicies, h.applyPolicies),
 	}
 }
-
-var (
-	opPutPolicy = &openapi.Operation{
-		ID: "putPolicy", Tag: "policies", Summary: "Create a policy, or replace the one whose ETag If-Match has.",
-		IfMatch: true, Body: wire.PolicyRequest{},
-		Query: confirmPolicyParam,
-		Answers: []openapi.Answer{
-			{Status: http.StatusOK, Doc: "Replaced.", Body: wire.Policy{}, Headers: []openapi.Header{openapi.ETag}},
-			{Status: http.StatusCreated, Doc: "Created.", Body: wire.Policy{}, Headers: []openapi.Header{openapi.ETag, openapi.Location}},
-		},
-	}
-)
-
-var confirmPolicyParam = []openapi.Param{{
-	Name: "confirm", Doc: "The policy's name. It is needed if every request of a broad pattern is newly refused, or if keys leave an enforcing policy for another one or for none: by a deletion, by a change of mode, patterns or conditions, or by a policy that is off. The answer 409 confirmation_required says to which, and how many keys of the recorded traffic.",
-}}
 
 // listAlgorithms answers with the ways to count that a policy may name.
 func (h *policyHandler) listAlgorithms(*httpserver.Call, wire.None) (wire.Page[wire.Algorithm], error) {
@@ -80,7 +59,9 @@ func (h *policyHandler) listPolicies(c *httpserver.Call, in wire.PolicyList) (wi
 	if err != nil {
 		return wire.Page[wire.Policy]{}, err
 	}
-	return routes.WholeListPage(page, h.fromActive), nil
+	out := wire.NewPage(page.Items, page.Next, h.fromActive)
+	out.Total = &page.Total
+	return out, nil
 }
 
 func (h *policyHandler) getPolicy(c *httpserver.Call, in wire.ByName) (wire.Policy, error) {
@@ -98,10 +79,6 @@ func (h *policyHandler) fromActive(p *rules.Policy) wire.Policy {
 	return out
 }
 
-func sendPolicy(c *httpserver.Call, status int, p *rules.Policy) error {
-	return routes.SendTagged(c, status, rules.TagOf(p), fromPolicy(p))
-}
-
 // shown returns what a change of a policy answers.
 func shown(p *rules.Policy, err error) (wire.Policy, error) {
 	if err != nil {
@@ -115,31 +92,20 @@ func (h *policyHandler) listPolicyVersions(c *httpserver.Call, in wire.ByName) (
 	return wire.WholePage(all, fromPolicy), err
 }
 
-func (h *policyHandler) putPolicy(c *httpserver.Call) error {
-	expect, err := routes.IfMatch(c)
+func (h *policyHandler) putPolicy(c *httpserver.Call, in wire.PolicyPut) (out wire.Policy, path string, err error) {
+	wanted, err := policyOf(&in.PolicyRequest, h.catalog.Parser(), in.Of)
 	if err != nil {
-		return err
-	}
-	q := c.ParseQuery("confirm")
-	confirm := q.Line("confirm")
-	if q.Err() != nil {
-		return q.Err()
-	}
-	wanted, err := h.readDraft(c)
-	if err != nil {
-		return err
+		return out, "", err
 	}
 	_, existed := h.catalog.Selector().ByName(wanted.Name) // or another node has just made it
-	p, err := h.policies.Put(c.Context(), callerOf(c), wanted, expect, confirm)
+	p, err := h.policies.Put(c.Context(), callerOf(c), wanted, etag.Tag(in.Expect), in.Confirm)
 	if err != nil {
-		return err
+		return out, "", err
 	}
-	status := http.StatusOK
 	if !existed && p.Version == 1 {
-		status = http.StatusCreated
-		c.Set(fiber.HeaderLocation, wire.PathPolicies+"/"+p.Name)
+		path = wire.PathPolicies + "/" + p.Name
 	}
-	return sendPolicy(c, status, p)
+	return fromPolicy(p), path, nil
 }
 
 // rollBackPolicy restores an earlier version of a policy.

@@ -29,19 +29,6 @@ func (h *policyHandler) explainDraft(c *httpserver.Call, in wire.PolicyDraft) (w
 	return fromPolicyExplanation(x), nil
 }
 
-// readDraft reads the policy in the body of a request, with the name from the path.
-func (h *policyHandler) readDraft(c *httpserver.Call) (*rules.Policy, error) {
-	name, err := c.PathParam("name")
-	if err != nil {
-		return nil, err
-	}
-	var request wire.PolicyRequest
-	if err := c.DecodeJSON(&request); err != nil {
-		return nil, err
-	}
-	return policyOf(&request, h.catalog.Parser(), name)
-}
-
 // fromPolicyExplanation returns an explanation as the API shows it.
 func fromPolicyExplanation(x *admin.PolicyExplanation) wire.PolicyExplanation {
 	out := wire.PolicyExplanation{

@@ -11,7 +11,6 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/stint-dev/stint/internal/admin"
-	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -20,28 +19,6 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
 )
-
-var (
-	opPlanPolicies = &openapi.Operation{
-		ID: "planPolicies", Tag: "policies", Summary: "Show what applying a document would change, and change nothing.",
-		Query: []openapi.Param{pruneParam, shadowParam}, Body: wire.PolicyFileRequest{}, Answers: ok("What would be changed.", wire.PolicyPlan{}),
-	}
-	opApplyPolicies = &openapi.Operation{
-		ID: "applyPolicies", Tag: "policies", ExpectsETags: true, Summary: "Make the policies what a document says, all or nothing.",
-		Query: []openapi.Param{
-			{Name: "confirm", Doc: "The names, with commas between them, of the policies that newly refuse every request of a broad pattern, or from which keys leave for another policy or for none, as the answer 409 confirmation_required gives them."},
-			pruneParam, shadowParam,
-		},
-		Body: wire.PolicyFileRequest{}, Answers: ok("What was changed.", wire.PolicyPlan{}),
-	}
-)
-
-var pruneParam = openapi.Param{Name: "prune", Doc: "Delete the policies that the document does not name.", Boolean: true}
-
-var shadowParam = openapi.Param{
-	Name: "shadow", Boolean: true,
-	Doc: "Put the policies of the document in shadow mode. In place of a policy that enforces now, its draft is made, which runs beside it; see POST /v1/policies/{name}/promote.",
-}
 
 // listPresets lists the policy files that Stint ships.
 func (h *policyHandler) listPresets(*httpserver.Call, wire.None) (wire.Page[wire.Preset], error) {
@@ -77,44 +54,30 @@ func (h *policyHandler) exportPolicies(c *httpserver.Call, in wire.PolicyExport)
 }
 
 // planPolicies answers with the changes that applying a document would make.
-func (h *policyHandler) planPolicies(c *httpserver.Call) error {
-	q := c.ParseQuery("prune", "shadow")
-	prune, shadow := q.Flag("prune"), q.Flag("shadow")
-	if q.Err() != nil {
-		return q.Err()
-	}
-	plan, err := h.readPlan(c, prune, shadow)
+func (h *policyHandler) planPolicies(c *httpserver.Call, in wire.PolicyPlanOf) (out wire.PolicyPlan, err error) {
+	plan, err := h.planOf(c, in.PolicyFileRequest, in.PolicyApplicationFlags)
 	if err != nil {
-		return err
+		return out, err
 	}
-	answer := fromPlan(plan)
-	answer.DryRun = true
-	return c.SendJSON(http.StatusOK, answer)
+	out = fromPlan(plan)
+	out.DryRun = true
+	return out, nil
 }
 
 // applyPolicies replaces the policies with those of a document, all or nothing.
-func (h *policyHandler) applyPolicies(c *httpserver.Call) error {
-	q := c.ParseQuery("prune", "shadow", "confirm")
-	confirm, prune, shadow := q.Line("confirm"), q.Flag("prune"), q.Flag("shadow")
-	if q.Err() != nil {
-		return q.Err()
-	}
-	plan, err := h.readPlan(c, prune, shadow)
+func (h *policyHandler) applyPolicies(c *httpserver.Call, in wire.PolicyApplication) (out wire.PolicyPlan, err error) {
+	plan, err := h.planOf(c, in.PolicyFileRequest, in.PolicyApplicationFlags)
 	if err != nil {
-		return err
+		return out, err
 	}
-	if err := h.policies.Apply(c.Context(), callerOf(c), plan, confirm); err != nil {
-		return err
+	if err := h.policies.Apply(c.Context(), callerOf(c), plan, in.Confirm); err != nil {
+		return out, err
 	}
-	return c.SendJSON(http.StatusOK, fromPlan(plan))
+	return fromPlan(plan), nil
 }
 
-// readPlan returns the plan of the document that was sent.
-func (h *policyHandler) readPlan(c *httpserver.Call, prune, shadow bool) (*admin.PolicyPlan, error) {
-	var request wire.PolicyFileRequest
-	if err := c.DecodeJSON(&request); err != nil {
-		return nil, err
-	}
+// planOf returns the plan of a document.
+func (h *policyHandler) planOf(c *httpserver.Call, request wire.PolicyFileRequest, flags wire.PolicyApplicationFlags) (*admin.PolicyPlan, error) {
 	wanted, err := h.policiesOf(request.Policies)
 	if err != nil {
 		return nil, err
@@ -128,7 +91,7 @@ func (h *policyHandler) readPlan(c *httpserver.Call, prune, shadow bool) (*admin
 			return nil, err
 		}
 	}
-	plan, err := h.policies.Plan(c.Context(), wanted, prune, shadow, expect)
+	plan, err := h.policies.Plan(c.Context(), wanted, flags.Prune, flags.Shadow, expect)
 	if err == nil {
 		err = plan.Problem
 	}

@@ -3,26 +3,17 @@ package api
 import (
 	"context"
 	"mime"
-	"net/http"
 	"strings"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/stint-dev/stint/internal/admin"
-	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/presets"
 	"github.com/stint-dev/stint/internal/wire"
-)
-
-var (
-	opBacktestPolicy = &openapi.Operation{
-		ID: "backtestPolicy", Tag: "policies", Summary: "Replay an access log of at most 64 MB through a policy that is not saved, and compare it with the active policies: a form with the field policy, a JSON document, and after it the file log.",
-		BodyTypes: []string{fiber.MIMEMultipartForm}, Answers: ok("What it would have done.", wire.PolicyTrial{}),
-	}
 )
 
 // defaultTrialSpan is the time range of a trial if the request names none.
@@ -89,38 +80,34 @@ func fromTrappedKeys(all []admin.TrappedKey) []wire.TrappedKey {
 }
 
 // backtestPolicy tries a policy on an access log.
-func (h *policyHandler) backtestPolicy(c *httpserver.Call) error {
-	name, err := c.PathParam("name")
-	if err != nil {
-		return err
-	}
+func (h *policyHandler) backtestPolicy(c *httpserver.Call, in wire.PolicyBacktestOf) (out wire.PolicyTrial, err error) {
 	media, params, err := mime.ParseMediaType(string(c.Request().Header.ContentType()))
 	if err != nil || media != fiber.MIMEMultipartForm {
-		return fault.New(fault.Unsupported, "Send a form with the header Content-Type: multipart/form-data.")
+		return out, fault.New(fault.Unsupported, "Send a form with the header Content-Type: multipart/form-data.")
 	}
 	form, err := httpserver.ReadUpload(c.Ctx, params["boundary"])
 	if err != nil {
-		return err
+		return out, err
 	}
 	if !form.Fields.Has("policy") {
-		return fault.Field("policy", "is missing; send the policy as a field before the file")
+		return out, fault.Field("policy", "is missing; send the policy as a field before the file")
 	}
 	var request wire.PolicyRequest
 	if err := httpserver.UnmarshalStrict([]byte(form.Fields.Get("policy")), &request); err != nil {
-		return within("policy", err)
+		return out, within("policy", err)
 	}
-	draft, err := policyOf(&request, h.catalog.Parser(), name)
+	draft, err := policyOf(&request, h.catalog.Parser(), in.Policy)
 	if err != nil {
-		return within("policy", err)
+		return out, within("policy", err)
 	}
 	if !form.HasFile() {
-		return fault.Field("log", "is missing; send the access log as a file, after the field policy")
+		return out, fault.Field("log", "is missing; send the access log as a file, after the field policy")
 	}
 	trial, err := h.policies.Backtest(context.WithoutCancel(c.Context()), draft, escape.Log(escape.Clip(form.Name, 80)), form)
 	if err != nil {
-		return err
+		return out, err
 	}
-	return c.SendJSON(http.StatusOK, fromPolicyTrial(name, trial))
+	return fromPolicyTrial(in.Policy, trial), nil
 }
 
 // fromPolicyTrial returns a trial as the API shows it.

@@ -3,13 +3,11 @@ package api
 import (
 	"context"
 	"io"
-	"net/http"
 
 	use "github.com/stint-dev/stint/internal/admin/profiles"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/api/routes"
 	"github.com/stint-dev/stint/internal/httpserver"
-	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -23,7 +21,7 @@ type profileHandler struct {
 func (h *profileHandler) routes() []route {
 	return []route{
 		routes.Answers(wire.ListProfiles, h.listProfiles),
-		streamed(post, wire.PathProfiles+"/import", identity.Operate, h.importProfiles, opImportProfiles),
+		routes.Answers(wire.ImportProfiles, h.importProfiles),
 		routes.Writes(wire.ExportProfiles, openapi.Answer{Types: []string{"text/csv", "application/x-ndjson"}, Headers: file}, h.exportProfiles),
 		routes.Answers(wire.ListPlans, h.listPlans),
 		routes.Answers(wire.GetProfile, func(c *httpserver.Call, in wire.ByKey) (wire.Profile, error) {
@@ -40,18 +38,6 @@ func (h *profileHandler) routes() []route {
 			return h.shown(h.profiles.EndLimit(c.Context(), callerOf(c), in))
 		}),
 	}
-}
-
-var opImportProfiles = &openapi.Operation{
-	ID: "importProfiles", Tag: "keys", Summary: "Set the plans, labels and notes of up to 1,000,000 keys from CSV or JSON, all or nothing.",
-	Doc: "A CSV names its columns: key, plan, labels (separated by spaces) and note. JSON is a list of objects, or one object on each line. " +
-		"What a row leaves out is removed from its key; other keys and limits stay. A key that the file names twice is an invalid row.",
-	BodyTypes: []string{"text/csv", "application/json", "application/x-ndjson"},
-	Query: []openapi.Param{
-		{Name: "skip_bad", Doc: "Leave invalid rows out instead of importing nothing.", Boolean: true},
-		{Name: "dry_run", Doc: "Change nothing, and answer with what would be done, invalid rows included.", Boolean: true},
-	},
-	Answers: ok("What was done.", wire.ProfileImport{}),
 }
 
 func (h *profileHandler) fromProfile(p *profiles.Profile) wire.Profile {
@@ -98,23 +84,18 @@ func (h *profileHandler) listPlans(c *httpserver.Call, _ wire.None) (wire.Page[w
 	}), err
 }
 
-func (h *profileHandler) importProfiles(c *httpserver.Call) error {
+func (h *profileHandler) importProfiles(c *httpserver.Call, in wire.ProfileImportOf) (out wire.ProfileImport, err error) {
 	format, err := sentFormat(c, use.CSV, use.JSON)
 	if err != nil {
-		return err
-	}
-	q := c.ParseQuery("skip_bad", "dry_run")
-	o := use.ImportOptions{Format: format, SkipBad: q.Flag("skip_bad"), DryRun: q.Flag("dry_run")}
-	if q.Err() != nil {
-		return q.Err()
+		return out, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), importTimeout)
 	defer cancel()
-	did, err := h.profiles.Import(ctx, callerOf(c), routes.BodyReader(c), o)
+	did, err := h.profiles.Import(ctx, callerOf(c), routes.BodyReader(c), use.ImportOptions{Format: format, SkipBad: in.SkipBad, DryRun: in.DryRun})
 	if err != nil {
-		return err
+		return out, err
 	}
-	return c.SendJSON(http.StatusOK, h.fromImport(did))
+	return h.fromImport(did), nil
 }
 
 // fromImport returns the result of an import of keys as the API shows it.

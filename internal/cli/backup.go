@@ -11,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func newBackup(con *console.Console) *cobra.Command {
@@ -39,7 +40,7 @@ logs in memory) to a file, while the server runs. The file appears only once it 
 
 // backUp writes a backup to a file, or to standard output for "-".
 func backUp(ctx context.Context, con *console.Console, server *client.Client, path string) (size int64, err error) {
-	stream, err := server.Backups.Create(ctx)
+	stream, err := client.Open(ctx, server, wire.CreateBackup, wire.None{})
 	if err != nil {
 		return 0, err
 	}
@@ -54,7 +55,8 @@ func backUp(ctx context.Context, con *console.Console, server *client.Client, pa
 }
 
 func newRestore(con *console.Console) *cobra.Command {
-	var yes, dryRun bool
+	var yes bool
+	var in wire.Restoration
 	c := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Restore the embedded data from a backup",
@@ -69,12 +71,12 @@ With --dry-run the server checks the whole backup and says what it holds; nothin
 				return err
 			}
 			defer file.Close()
-			if !yes && !dryRun {
+			if !yes && !in.DryRun {
 				if err := con.Confirm("This replaces all data of the server with "+output.Escape(args[0])+".", "--yes"); err != nil {
 					return err
 				}
 			}
-			answer, err := server.Backups.Restore(c.Context(), file, dryRun)
+			answer, err := client.Upload(c.Context(), server, wire.RestoreBackup, in, file, wire.BackupType)
 			if err != nil {
 				return err
 			}
@@ -87,6 +89,6 @@ With --dry-run the server checks the whole backup and says what it holds; nothin
 		}),
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "check the backup and change nothing")
+	c.Flags().BoolVar(&in.DryRun, "dry-run", false, "check the backup and change nothing")
 	return c
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
+	"io"
 	"slices"
 	"strings"
 
@@ -37,7 +37,7 @@ type entryCommand struct {
 	noun, head  string // "block", "Block"
 	article     string // "a block"
 	arg         string // "BLOCK"
-	entries     func(*client.Client) client.Entries
+	ops         *wire.EntryOps
 	add         string // the effect of adding one, in a sentence
 	none        string // the message that a pattern has no entry
 	example     string // a pattern
@@ -45,13 +45,21 @@ type entryCommand struct {
 	reason      string // in examples
 	showsImpact bool   // show it before a broad one is confirmed
 	omitted     string // how long one lasts if nothing is said; "" if that must be said
+	importFrom  func(ctx context.Context, server *client.Client, in wire.EntryImport, onConflict string, file io.Reader, media string) (wire.ImportAnswer, error)
+	export      func(ctx context.Context, server *client.Client, format string, f wire.EntryFilter) (io.ReadCloser, error)
 }
 
 func newBlock(con *console.Console) *cobra.Command {
 	e := &entryCommand{Console: con, noun: "block", head: "Block", article: "a block", arg: "BLOCK",
-		entries: func(server *client.Client) client.Entries { return server.Blocks.Entries },
-		add:     "Block every key that a pattern covers, for a time or permanently.", none: "is not blocked",
-		example: "ip:203.0.113.7", reason: "scraping", readers: "for the other operators and the client that is refused", showsImpact: true, omitted: wire.DefaultBlock}
+		ops: wire.Blocks,
+		add: "Block every key that a pattern covers, for a time or permanently.", none: "is not blocked",
+		example: "ip:203.0.113.7", reason: "scraping", readers: "for the other operators and the client that is refused", showsImpact: true, omitted: wire.DefaultBlock,
+		importFrom: func(ctx context.Context, server *client.Client, in wire.EntryImport, onConflict string, file io.Reader, media string) (wire.ImportAnswer, error) {
+			return client.Upload(ctx, server, wire.ImportBlocks, wire.BlockImport{OnConflict: onConflict, EntryImport: in}, file, media)
+		},
+		export: func(ctx context.Context, server *client.Client, format string, f wire.EntryFilter) (io.ReadCloser, error) {
+			return client.Open(ctx, server, wire.ExportBlocks, wire.BlockExport{Format: format, EntryFilter: f})
+		}}
 	c := e.command("Refuse keys until a block expires or is ended")
 	c.AddCommand(newBlockPreview(con), newBlockSource(con), e.newImport(blockImport), e.newExport(blockExport))
 	return c
@@ -59,9 +67,15 @@ func newBlock(con *console.Console) *cobra.Command {
 
 func newExemption(con *console.Console) *cobra.Command {
 	e := &entryCommand{Console: con, noun: "exemption", head: "Exemption", article: "an exemption", arg: "EXEMPTION",
-		entries: func(server *client.Client) client.Entries { return server.Exemptions },
-		add:     "Exempt every key that a pattern covers: no rule and no block applies to it.", none: "is not exempt",
-		example: "ip:198.51.100.7", reason: "\"our monitoring\"", readers: "for the other operators"}
+		ops: wire.Exemptions,
+		add: "Exempt every key that a pattern covers: no rule and no block applies to it.", none: "is not exempt",
+		example: "ip:198.51.100.7", reason: "\"our monitoring\"", readers: "for the other operators",
+		importFrom: func(ctx context.Context, server *client.Client, in wire.EntryImport, onConflict string, file io.Reader, media string) (wire.ImportAnswer, error) {
+			return client.Upload(ctx, server, wire.ImportExemptions, wire.ExemptionImport{OnConflict: onConflict, EntryImport: in}, file, media)
+		},
+		export: func(ctx context.Context, server *client.Client, format string, f wire.EntryFilter) (io.ReadCloser, error) {
+			return client.Open(ctx, server, wire.ExportExemptions, wire.ExemptionExport{Format: format, EntryFilter: f})
+		}}
 	c := e.command("Allow keys whatever rules and blocks say")
 	c.AddCommand(e.newImport(exemptionImport), e.newExport(exemptionExport))
 	return c
@@ -112,9 +126,9 @@ func (e *entryCommand) newAdd() *cobra.Command {
 				return err
 			}
 			entry.Pattern, entry.ExpiresIn, entry.ExpiresAt = args[0], end.in.Duration, end.at.Time
-			added, err := confirmEntry(e.Console, yes, e.impact(c.Context(), server, entry.Literal), func(confirm string) (*wire.AddedEntry, error) {
+			added, err := confirmEntry(e.Console, yes, e.impact(c.Context(), server, entry.Literal), func(confirm string) (wire.AddedEntry, error) {
 				entry.Confirm = confirm
-				return e.entries(server).Add(c.Context(), entry)
+				return client.Call(c.Context(), server, e.ops.Add, entry)
 			})
 			var problem *wire.Problem
 			if errors.As(err, &problem) && problem.Code == "conflict" {
@@ -160,7 +174,7 @@ func (e *entryCommand) newAdd() *cobra.Command {
 }
 
 func (e *entryCommand) newList() *cobra.Command {
-	var f listFlags
+	var in wire.EntryList
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List " + e.noun + "s",
@@ -168,14 +182,14 @@ func (e *entryCommand) newList() *cobra.Command {
 			e.noun + " list --source manual --limit 0 -o csv > " + e.noun + "s.csv",
 		Args: cobra.NoArgs,
 		RunE: online(e.Console, func(c *cobra.Command, server *client.Client, _ []string) error {
-			found, err := e.entries(server).List(c.Context(), f.query(), f.limit)
+			found, err := client.Pages(c.Context(), server, e.ops.List, in, in.Limit)
 			if err != nil {
 				return err
 			}
 			return printListing(e.Console, found, entryColumns)
 		}),
 	}
-	f.add(c)
+	entryListFlags(c, &in)
 	return c
 }
 
@@ -214,14 +228,14 @@ func (e *entryCommand) newEdit() *cobra.Command {
 				return err
 			}
 			patch := change.patch(c, entry.Revision)
-			entry, err = confirmEntry(e.Console, change.yes, e.impact(c.Context(), server, true), func(confirm string) (*wire.Entry, error) {
+			changed, err := confirmEntry(e.Console, change.yes, e.impact(c.Context(), server, true), func(confirm string) (wire.Entry, error) {
 				patch.Confirm = confirm
-				return e.entries(server).Edit(c.Context(), entry.ID, patch)
+				return client.Call(c.Context(), server, e.ops.Change, wire.EntryChange{ID: entry.ID, EntryPatch: patch})
 			})
 			if err != nil {
 				return err
 			}
-			return output.One(e.Printer(), *entry, entryDetail)
+			return output.One(e.Printer(), changed, entryDetail)
 		}),
 	}
 	change.add(c)
@@ -301,7 +315,7 @@ another source holds it. It is no error if the source holds none.`,
 
 // blocksOf returns the active automatic blocks of a policy. The reason alone names one that is deleted.
 func blocksOf(c *cobra.Command, server *client.Client, policy string) ([]wire.Entry, error) {
-	found, err := server.Blocks.List(c.Context(), url.Values{"source": {"automatic"}}, 0)
+	found, err := client.Pages(c.Context(), server, wire.Blocks.List, wire.EntryList{EntryFilter: wire.EntryFilter{Source: "automatic"}}, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -321,40 +335,44 @@ func noteBlocks(c *cobra.Command, con *console.Console, server *client.Client, p
 
 // end ends the entry that an argument names or, of one source, its parts in every scope.
 func (e *entryCommand) end(c *cobra.Command, server *client.Client, arg string, literal bool, end wire.EndRequest) ([]wire.Entry, error) {
-	entries := e.entries(server)
+	endOne := func(id string) (wire.Entry, error) {
+		end.ID = id
+		return client.Call(c.Context(), server, e.ops.End, wire.EntryEnd{EndRequest: end})
+	}
 	if end.Source == "" || isID(arg) {
 		entry, err := e.find(c, server, arg, literal)
-		if err == nil {
-			entry, err = entries.End(c.Context(), entry.ID, end)
-		}
 		if err != nil {
 			return nil, err
 		}
-		return []wire.Entry{*entry}, nil
+		ended, err := endOne(entry.ID)
+		if err != nil {
+			return nil, err
+		}
+		return []wire.Entry{ended}, nil
 	}
 	pattern, filter, err := withinFilter(arg, literal)
 	if err != nil {
 		return nil, err
 	}
-	filter.Set("source", end.Source)
-	found, err := entries.List(c.Context(), filter, 0)
+	filter.Source = end.Source
+	found, err := e.list(c, server, filter)
 	if err != nil {
 		return nil, err
 	}
 	var ended []wire.Entry
 	end.Pattern = arg
-	for _, held := range found.Items {
+	for _, held := range found {
 		if !samePattern(held.Pattern, pattern) {
 			continue
 		}
-		entry, err := entries.End(c.Context(), held.ID, end)
+		entry, err := endOne(held.ID)
 		if codeOf(err) == console.NotFound { // it holds the pattern by another address
 			continue
 		}
 		if err != nil {
 			return ended, err
 		}
-		ended = append(ended, *entry)
+		ended = append(ended, entry)
 	}
 	if len(ended) == 0 {
 		e.Notef("The source %s does not hold the %s of %s.", output.Escape(end.Source), e.noun, output.Escape(arg))
@@ -399,13 +417,13 @@ func (e *entryCommand) newRestore() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			entry, err := confirmEntry(e.Console, yes, e.impact(c.Context(), server, true), func(confirm string) (*wire.Entry, error) {
-				return e.entries(server).Restore(c.Context(), id, confirm)
+			entry, err := confirmEntry(e.Console, yes, e.impact(c.Context(), server, true), func(confirm string) (wire.Entry, error) {
+				return client.Call(c.Context(), server, e.ops.Restore, wire.EntryRestore{ID: id, RestoreRequest: wire.RestoreRequest{Confirm: confirm}})
 			})
 			if err != nil {
 				return err
 			}
-			return output.One(e.Printer(), *entry, entryDetail)
+			return output.One(e.Printer(), entry, entryDetail)
 		}),
 	}
 	yesFlag(c, &yes)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -23,11 +22,10 @@ import (
 
 // importFlags are the flags of 'block import' and 'exemption import'.
 type importFlags struct {
-	format, onConflict, reason, source string
-	column                             string
-	end                                endFlags
-	skipBad, dryRun, literal           bool
-	confirmBroad                       bool
+	wire.EntryImport
+	format, onConflict string
+	end                endFlags
+	confirmBroad       bool
 }
 
 // importHelp is what the help of an import says of one kind of entries.
@@ -90,25 +88,25 @@ says it of all rows.
 			if err := f.end.requireChoice(); err != nil {
 				return err
 			}
-			answer, err := e.importFile(c.Context(), e.entries(server), args[0], &f)
+			answer, err := e.importFile(c.Context(), server, args[0], &f)
 			if err != nil {
 				return err
 			}
-			if err := printImport(e.Console, e.noun, answer); err != nil || !f.dryRun {
+			if err := printImport(e.Console, e.noun, answer); err != nil || !f.DryRun {
 				return err
 			}
-			return foretell(answer.Rows, answer.Invalid, f.skipBad, answer.Confirm != "" && !f.confirmBroad)
+			return foretell(answer.Rows, answer.Invalid, f.SkipBad, answer.Confirm != "" && !f.confirmBroad)
 		}),
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.format, "format", "", "csv, json, plain or auto; by the file's extension or content if omitted")
-	flags.StringVar(&f.column, "column", "", "where the patterns are in a table of another form: the name or number of a column, or the name of a member in JSON")
+	flags.StringVar(&f.Column, "column", "", "where the patterns are in a table of another form: the name or number of a column, or the name of a member in JSON")
 	flags.StringVar(&f.onConflict, "on-conflict", "", "if a pattern is already "+help.conflict+": keep (the default), extend or replace")
-	flags.StringVar(&f.source, "source", "", "the source of the rows, for example the name of a list: it has a part of its own in each "+e.noun)
-	flags.StringVar(&f.reason, "reason", "", "the reason of rows without one")
-	flags.BoolVar(&f.skipBad, "skip-bad", false, "skip invalid rows instead of importing nothing")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would change without changing it, and exit as the import would")
-	literalFlag(c, &f.literal)
+	flags.StringVar(&f.Source, "source", "", "the source of the rows, for example the name of a list: it has a part of its own in each "+e.noun)
+	flags.StringVar(&f.Reason, "reason", "", "the reason of rows without one")
+	flags.BoolVar(&f.SkipBad, "skip-bad", false, "skip invalid rows instead of importing nothing")
+	flags.BoolVar(&f.DryRun, "dry-run", false, "print what would change without changing it, and exit as the import would")
+	literalFlag(c, &f.Literal)
 	flags.BoolVar(&f.confirmBroad, "yes", false, "import broad "+e.noun+"s too; they are still listed")
 	f.end.addWithPermanent(c, "rows without an expiry are active", "")
 	return c
@@ -160,27 +158,7 @@ func entryMediaOf(path, format string) (string, error) {
 	return mediaOf(path, format, "auto, csv, json or plain")
 }
 
-func (f *importFlags) options() url.Values {
-	options := url.Values{}
-	setIf(options, "on_conflict", f.onConflict)
-	setIf(options, "source", f.source)
-	setIf(options, "column", f.column)
-	setIf(options, "reason", f.reason)
-	setIf(options, "expires_in", f.end.in.String())
-	setIf(options, "expires_at", f.end.at.Time.String())
-	if f.skipBad {
-		options.Set("skip_bad", "true")
-	}
-	if f.literal {
-		options.Set("literal", "true")
-	}
-	if f.dryRun {
-		options.Set("dry_run", "true")
-	}
-	return options
-}
-
-func (e *entryCommand) importFile(ctx context.Context, entries client.Entries, path string, f *importFlags) (*wire.ImportAnswer, error) {
+func (e *entryCommand) importFile(ctx context.Context, server *client.Client, path string, f *importFlags) (*wire.ImportAnswer, error) {
 	con := e.Console
 	media, err := entryMediaOf(path, f.format)
 	if err != nil {
@@ -196,29 +174,29 @@ func (e *entryCommand) importFile(ctx context.Context, entries client.Entries, p
 			return nil, err
 		}
 	}
-	answer, err := sendFile(con, file, func(from io.Reader) (*wire.ImportAnswer, error) {
-		return entries.Import(ctx, from, media, f.options())
-	})
+	in := f.EntryImport
+	in.ExpiresIn, in.ExpiresAt = f.end.in.Duration, f.end.at.Time
+	send := func(from io.Reader) (wire.ImportAnswer, error) {
+		return e.importFrom(ctx, server, in, f.onConflict, from, media)
+	}
+	answer, err := sendFile(con, file, send)
 	broad := broadOf(err)
 	if broad == nil {
-		return answer, err
+		return &answer, err
 	}
 	printBroad(con, e.noun, broad.Broad, broad.BroadCount)
 	if !f.confirmBroad {
 		return nil, &console.ExitError{Code: console.Unconfirmed, Err: fmt.Errorf("%s is broad and nothing was imported. To import it all the same, repeat the command with --yes", inputName(path))}
 	}
-	options := f.options()
-	options.Set("confirm", broad.Confirm)
+	in.Confirm = broad.Confirm
 	if err := file.Rewind(); err != nil {
 		return nil, err
 	}
-	answer, err = sendFile(con, file, func(from io.Reader) (*wire.ImportAnswer, error) {
-		return entries.Import(ctx, from, media, options)
-	})
+	answer, err = sendFile(con, file, send)
 	if broadOf(err) != nil {
 		return nil, &console.ExitError{Code: console.Unconfirmed, Err: fmt.Errorf("%w What is active or the traffic changed since the first answer; repeat the command", err)}
 	}
-	return answer, err
+	return &answer, err
 }
 
 func inputName(path string) string {
@@ -375,7 +353,7 @@ an ended_at and are not imported.`,
 }
 
 func (e *entryCommand) newExport(help exportHelp) *cobra.Command {
-	var f listFlags
+	var f wire.EntryFilter
 	var plain bool
 	c := &cobra.Command{
 		Use:     "export",
@@ -384,17 +362,16 @@ func (e *entryCommand) newExport(help exportHelp) *cobra.Command {
 		Example: help.examples,
 		Args:    cobra.NoArgs,
 		RunE: online(e.Console, func(c *cobra.Command, server *client.Client, _ []string) error {
-			filter := f.query()
-			filter.Set("format", "csv")
+			format := "csv"
 			switch {
 			case plain:
-				filter.Set("format", "plain")
+				format = "plain"
 			case e.Format == string(output.YAML):
 				return console.Usagef("%ss are exported %s; for YAML see '%s list -o yaml'", e.noun, help.formats, e.noun)
 			case e.Format == string(output.JSON):
-				filter.Set("format", "json")
+				format = "json"
 			}
-			file, err := e.entries(server).Export(c.Context(), filter)
+			file, err := e.export(c.Context(), server, format, f)
 			if err != nil {
 				return err
 			}
@@ -403,7 +380,7 @@ func (e *entryCommand) newExport(help exportHelp) *cobra.Command {
 			return err
 		}),
 	}
-	f.addFilter(c)
+	entryFilterFlags(c, &f)
 	if help.hasPlain {
 		c.Flags().BoolVar(&plain, "plain", false, "one pattern per line")
 	}

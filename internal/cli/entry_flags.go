@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"net/url"
-
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
@@ -12,48 +10,24 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// listFlags select blocks or exemptions.
-type listFlags struct {
-	state, source, author, search, key, within, order string
-	literal, lists                                    bool
-	limit                                             int
+// entryListFlags adds the flags that select, order and limit blocks or exemptions.
+func entryListFlags(c *cobra.Command, in *wire.EntryList) {
+	entryFilterFlags(c, &in.EntryFilter)
+	c.Flags().StringVar(&in.Order, "order", "", "created (newest first) or expiry (ends soonest first)")
+	limitFlag(c, &in.Limit)
 }
 
-func (f *listFlags) add(c *cobra.Command) {
-	f.addFilter(c)
-	c.Flags().StringVar(&f.order, "order", "", "created (newest first) or expiry (ends soonest first)")
-	limitFlag(c, &f.limit)
-}
-
-// addFilter adds the flags that filter, without those that order and limit.
-func (f *listFlags) addFilter(c *cobra.Command) {
+// entryFilterFlags adds the flags that select blocks or exemptions.
+func entryFilterFlags(c *cobra.Command, f *wire.EntryFilter) {
 	flags := c.Flags()
-	flags.StringVar(&f.state, "state", "", "active, ended or all (default active)")
-	flags.StringVar(&f.source, "source", "", "only entries that this source holds, for example fail2ban/sshd, or of a kind: manual, automatic or imported")
-	flags.StringVar(&f.author, "author", "", "only entries in which this operator has a part")
-	flags.StringVar(&f.search, "search", "", "only entries whose pattern or reason contains this text")
-	flags.StringVar(&f.key, "key", "", "only entries that cover this key")
-	flags.StringVar(&f.within, "within", "", "only entries that this pattern covers, for example 203.0.113.0/24")
-	literalFlag(c, &f.literal)
-	c.Flags().BoolVar(&f.lists, "lists", false, "also rows of lists that are pulled, see 'block source'")
-}
-
-func (f *listFlags) query() url.Values {
-	query := url.Values{}
-	setIf(query, "state", f.state)
-	setIf(query, "source", f.source)
-	setIf(query, "author", f.author)
-	setIf(query, "search", f.search)
-	setIf(query, "key", f.key)
-	setIf(query, "within", f.within)
-	setIf(query, "order", f.order)
-	if f.literal {
-		query.Set("literal", "true")
-	}
-	if f.lists {
-		query.Set("lists", "true")
-	}
-	return query
+	flags.StringVar(&f.State, "state", "", "active, ended or all (default active)")
+	flags.StringVar(&f.Source, "source", "", "only entries that this source holds, for example fail2ban/sshd, or of a kind: manual, automatic or imported")
+	flags.StringVar(&f.Author, "author", "", "only entries in which this operator has a part")
+	flags.StringVar(&f.Search, "search", "", "only entries whose pattern or reason contains this text")
+	flags.StringVar(&f.Key, "key", "", "only entries that cover this key")
+	flags.StringVar(&f.Within, "within", "", "only entries that this pattern covers, for example 203.0.113.0/24")
+	literalFlag(c, &f.Literal)
+	flags.BoolVar(&f.Lists, "lists", false, "also rows of lists that are pulled, see 'block source'")
 }
 
 // editFlags change the reason or the end of a block or an exemption.
@@ -127,19 +101,15 @@ func spreadPatterns(args []string, literal bool) (spread []string, _ error) {
 }
 
 // withinFilter returns the one pattern of an argument, and the filter of the entries within it.
-func withinFilter(arg string, literal bool) (keys.Pattern, url.Values, error) {
+func withinFilter(arg string, literal bool) (p keys.Pattern, filter wire.EntryFilter, err error) {
 	all, err := readPatterns(arg, literal)
 	if err == nil && len(all) > 1 {
 		err = console.Usagef("%q is several patterns; name one of %s", arg, keys.Join(all, 10))
 	}
 	if err != nil {
-		return keys.Pattern{}, nil, err
+		return p, filter, err
 	}
-	filter := url.Values{"within": {arg}}
-	if literal {
-		filter.Set("literal", "true")
-	}
-	return all[0], filter, nil
+	return all[0], wire.EntryFilter{Within: arg, Literal: literal}, nil
 }
 
 // samePattern reports whether the server's text of a pattern is the requested one. A bare IPv6
@@ -161,23 +131,29 @@ func samePattern(spelled string, asked keys.Pattern) bool {
 	return ok && found.Contains(network.Addr())
 }
 
+// list returns all entries that a filter selects.
+func (e *entryCommand) list(c *cobra.Command, server *client.Client, f wire.EntryFilter) ([]wire.Entry, error) {
+	found, err := client.Pages(c.Context(), server, e.ops.List, wire.EntryList{EntryFilter: f}, 0)
+	return found.Items, err
+}
+
 // find finds an entry by its id, or an active one by its pattern.
 func (e *entryCommand) find(c *cobra.Command, server *client.Client, arg string, literal bool) (*wire.Entry, error) {
-	entries := e.entries(server)
 	if isID(arg) {
-		return entries.Get(c.Context(), arg)
+		entry, err := client.Call(c.Context(), server, e.ops.Get, wire.ByID{ID: arg})
+		return &entry, err
 	}
 	pattern, filter, err := withinFilter(arg, literal)
 	if err != nil {
 		return nil, err
 	}
-	found, err := entries.List(c.Context(), filter, 0)
+	found, err := e.list(c, server, filter)
 	if err != nil {
 		return nil, err
 	}
 	var own *wire.Entry
-	for i := range found.Items {
-		entry := &found.Items[i]
+	for i := range found {
+		entry := &found[i]
 		if !samePattern(entry.Pattern, pattern) {
 			continue
 		}
@@ -201,14 +177,14 @@ func (e *entryCommand) findEnded(c *cobra.Command, server *client.Client, arg st
 	if err != nil {
 		return "", err
 	}
-	filter.Set("state", "ended")
-	found, err := e.entries(server).List(c.Context(), filter, 0)
+	filter.State = "ended"
+	found, err := e.list(c, server, filter)
 	if err != nil {
 		return "", err
 	}
 	var last *wire.Entry
-	for i := range found.Items {
-		entry := &found.Items[i]
+	for i := range found {
+		entry := &found[i]
 		if !entry.EndedAt.IsZero() && samePattern(entry.Pattern, pattern) && (last == nil || entry.EndedAt.After(last.EndedAt.Time)) {
 			last = entry
 		}

@@ -176,16 +176,16 @@ var (
 		return found.Items, err
 	},
 		func(r wire.Report) string { return r.ID })
-	blockPatterns     = patternsOf(func(server *client.Client) client.Entries { return server.Blocks.Entries })
-	exemptionPatterns = patternsOf(func(server *client.Client) client.Entries { return server.Exemptions })
+	blockPatterns     = patternsOf(wire.Blocks)
+	exemptionPatterns = patternsOf(wire.Exemptions)
 )
 
 // maxCompletions bounds the patterns that a shell offers.
 const maxCompletions = 1000
 
-func patternsOf(entries func(*client.Client) client.Entries) namesOf {
+func patternsOf(ops *wire.EntryOps) namesOf {
 	return collect(func(ctx context.Context, server *client.Client) ([]wire.Entry, error) {
-		found, err := entries(server).List(ctx, url.Values{}, maxCompletions)
+		found, err := client.Pages(ctx, server, ops.List, wire.EntryList{}, maxCompletions)
 		return found.Items, err
 	}, func(e wire.Entry) string { return e.Pattern })
 }

@@ -204,13 +204,13 @@ func setPolicy(c *cobra.Command, con *console.Console, server *client.Client, na
 	if before != nil {
 		version, seen = before.Version, before.ETag
 	}
-	stored, err := confirmPolicy(con, yes, func(confirm string) (*wire.Policy, error) {
-		return server.Policies.Put(c.Context(), next, seen, confirm)
+	stored, err := confirmPolicy(con, yes, func(confirm string) (wire.Policy, error) {
+		return client.Call(c.Context(), server, wire.PutPolicy, wire.PolicyPut{Of: next.Name, Expect: seen, Confirm: confirm, PolicyRequest: next})
 	})
 	if err != nil {
 		return err
 	}
-	return printStored(c, con, server, stored, version)
+	return printStored(c, con, server, &stored, version)
 }
 
 // notCreated returns the usage error that a policy does not exist, and what must be given to create it. It

@@ -53,7 +53,7 @@ confirmation. It fails where applying the file would. Nothing is changed.`,
 				return err
 			}
 			// Policies that fit one by one may not fit together.
-			if _, err := server.Policies.Plan(c.Context(), wire.PolicyFileRequest{Policies: drafts}, false, false); err != nil {
+			if _, err := client.Call(c.Context(), server, wire.PlanPolicies, wire.PolicyPlanOf{PolicyFileRequest: wire.PolicyFileRequest{Policies: drafts}}); err != nil {
 				return fmt.Errorf("the server would refuse it: %w", err)
 			}
 			return nil
@@ -156,7 +156,7 @@ and no request is refused. 'backtest' takes logs of any size and needs no server
 				if err != nil {
 					return err
 				}
-				all[i] = *trial
+				all[i] = trial
 			}
 			return printEach(con, all, trialColumns, printTrial)
 		}),
@@ -183,17 +183,16 @@ func draftsOf(ctx context.Context, con *console.Console, server *client.Client, 
 	return []wire.PolicyRequest{policy.PolicyRequest}, nil
 }
 
-func tryPolicy(ctx context.Context, con *console.Console, server *client.Client, draft wire.PolicyRequest, log string, last wire.Duration) (*wire.PolicyTrial, error) {
+func tryPolicy(ctx context.Context, con *console.Console, server *client.Client, draft wire.PolicyRequest, log string, last wire.Duration) (wire.PolicyTrial, error) {
 	if log == "" {
-		trial, err := client.Call(ctx, server, wire.TryPolicy, wire.PolicyTrialOf{Policy: draft.Name, Last: last, PolicyRequest: draft})
-		return &trial, err
+		return client.Call(ctx, server, wire.TryPolicy, wire.PolicyTrialOf{Policy: draft.Name, Last: last, PolicyRequest: draft})
 	}
 	file, err := con.Open(log)
 	if err != nil {
-		return nil, err
+		return wire.PolicyTrial{}, err
 	}
 	defer file.Close()
-	return server.Policies.Backtest(ctx, draft, file.Name, file)
+	return client.Backtest(ctx, server, draft, file.Name, file)
 }
 
 func printTrial(con *console.Console, p *output.Printer, t wire.PolicyTrial) error {

@@ -306,8 +306,8 @@ type applyFlags struct {
 
 // applyPolicies shows the changes that make the policies equal to wanted, and makes them.
 func applyPolicies(c *cobra.Command, con *console.Console, server *client.Client, wanted []wire.PolicyRequest, f applyFlags) error {
-	request := wire.PolicyFileRequest{Policies: wanted}
-	plan, err := server.Policies.Plan(c.Context(), request, f.prune, f.shadow)
+	request, flags := wire.PolicyFileRequest{Policies: wanted}, wire.PolicyApplicationFlags{Prune: f.prune, Shadow: f.shadow}
+	plan, err := client.Call(c.Context(), server, wire.PlanPolicies, wire.PolicyPlanOf{PolicyApplicationFlags: flags, PolicyFileRequest: request})
 	if err != nil {
 		return err
 	}
@@ -340,8 +340,8 @@ func applyPolicies(c *cobra.Command, con *console.Console, server *client.Client
 		}
 		return &console.ExitError{Code: console.Different}
 	}
-	done, err := confirmPolicy(con, f.yes, func(confirm string) (*wire.PolicyPlan, error) {
-		return server.Policies.Apply(c.Context(), request, f.prune, f.shadow, confirm)
+	done, err := confirmPolicy(con, f.yes, func(confirm string) (wire.PolicyPlan, error) {
+		return client.Call(c.Context(), server, wire.ApplyPolicies, wire.PolicyApplication{Confirm: confirm, PolicyApplicationFlags: flags, PolicyFileRequest: request})
 	})
 	if err != nil {
 		return fmt.Errorf("nothing was changed: %w", err)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -162,7 +161,7 @@ func newKeyPlans(con *console.Console) *cobra.Command {
 
 func newKeyImport(con *console.Console) *cobra.Command {
 	var format string
-	var skipBad, dryRun bool
+	var in wire.ProfileImportOf
 	c := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Set the plans, labels and notes of many keys from a file",
@@ -186,28 +185,21 @@ first of them, and the invalid rows. Plans that no policy applies to are named.`
 				return err
 			}
 			defer file.Close()
-			options := url.Values{}
-			if skipBad {
-				options.Set("skip_bad", "true")
-			}
-			if dryRun {
-				options.Set("dry_run", "true")
-			}
-			did, err := sendFile(con, file, func(from io.Reader) (*wire.ProfileImport, error) {
-				return server.Keys.ImportProfiles(c.Context(), from, media, options)
+			did, err := sendFile(con, file, func(from io.Reader) (wire.ProfileImport, error) {
+				return client.Upload(c.Context(), server, wire.ImportProfiles, in, from, media)
 			})
 			if err != nil {
 				return err
 			}
-			if err := printProfileImport(con.Printer(), *did); err != nil || !dryRun {
+			if err := printProfileImport(con.Printer(), did); err != nil || !in.DryRun {
 				return err
 			}
-			return foretell(did.Rows, did.Invalid, skipBad, false)
+			return foretell(did.Rows, did.Invalid, in.SkipBad, false)
 		}),
 	}
 	c.Flags().StringVar(&format, "format", "", "csv or json; by the file's extension if omitted")
-	c.Flags().BoolVar(&skipBad, "skip-bad", false, "skip invalid rows instead of importing nothing")
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "print what would change without changing it, and exit as the import would")
+	c.Flags().BoolVar(&in.SkipBad, "skip-bad", false, "skip invalid rows instead of importing nothing")
+	c.Flags().BoolVar(&in.DryRun, "dry-run", false, "print what would change without changing it, and exit as the import would")
 	return c
 }
 

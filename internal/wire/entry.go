@@ -117,6 +117,12 @@ type EntryPatch struct {
 	Confirm string `json:"confirm,omitzero"`
 }
 
+// EntryChange changes a block or an exemption.
+type EntryChange struct {
+	ID string `path:"id" json:"-"`
+	EntryPatch
+}
+
 // EndRequest ends a block or an exemption, with the shares of all its sources; the body may be
 // omitted.
 type EndRequest struct {
@@ -127,6 +133,21 @@ type EndRequest struct {
 	Source string `json:"source,omitzero"`
 	// Pattern is the pattern as the source added it, where that is an address of an IPv6 client.
 	Pattern string `json:"pattern,omitzero"`
+}
+
+// EntryEnd ends a block or an exemption. A client that cannot send a body with DELETE says it in the
+// query.
+type EntryEnd struct {
+	EndRequest
+	QueryReason  string `query:"reason" json:"-"`  // The reason, where the body has none.
+	QuerySource  string `query:"source" json:"-"`  // The source in the body, where the body has none.
+	QueryPattern string `query:"pattern" json:"-"` // The pattern in the body, where the body has none.
+}
+
+// EntryRestore makes an ended block or exemption active again.
+type EntryRestore struct {
+	ID string `path:"id" json:"-"`
+	RestoreRequest
 }
 
 // RestoreRequest makes an ended block or exemption active again; the body may be
@@ -142,4 +163,123 @@ type UndoRequest struct {
 	// Confirm is the pattern of the block or exemption, or the name of the
 	// policy, which one that is broad needs to be brought back.
 	Confirm string `json:"confirm,omitzero"`
+}
+
+// EntryFilter selects blocks or exemptions.
+type EntryFilter struct {
+	State   string `query:"state" json:"-" enum:"active,ended,all"` // The state of the entries; active if omitted.
+	Source  string `query:"source" json:"-"`                        // Only entries that the source of this name holds, such as fail2ban/sshd, or that were made in this way: manual, automatic, imported or list.
+	Author  string `query:"author" json:"-"`                        // Only entries in which this author has a part.
+	Search  string `query:"search" json:"-"`                        // Only entries whose pattern or reason contains this text, case-insensitive.
+	Key     string `query:"key" json:"-" filled:"true"`             // Only entries whose pattern covers this key.
+	Within  string `query:"within" json:"-" filled:"true"`          // Only entries whose pattern is covered by this pattern, which is read as that of a new entry.
+	Literal bool   `query:"literal" json:"-"`                       // The pattern of within is meant exactly as written.
+	Lists   bool   `query:"lists" json:"-"`                         // Rows of lists that are pulled too, which are otherwise selected only by source, author, search, key or within.
+}
+
+// EntryList selects a page of blocks or exemptions.
+type EntryList struct {
+	EntryFilter
+	Order string `query:"order" json:"-" enum:"created,expiry"` // created: the newest first; expiry: what ends soonest first.
+	PageList
+}
+
+// BlockExport selects blocks for a file. A plain list does not say that it exempts, so that only
+// blocks are exported as one: an import of blocks would take it.
+type BlockExport struct {
+	Format string `query:"format" json:"-" enum:"csv,json,plain"` // csv if omitted.
+	EntryFilter
+}
+
+// ExemptionExport selects exemptions for a file.
+type ExemptionExport struct {
+	Format string `query:"format" json:"-" enum:"csv,json"` // csv if omitted.
+	EntryFilter
+}
+
+// BlockImport says how a file of blocks is imported.
+type BlockImport struct {
+	OnConflict string `query:"on_conflict" json:"-" enum:"keep,extend,replace"` // What to do with a pattern that is blocked already; keep, the default, leaves it as it is.
+	EntryImport
+}
+
+// ExemptionImport says how a file of exemptions is imported.
+type ExemptionImport struct {
+	OnConflict string `query:"on_conflict" json:"-" enum:"keep,extend,replace"` // What to do with a pattern that is exempt already; keep, the default, leaves it as it is.
+	EntryImport
+}
+
+// EntryImport says how a file of blocks or exemptions is imported.
+type EntryImport struct {
+	SkipBad   bool     `query:"skip_bad" json:"-"`   // Skip invalid rows instead of importing nothing.
+	Literal   bool     `query:"literal" json:"-"`    // The patterns of all rows are meant exactly as written, as that of a new entry with literal.
+	Column    string   `query:"column" json:"-"`     // Where the patterns are in a table of another form: the name of a column, its number from 1, or in JSON the name of the member.
+	DryRun    bool     `query:"dry_run" json:"-"`    // Change nothing and say what would be done.
+	Source    string   `query:"source" json:"-"`     // The name of the source of the rows, such as that of a list: it has a part of its own in each entry. The caller if omitted.
+	Reason    string   `query:"reason" json:"-"`     // The reason of rows without one.
+	ExpiresIn Duration `query:"expires_in" json:"-"` // The expiry of rows without one, from now, for example 7d.
+	ExpiresAt Time     `query:"expires_at" json:"-"` // The expiry of rows without one, as an RFC 3339 time.
+	Confirm   string   `query:"confirm" json:"-"`    // Imports broad rows too: the value of confirm in a dry run of the same file, or in the answer 409 confirmation_required.
+}
+
+// EntryOps are the operations of one kind of entries.
+type EntryOps struct {
+	List    Op[EntryList, Page[Entry]]
+	Add     Op[AddEntry, AddedEntry]
+	Get     Op[ByID, Entry]
+	Change  Op[EntryChange, Entry]
+	End     Op[EntryEnd, Entry]
+	Restore Op[EntryRestore, Entry]
+}
+
+// The operations of blocks and of exemptions.
+var (
+	Blocks     = entryOps(PathBlocks, "blocks", "Block", "block", "a block", "Block a pattern.")
+	Exemptions = entryOps(PathExemptions, "exemptions", "Exemption", "exemption", "an exemption", "Exempt a pattern from every rule and block.")
+
+	ImportBlocks = Op[BlockImport, ImportAnswer]{
+		ID: "importBlocks", Route: "POST " + PathBlockImport, Access: "operate", Tag: "blocks", Takes: entryFiles,
+		Summary: "Import up to 1,000,000 blocks from CSV, JSON, a plain list or what others publish, all or nothing.",
+		Doc:     fileByContent, Answer: "What was done.",
+	}
+	ImportExemptions = Op[ExemptionImport, ImportAnswer]{
+		ID: "importExemptions", Route: "POST " + PathExemptionImport, Access: "operate", Tag: "exemptions", Takes: entryFiles,
+		Summary: "Import up to 1,000,000 exemptions from CSV, JSON, a plain list or what others publish, all or nothing.",
+		Doc:     fileByContent, Answer: "What was done.",
+	}
+	ExportBlocks = Op[BlockExport, File]{
+		ID: "exportBlocks", Route: "GET " + PathBlockExport, Access: "read", Tag: "blocks",
+		Summary: "Export blocks in the format that an import reads.", Answer: "The file.",
+	}
+	ExportExemptions = Op[ExemptionExport, File]{
+		ID: "exportExemptions", Route: "GET " + PathExemptionExport, Access: "read", Tag: "exemptions",
+		Summary: "Export exemptions in the format that an import reads.", Answer: "The file.",
+	}
+)
+
+const fileByContent = "The format of a body of the type application/octet-stream is found by its content. It may be packed by gzip."
+
+// entryFiles are the media types of the files that an import of entries reads.
+var entryFiles = []string{"text/csv", "application/json", "application/x-ndjson", "text/plain", "application/octet-stream"}
+
+// entryOps declares the operations of one kind of entries. id ends the ids of the operations.
+func entryOps(path, tag, id, noun, article, add string) *EntryOps {
+	the := "The " + noun + "."
+	return &EntryOps{
+		List: Op[EntryList, Page[Entry]]{ID: "list" + id + "s", Route: "GET " + path, Access: "read", Tag: tag, Summary: "List " + noun + "s.", Answer: "A page of them."},
+		Add: Op[AddEntry, AddedEntry]{
+			ID: "add" + id, Route: "POST " + path, Access: "operate", Tag: tag, Summary: add, Answer: "Extended or unchanged.", Made: "Created or replaced.",
+		},
+		Get: Op[ByID, Entry]{ID: "get" + id, Route: "GET " + path + "/:id", Access: "read", Tag: tag, Summary: "Show " + article + ".", Answer: the},
+		Change: Op[EntryChange, Entry]{
+			ID: "change" + id, Route: "PATCH " + path + "/:id", Access: "operate", Tag: tag, Summary: "Change " + article + "'s reason or end.", Answer: the,
+		},
+		End: Op[EntryEnd, Entry]{
+			ID: "end" + id, Route: "DELETE " + path + "/:id", Access: "operate", Tag: tag, OptionalBody: true, Summary: "End " + article + ".", Answer: the,
+		},
+		Restore: Op[EntryRestore, Entry]{
+			ID: "restore" + id, Route: "POST " + path + "/:id/restore", Access: "operate", Tag: tag, OptionalBody: true,
+			Summary: "Make an ended " + noun + " active again, until its former expiry.", Answer: the,
+		},
+	}
 }

@@ -26,3 +26,23 @@ type RestoreAnswer struct {
 	DryRun bool   `json:"dry_run"`
 	Detail string `json:"detail"`
 }
+
+// Restoration says how a backup is restored.
+type Restoration struct {
+	DryRun bool `query:"dry_run" json:"-"` // Check the whole backup and say what it contains; nothing is changed.
+}
+
+// BackupType is the media type of a backup.
+const BackupType = "application/octet-stream"
+
+// The operations of backups.
+var (
+	CreateBackup = Op[None, File]{
+		ID: "backup", Route: "GET " + PathBackup, Access: "admin", Tag: "backup", Conflict: true,
+		Summary: "Download a backup of the embedded data.", Answer: "The backup.",
+	}
+	RestoreBackup = Op[Restoration, RestoreAnswer]{
+		ID: "restore", Route: "POST " + PathRestore, Access: "admin", Tag: "backup", Takes: []string{BackupType},
+		Summary: "Replace the embedded data with a backup.", Answer: "What the backup contains.",
+	}
+)

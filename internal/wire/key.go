@@ -326,6 +326,12 @@ var (
 		ID: "listProfiles", Route: "GET " + PathProfiles, Access: "read", Tag: "keys",
 		Summary: "List the keys that have a plan, labels, a note or a limit of their own.", Answer: "A page of them, by key.",
 	}
+	ImportProfiles = Op[ProfileImportOf, ProfileImport]{
+		ID: "importProfiles", Route: "POST " + PathProfiles + "/import", Access: "operate", Tag: "keys", Takes: []string{"text/csv", "application/json", "application/x-ndjson"},
+		Summary: "Set the plans, labels and notes of up to 1,000,000 keys from CSV or JSON, all or nothing.", Answer: "What was done.",
+		Doc: "A CSV names its columns: key, plan, labels (separated by spaces) and note. JSON is a list of objects, or one object on each line. " +
+			"What a row leaves out is removed from its key; other keys and limits stay. A key that the file names twice is an invalid row.",
+	}
 	ExportProfiles = Op[ProfileExport, File]{
 		ID: "exportProfiles", Route: "GET " + PathProfiles + "/export", Access: "read", Tag: "keys",
 		Summary: "Export the plans, labels and notes of keys in the format that an import reads.", Answer: "The file.",
@@ -389,6 +395,12 @@ type OwnLimitRequest struct {
 	Reason    string   `json:"reason"`
 	ExpiresIn Duration `json:"expires_in,omitzero"`
 	ExpiresAt Time     `json:"expires_at,omitzero"`
+}
+
+// ProfileImportOf says how a file of keys is imported.
+type ProfileImportOf struct {
+	SkipBad bool `query:"skip_bad" json:"-"` // Leave invalid rows out instead of importing nothing.
+	DryRun  bool `query:"dry_run" json:"-"`  // Change nothing, and answer with what would be done, invalid rows included.
 }
 
 // ProfileImport is what an import of profiles did, or a dry run would do.

@@ -36,6 +36,13 @@ type Op[In, Out any] struct {
 	// Created means that the operation makes something: the status is 201 and, if the answer is
 	// Located, its path is in the header Location.
 	Created bool
+	// Made is what the answer is if the operation has made something: the status is 201 then. "" if
+	// it makes nothing, or always does.
+	Made string
+	// Takes are the media types of a body that is a file, which is read as it comes; nil for none.
+	Takes []string
+	// ExpectsETags means that the body has the ETags of what the operation changes.
+	ExpectsETags bool
 	// OptionalBody means that the body may be missing.
 	OptionalBody bool
 	// Slow means that the answer may take longer than others do.

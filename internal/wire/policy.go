@@ -110,11 +110,25 @@ type PolicyTrialOf struct {
 	PolicyRequest
 }
 
+// PolicyBacktestOf names a policy that is not saved and tried on an access log; the policy and the log
+// are in a form.
+type PolicyBacktestOf struct {
+	Policy string `path:"name" json:"-"`
+}
+
 // PolicyDiffOf selects two versions of a policy.
 type PolicyDiffOf struct {
 	Name string `path:"name" json:"-"`
 	From *int   `query:"from" json:"-" range:"1073741824"` // The earlier version, 0 for none; by default the one before to.
 	To   int    `query:"to" json:"-" range:"1073741824"`   // The later version; by default the newest.
+}
+
+// PolicyPut creates or replaces a policy.
+type PolicyPut struct {
+	Of      string `path:"name" json:"-"`
+	Expect  string `header:"If-Match" json:"-"`
+	Confirm string `query:"confirm" json:"-"` // The policy's name. It is needed if every request of a broad pattern is newly refused, or if keys leave an enforcing policy for another one or for none: by a deletion, by a change of mode, patterns or conditions, or by a policy that is off. The answer 409 confirmation_required says to which, and how many keys of the recorded traffic.
+	PolicyRequest
 }
 
 // PolicyDeletion deletes a policy.
@@ -168,6 +182,10 @@ var (
 		ID: "rollBackPolicy", Route: "POST " + PathPolicies + "/:name/rollback", Access: "admin", Tag: "policies", OptionalBody: true,
 		Summary: "Restore an earlier version of a policy as a new version, in place of the one whose ETag If-Match has. With If-Match: * and a version it creates a deleted policy again.", Answer: "The new version.",
 	}
+	PutPolicy = Op[PolicyPut, Policy]{
+		ID: "putPolicy", Route: "PUT " + PathPolicies + "/:name", Access: "admin", Tag: "policies",
+		Summary: "Create a policy, or replace the one whose ETag If-Match has.", Answer: "Replaced.", Made: "Created.",
+	}
 	DeletePolicy = Op[PolicyDeletion, None]{
 		ID: "deletePolicy", Route: "DELETE " + PathPolicies + "/:name", Access: "admin", Tag: "policies",
 		Summary: "Delete the policy whose ETag If-Match has.", Answer: "Deleted.",
@@ -183,6 +201,11 @@ var (
 	TryPolicy = Op[PolicyTrialOf, PolicyTrial]{
 		ID: "tryPolicy", Route: "POST " + PathPolicies + "/:name/try", Access: "admin", Tag: "policies", Slow: true, ReadOnly: true,
 		Summary: "Replay the recorded traffic through a policy that is not saved, and compare it with the active policies. Nothing is saved or refused.", Answer: "What it would have done.",
+	}
+	BacktestPolicy = Op[PolicyBacktestOf, PolicyTrial]{
+		ID: "backtestPolicy", Route: "POST " + PathPolicies + "/:name/backtest", Access: "admin", Tag: "policies", ReadOnly: true, Takes: []string{"multipart/form-data"},
+		Summary: "Replay an access log of at most 64 MB through a policy that is not saved, and compare it with the active policies: a form with the field policy, a JSON document, and after it the file log.",
+		Answer:  "What it would have done.",
 	}
 	CompareDraft = Op[ByName, DraftComparison]{
 		ID: "compareDraft", Route: "GET " + PathPolicies + "/:name/draft", Access: "read", Tag: "policies",
@@ -210,5 +233,13 @@ var (
 	ExportPolicies = Op[PolicyExport, File]{
 		ID: "exportPolicies", Route: "GET " + PathPolicySet, Access: "read", Tag: "policies",
 		Summary: "Export all policies as one document.", Answer: "The document.",
+	}
+	PlanPolicies = Op[PolicyPlanOf, PolicyPlan]{
+		ID: "planPolicies", Route: "POST " + PathPolicySet + "/plan", Access: "read", Tag: "policies", ReadOnly: true,
+		Summary: "Show what applying a document would change, and change nothing.", Answer: "What would be changed.",
+	}
+	ApplyPolicies = Op[PolicyApplication, PolicyPlan]{
+		ID: "applyPolicies", Route: "POST " + PathPolicySet, Access: "admin", Tag: "policies", ExpectsETags: true,
+		Summary: "Make the policies what a document says, all or nothing.", Answer: "What was changed.",
 	}
 )

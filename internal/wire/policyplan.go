@@ -28,6 +28,25 @@ type PolicyFileRequest struct {
 	Expect map[string]string `json:"expect,omitzero"`
 }
 
+// PolicyPlanOf asks what a file would change.
+type PolicyPlanOf struct {
+	PolicyApplicationFlags
+	PolicyFileRequest
+}
+
+// PolicyApplication makes the policies what a file says.
+type PolicyApplication struct {
+	Confirm string `query:"confirm" json:"-"` // The names, with commas between them, of the policies that newly refuse every request of a broad pattern, or from which keys leave for another policy or for none, as the answer 409 confirmation_required gives them.
+	PolicyApplicationFlags
+	PolicyFileRequest
+}
+
+// PolicyApplicationFlags say how a file is applied.
+type PolicyApplicationFlags struct {
+	Prune  bool `query:"prune" json:"-"`  // Delete the policies that the document does not name.
+	Shadow bool `query:"shadow" json:"-"` // Put the policies of the document in shadow mode. In place of a policy that enforces now, its draft is made, which runs beside it; see POST /v1/policies/{name}/promote.
+}
+
 // PolicyPlan is what makes the policies what a file says.
 type PolicyPlan struct {
 	// DryRun says that nothing was changed.

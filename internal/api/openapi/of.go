@@ -11,7 +11,7 @@ import (
 func OperationOf[In, Out any](op wire.Op[In, Out]) *Operation {
 	input := reflect.TypeFor[In]()
 	params, hasBody := wire.ParamsOf(input)
-	o := &Operation{ID: op.ID, Tag: op.Tag, Summary: op.Summary, Doc: op.Doc, BodyOptional: op.OptionalBody, Conflict: op.Conflict, input: input}
+	o := &Operation{ID: op.ID, Tag: op.Tag, Summary: op.Summary, Doc: op.Doc, BodyOptional: op.OptionalBody, Conflict: op.Conflict, ExpectsETags: op.ExpectsETags, BodyTypes: op.Takes, input: input}
 	for _, p := range params {
 		o.IfMatch = o.IfMatch || p.Name == wire.IfMatch
 		if p.In == "query" {
@@ -42,6 +42,9 @@ func OperationOf[In, Out any](op wire.Op[In, Out]) *Operation {
 		answer.Headers = append(answer.Headers, ETag)
 	}
 	o.Answers = []Answer{answer}
+	if op.Made != "" {
+		o.Answers = append(o.Answers, Answer{Status: http.StatusCreated, Doc: op.Made, Body: answer.Body, Headers: append([]Header{Location}, answer.Headers...)})
+	}
 	if op.Accepted != "" {
 		o.Answers = append(o.Answers, Answer{Status: http.StatusAccepted, Doc: op.Accepted, Body: answer.Body})
 	}

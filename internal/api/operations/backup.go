@@ -2,14 +2,12 @@ package operations
 
 import (
 	"context"
-	"net/http"
 
 	use "github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/api/routes"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
-	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -20,56 +18,30 @@ type backupHandler struct {
 
 func (h *backupHandler) routes() []openapi.Route {
 	return []openapi.Route{
-		routes.OnAdmin(http.MethodGet, wire.PathBackup, identity.Admin, h.handleBackup, opBackup),
-		routes.Streamed(http.MethodPost, wire.PathRestore, identity.Admin, h.handleRestore, opRestore),
+		routes.Writes(wire.CreateBackup, openapi.Answer{Types: []string{wire.BackupType}, Headers: routes.File}, h.create),
+		routes.Answers(wire.RestoreBackup, h.restore),
 	}
 }
 
-var (
-	opBackup = &openapi.Operation{
-		ID: "backup", Tag: "backup", Summary: "Download a backup of the embedded data.",
-		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The backup.", Types: []string{backupType}, Headers: routes.File}}, Conflict: true,
-	}
-	opRestore = &openapi.Operation{
-		ID: "restore", Tag: "backup", Summary: "Replace the embedded data with a backup.",
-		Query:     []openapi.Param{{Name: "dry_run", Doc: "Check the whole backup and say what it contains; nothing is changed.", Boolean: true}},
-		BodyTypes: []string{backupType}, Answers: routes.OK("What the backup contains.", wire.RestoreAnswer{}),
-	}
-)
-
-// backupType is the media type of a backup.
-const backupType = "application/octet-stream"
-
-func (h *backupHandler) handleBackup(c *httpserver.Call) error {
+func (h *backupHandler) create(c *httpserver.Call, _ wire.None) error {
 	name, write, err := h.backups.Create(c.Context(), routes.CallerOf(c))
 	if err != nil {
 		return err
 	}
-	return httpserver.Stream(c, backupType, name, write)
+	return httpserver.Stream(c, wire.BackupType, name, write)
 }
 
-func (h *backupHandler) handleRestore(c *httpserver.Call) error {
+func (h *backupHandler) restore(c *httpserver.Call, in wire.Restoration) (out wire.RestoreAnswer, err error) {
 	if err := h.backups.Available(); err != nil {
-		return err
+		return out, err
 	}
-	if string(c.Request().Header.ContentType()) != backupType {
-		return fault.New(fault.Unsupported, "Send the backup as it is, with the header Content-Type: %s.", backupType)
+	if string(c.Request().Header.ContentType()) != wire.BackupType {
+		return out, fault.New(fault.Unsupported, "Send the backup as it is, with the header Content-Type: %s.", wire.BackupType)
 	}
-	q := c.ParseQuery("dry_run")
-	dryRun := q.Flag("dry_run")
-	if err := q.Err(); err != nil {
-		return err
-	}
-	if dryRun {
+	if in.DryRun {
 		detail, err := h.backups.Verify(context.Background(), routes.BodyReader(c))
-		if err != nil {
-			return err
-		}
-		return c.SendJSON(http.StatusOK, wire.RestoreAnswer{DryRun: true, Detail: detail})
+		return wire.RestoreAnswer{DryRun: true, Detail: detail}, err
 	}
 	at, detail, err := h.backups.Restore(context.Background(), routes.CallerOf(c), routes.BodyReader(c))
-	if err != nil {
-		return err
-	}
-	return c.SendJSON(http.StatusOK, wire.RestoreAnswer{RestoredAt: wire.At(at), Detail: detail})
+	return wire.RestoreAnswer{RestoredAt: wire.At(at), Detail: detail}, err
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/api/openapi"
-	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -36,6 +35,21 @@ func Answers[In, Out any](op wire.Op[In, Out], do func(*httpserver.Call, In) (Ou
 	})
 }
 
+// Makes is Answers for an operation that may make something: do returns the path of what it has made,
+// "" if it has made nothing.
+func Makes[In, Out any](op wire.Op[In, Out], do func(*httpserver.Call, In) (out Out, path string, err error)) openapi.Route {
+	return routeOf(op, openapi.OperationOf(op), func(c *httpserver.Call, in In) error {
+		out, path, err := do(c, in)
+		if err != nil {
+			return err
+		}
+		if path != "" {
+			c.Set(fiber.HeaderLocation, path)
+		}
+		return send(c, path != "", out)
+	})
+}
+
 // Writes returns the route of an operation whose answer write writes. answer says what that is.
 func Writes[In any](op wire.Op[In, wire.File], answer openapi.Answer, write func(*httpserver.Call, In) error) openapi.Route {
 	o := openapi.OperationOf(op)
@@ -47,13 +61,15 @@ func Writes[In any](op wire.Op[In, wire.File], answer openapi.Answer, write func
 func routeOf[In, Out any](op wire.Op[In, Out], o *openapi.Operation, handle func(*httpserver.Call, In) error) openapi.Route {
 	method, path, _ := strings.Cut(op.Route, " ")
 	params, hasBody := wire.ParamsOf(reflect.TypeFor[In]())
-	return OnAdmin(method, path, identity.Access(op.Access), func(c *httpserver.Call) error {
+	r := OnAdmin(method, path, identity.Access(op.Access), func(c *httpserver.Call) error {
 		var in In
 		if err := read(c, &in, params, hasBody, op.OptionalBody); err != nil {
 			return err
 		}
 		return handle(c, in)
 	}, o)
+	r.Streams = op.Takes != nil
+	return r
 }
 
 // read reads the input of an operation.
@@ -112,15 +128,6 @@ func pathText(c *httpserver.Call, name string) (string, error) {
 	return strings.Clone(text), nil
 }
 
-// ifMatch returns the state that a change expects. change is the change that needs one, "" for
-// none.
-func ifMatch(c *httpserver.Call, change string) (etag.Tag, error) {
-	if change == "" {
-		return IfMatch(c)
-	}
-	return NeedIfMatch(c, change)
-}
-
 // largest returns the largest number that a parameter takes.
 func largest(p wire.Param) int {
 	if most, err := strconv.Atoi(p.Field.Tag.Get("range")); err == nil {
@@ -176,9 +183,8 @@ func send(c *httpserver.Call, isCreated bool, out any) error {
 			c.Set(fiber.HeaderLocation, made.Location())
 		}
 	}
-	var tag etag.Tag
-	if tagged, is := out.(wire.Tagged); is {
-		tag = etag.Tag(tagged.Tag())
+	if tagged, is := out.(wire.Tagged); is && tagged.Tag() != "" {
+		c.Set(fiber.HeaderETag, `"`+tagged.Tag()+`"`)
 	}
-	return SendTagged(c, status, tag, out)
+	return c.SendJSON(status, out)
 }

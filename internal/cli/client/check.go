@@ -50,9 +50,7 @@ func (c Checks) Extend(ctx context.Context, handle string, e wire.Extension) (*w
 
 // Release ends a hold by its handle and charges nothing.
 func (c Checks) Release(ctx context.Context, handle string) (*wire.SettledHold, error) {
-	r := remove(wire.PathHolds+"/"+url.PathEscape(handle), nil)
-	r.readOnly = true
-	return call[wire.SettledHold](ctx, c.conn, r)
+	return call[wire.SettledHold](ctx, c.conn, release(wire.PathHolds+"/"+url.PathEscape(handle)))
 }
 
 // Report reports the outcome of a request.
@@ -62,7 +60,5 @@ func (c Checks) Report(ctx context.Context, report wire.OutcomeReport) (*wire.Re
 
 // Cancel cancels a reservation by its handle.
 func (c Checks) Cancel(ctx context.Context, handle string) (*wire.Cancelled, error) {
-	r := remove(wire.PathReservations+"/"+url.PathEscape(handle), nil)
-	r.readOnly = true
-	return call[wire.Cancelled](ctx, c.conn, r)
+	return call[wire.Cancelled](ctx, c.conn, release(wire.PathReservations+"/"+url.PathEscape(handle)))
 }

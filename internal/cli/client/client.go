@@ -1,5 +1,5 @@
-// Package client calls Stint's REST API for the command line: one type per resource,
-// the wire types of internal/wire, and problems as errors.
+// Package client calls Stint's REST API for the command line: the declared operations and types of
+// internal/wire, and problems as errors.
 package client
 
 import (
@@ -8,19 +8,12 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-
-	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Client calls one listener of a Stint server. Create it with New. It is safe for
 // concurrent use.
 type Client struct {
-	Backups    Backups
-	Blocks     Blocks
-	Checks     Checks
-	Exemptions Entries
-	Keys       Keys
-	Policies   Policies
+	Checks Checks
 
 	conn *conn
 }
@@ -47,13 +40,5 @@ func New(base, token, example string) (*Client, error) {
 		// A redirect would send the token to another server.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
-	return &Client{
-		Backups:    Backups{c},
-		Blocks:     Blocks{Entries{c, wire.PathBlocks}},
-		Checks:     Checks{c},
-		Exemptions: Entries{c, wire.PathExemptions},
-		Keys:       Keys{c},
-		Policies:   Policies{c},
-		conn:       c,
-	}, nil
+	return &Client{Checks{c}, c}, nil
 }

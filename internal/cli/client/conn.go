@@ -105,37 +105,15 @@ type request struct {
 	readOnly bool // it makes no audited change, even if its method suggests one
 }
 
-func get(path string) request { return request{method: http.MethodGet, path: path} }
-
-func post(path string, body any) request {
-	return request{method: http.MethodPost, path: path, body: body}
-}
-
 // ask returns a request with a body that makes no audited change.
 func ask(path string, body any) request {
 	return request{method: http.MethodPost, path: path, body: body, readOnly: true}
 }
 
-func remove(path string, body any) request {
-	return request{method: http.MethodDelete, path: path, body: body}
+// release returns a request that ends something and makes no audited change.
+func release(path string) request {
+	return request{method: http.MethodDelete, path: path, readOnly: true}
 }
-
-// with returns r with query parameters.
-func (r request) with(query url.Values) request {
-	r.query = query
-	return r
-}
-
-// param returns a query with one parameter, or an empty query if the value is empty.
-func param(name, value string) url.Values {
-	if value == "" {
-		return nil
-	}
-	return url.Values{name: {value}}
-}
-
-// isDryRun reports whether the query of an import requests a dry run.
-func isDryRun(query url.Values) bool { return query.Get("dry_run") == "true" }
 
 // call sends r and returns its answer.
 func call[T any](ctx context.Context, c *conn, r request) (*T, error) {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -33,26 +32,25 @@ func TestUnreachableReportsChangesThatMayBeSaved(t *testing.T) {
 	_, check := c.Checks.Check(t.Context(), wire.CheckRequest{Key: "a"})
 	sent := change()
 	file := func() io.Reader { return strings.NewReader("192.0.2.1") }
-	imported := func(options url.Values) error {
-		_, err := c.Blocks.Import(t.Context(), file(), "text/plain", options)
+	imported := func(dryRun bool) error {
+		_, err := Upload(t.Context(), c, wire.ImportBlocks, wire.BlockImport{EntryImport: wire.EntryImport{DryRun: dryRun}}, file(), "text/plain")
 		return err
 	}
-	profiles := func(options url.Values) error {
-		_, err := c.Keys.ImportProfiles(t.Context(), file(), "text/csv", options)
+	profiles := func(dryRun bool) error {
+		_, err := Upload(t.Context(), c, wire.ImportProfiles, wire.ProfileImportOf{DryRun: dryRun}, file(), "text/csv")
 		return err
 	}
 	restore := func(dryRun bool) error {
-		_, err := c.Backups.Restore(t.Context(), file(), dryRun)
+		_, err := Upload(t.Context(), c, wire.RestoreBackup, wire.Restoration{DryRun: dryRun}, file(), wire.BackupType)
 		return err
 	}
-	dryRun := url.Values{"dry_run": {"true"}}
-	imports, profileImports, restores := imported(nil), profiles(nil), restore(false)
-	wouldImport, wouldImportProfiles, wouldRestore := imported(dryRun), profiles(dryRun), restore(true)
-	_, applies := c.Policies.Apply(t.Context(), wire.PolicyFileRequest{}, false, false, "")
-	_, plan := c.Policies.Plan(t.Context(), wire.PolicyFileRequest{}, false, false)
+	imports, profileImports, restores := imported(false), profiles(false), restore(false)
+	wouldImport, wouldImportProfiles, wouldRestore := imported(true), profiles(true), restore(true)
+	_, applies := Call(t.Context(), c, wire.ApplyPolicies, wire.PolicyApplication{})
+	_, plan := Call(t.Context(), c, wire.PlanPolicies, wire.PolicyPlanOf{})
 	_, explain := Call(t.Context(), c, wire.ExplainDraft, wire.PolicyDraft{Policy: "a"})
 	_, try := Call(t.Context(), c, wire.TryPolicy, wire.PolicyTrialOf{Policy: "a"})
-	_, backtest := c.Policies.Backtest(t.Context(), wire.PolicyRequest{Name: "a"}, "log", file())
+	_, backtest := Backtest(t.Context(), c, wire.PolicyRequest{Name: "a"}, "log", file())
 	_, preview := Call(t.Context(), c, wire.PreviewBlock, wire.PreviewRequest{Pattern: "192.0.2.1"})
 	_, report := c.Checks.Report(t.Context(), wire.OutcomeReport{Key: "a"})
 	_, cancelled := c.Checks.Cancel(t.Context(), "a")
@@ -124,7 +122,7 @@ func TestCutAnswerIsIncomplete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, err := c.Blocks.Export(t.Context(), nil)
+	body, err := Open(t.Context(), c, wire.ExportBlocks, wire.BlockExport{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +146,7 @@ func TestUnreadStreamChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken := errors.New("input/output error")
-	_, err = c.Blocks.Import(t.Context(), io.MultiReader(strings.NewReader("192.0.2.1\n"), iotest.ErrReader(broken)), "text/plain", nil)
+	_, err = Upload(t.Context(), c, wire.ImportBlocks, wire.BlockImport{}, io.MultiReader(strings.NewReader("192.0.2.1\n"), iotest.ErrReader(broken)), "text/plain")
 	if !errors.Is(err, broken) || errors.As(err, new(*Unreachable)) || strings.Contains(err.Error(), "may have been saved") {
 		t.Errorf("a file that cannot be read: got %v", err)
 	}

@@ -46,6 +46,15 @@ func Open[In any](ctx context.Context, c *Client, op wire.Op[In, wire.File], in 
 	return c.conn.openBody(ctx, requestOf(op, in))
 }
 
+// Upload calls an operation whose body is a file of a media type.
+func Upload[In, Out any](ctx context.Context, c *Client, op wire.Op[In, Out], in In, file io.Reader, media string) (Out, error) {
+	r := requestOf(op, in)
+	r.stream, r.media, r.slow = file, media, true
+	out := new(Out)
+	err := c.conn.do(ctx, r, out)
+	return *out, err
+}
+
 // requestOf returns the request that calls an operation.
 func requestOf[In, Out any](op wire.Op[In, Out], in In) request {
 	method, path, _ := strings.Cut(op.Route, " ")
@@ -70,6 +79,7 @@ func requestOf[In, Out any](op wire.Op[In, Out], in In) request {
 		}
 	}
 	r.path = path
+	r.readOnly = r.readOnly || r.query.Get("dry_run") == "true"
 	if hasBody {
 		r.body = wire.BodyOf(reflect.ValueOf(in)).Interface()
 	}

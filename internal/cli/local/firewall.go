@@ -225,12 +225,12 @@ type blockSource struct {
 
 // Entries implements firewall.Source.
 func (s blockSource) Entries(ctx context.Context) ([]wire.Entry, error) {
-	all := url.Values{"lists": {"true"}}
-	blocks, err := s.Blocks.List(ctx, all, 0)
+	all := wire.EntryList{EntryFilter: wire.EntryFilter{Lists: true}}
+	blocks, err := client.Pages(ctx, s.Client, wire.Blocks.List, all, 0)
 	if err != nil {
 		return nil, err
 	}
-	exemptions, err := s.Exemptions.List(ctx, all, 0)
+	exemptions, err := client.Pages(ctx, s.Client, wire.Exemptions.List, all, 0)
 	return append(blocks.Items, exemptions.Items...), err
 }
 
