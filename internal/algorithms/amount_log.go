@@ -52,6 +52,7 @@ type amounts struct {
 const (
 	runNumbers = 3
 	grains     = 256
+	trimEvery  = 16 // at a multiple of so many runs old ones may be dropped
 )
 
 func newAmounts(rules []Rule, tagged bool) *amounts {
@@ -158,29 +159,58 @@ func used(runs []int64, since int64) (total int64, oldest int) {
 	return sumBefore(runs, len(runs)) - sumBefore(runs, oldest), oldest
 }
 
-// wait returns how long r refuses a cost of at most its limit, in milliseconds.
-func wait(r *Rule, runs []int64, now, cost int64) int64 {
-	all := sumBefore(runs, len(runs))
-	if all+cost <= r.Limit || runs[len(runs)-2] <= r.since(now) {
-		return 0
-	}
-	total, oldest := used(runs, r.since(now))
-	if total+cost <= r.Limit {
-		return 0
-	}
-	// The first run after which no more than fits remains.
-	low, high := oldest/runNumbers, len(runs)/runNumbers-1
-	for low < high {
-		if at := (low + high) / 2; all-runs[at*runNumbers+2]+cost <= r.Limit {
-			high = at
-		} else {
-			low = at + 1
+// lastOver returns the index of the newest run that must leave before what is left is at most an amount, which is
+// less than all runs total. As costs tend to be alike, it interpolates in every other step, and bisects in the others.
+func lastOver(runs []int64, most int64) int {
+	low, high, lowSum, highSum := 0, len(runs)/runNumbers-1, int64(0), runs[len(runs)-1] // the sums before low and of high
+	least := highSum - most                                                              // of the first run whose sum is that much
+	for byShare := true; high > low; byShare = !byShare {
+		i := (low + high) / 2
+		if byShare {
+			i = min(high, low+int(share(int64(high-low+1), least-lowSum-1, highSum-lowSum)))
+		}
+		sum, before := runs[i*runNumbers+2], lowSum
+		if i > low {
+			before = runs[i*runNumbers-1]
+		}
+		switch {
+		case sum < least:
+			low, lowSum = i+1, sum
+		case before < least:
+			return i * runNumbers
+		default:
+			high, highSum = i-1, before
 		}
 	}
-	return r.leaves(runs[low*runNumbers+1], now) - now
+	return high * runNumbers
 }
 
-func (a *amounts) ask(s *State, q Query) Result {
+// share returns of*part/whole, rounded down: exactly for usual sums, and a guess for those that are far larger.
+func share(of, part, whole int64) int64 {
+	if whole < 1<<49 {
+		return of * part / whole
+	}
+	return of * (part >> 16) / (whole >> 16)
+}
+
+// wait returns how long r refuses a cost of at most its limit, in milliseconds.
+func wait(r *Rule, runs []int64, now, cost int64) int64 {
+	most := r.Limit - cost
+	if len(runs) == 0 || runs[len(runs)-1] <= most {
+		return 0
+	}
+	since := r.since(now)
+	if runs[len(runs)-2] <= since {
+		return 0
+	}
+	at := runs[lastOver(runs, most)+1]
+	if at <= since {
+		return 0
+	}
+	return r.leaves(at, now) - now
+}
+
+func (a *amounts) ask(s *State, q *Query) Result {
 	v := Result{AllowedAt: q.Now, Rule: -1, Changed: a.advance(s, q.Now)}
 	if a.tagged && (q.Tag.Forgives() || has(s.Numbers, q.Tag, q.Now-a.longest)) {
 		v.Allowed = true
@@ -192,7 +222,7 @@ func (a *amounts) ask(s *State, q Query) Result {
 		return v
 	}
 	for i := range a.rules {
-		its := a.waitOf(&a.rules[i], holds, runs, &q)
+		its := a.waitOf(&a.rules[i], holds, runs, q)
 		if its == Never {
 			v.AllowedAt, v.RetryAt, v.Rule = Never, Never, i
 			return v
@@ -227,7 +257,7 @@ func (a *amounts) waitOf(r *Rule, holds, runs []int64, q *Query) int64 {
 	return wait(r, runs, q.Now, q.Cost)
 }
 
-func (a *amounts) add(s *State, q Query) {
+func (a *amounts) add(s *State, q *Query) {
 	if a.tagged {
 		a.addTagged(s, q)
 		return
@@ -251,6 +281,13 @@ func (a *amounts) charge(runs []int64, now, amount int64) []int64 {
 		amount = min(amount, max(0, maxTotal-sumBefore(runs, len(runs))))
 	}
 	return a.insert(runs, now, amount, now)
+}
+
+// mustTrim reports whether an eighth of the runs, of which there are some, has left every window. Most requests
+// need not look.
+func (a *amounts) mustTrim(runs []int64, now int64) bool {
+	n := len(runs) / runNumbers
+	return n%trimEvery == 0 && runs[n/8*runNumbers+1]+a.longest <= now
 }
 
 // merge merges neighbours from the newest to the oldest.

@@ -1,44 +1,77 @@
 -- The log of amounts. A state is a table with its holds, see holds.go: while there are any, their number,
--- negated, and four numbers for each. Its field runs is a string with the runs, so that a decision
--- reads only those that it needs: "U", a number that is in every sum, and the runs, the oldest first. Each has the
--- time of its earliest request, the time at which it counts, and the sum of all amounts up to
--- it. amount_log.go explains when runs are merged. While a state is in use, its field n is how many
--- runs it has, last the time of the newest, base the number that is in every sum, and total the last sum.
+-- negated, and four numbers for each. Its runs, the oldest first, each have the time of its earliest request, the
+-- time at which it counts, and the sum of all amounts up to it. amount_log.go explains when runs are merged. As a
+-- text they have a head before them and room for some more behind them. While a state is in use, its field n is how
+-- many runs it has, room for how many there is room, last the time of the newest, window for how long that one counts,
+-- drops when Redis drops the state if it has no holds, base the number that is in every sum, and total the last sum. Its field runs has the text behind
+-- the head, or is not set as long as only parts of it are needed: engine.fetch reads them from the key with the name
+-- of the field name. Then added has what is not written yet: the end of runs.
+--
+-- Redis's Lua hashes each byte of a string that it creates, and a check needs a few runs. Plain version: read and write
+-- all. Benchmark: BenchmarkAmounts.
 local GRAINS, MAX_TOTAL = 256, 4503599627370496
 local FORGIVES, VALUES = 2251799813685248, 2147483648  -- 2^51, 2^31
 local MAX_HOLDS, MIN_LATE, LONGEST_LATE = 1024, 60000, 3600000
-local RUN, SIZE, TIME, SUM = '>I7I6I7', 20, -4, 2  -- the offsets of a time and a sum in the string are those of its run times SIZE, plus TIME or SUM
-local NO_RUNS = 'U\0\0\0\0\0\0\0'
+local RUN, SIZE, TIME, SUM = '>I7I6I7', 20, -12, -6  -- the offsets of a time and a sum in runs are those of its run times SIZE, plus TIME or SUM
+local HEAD, HEAD_SIZE = '>c1I4I4I6I5I6I7I7', 40
 
+local TRIM = 16  -- at a multiple of so many runs old ones may be dropped
 local BATCH = 16 -- runs that are read or written by one call
 local pack, unpack_at, sub, concat, values_of, batch
 
 local amounts = {}
 
--- open prepares the runs of a state for use.
-local function open(s, runs)
-  if not pack then
-    pack, unpack_at, sub, concat, values_of = struct.pack, struct.unpack, string.sub, table.concat, unpack
-    batch = '>' .. string.rep('I7I6I7', BATCH)
-  end
-  s.runs = runs or s.runs or NO_RUNS
-  s.n = quotient(#s.runs - #NO_RUNS, SIZE)
-  if s.n > 0 then
-    s.last, s.total = unpack_at('>I6I7', s.runs, SIZE * s.n + TIME)
-    s.base = unpack_at('>I7', s.runs, SUM)
-  else
-    s.last, s.total, s.base = 0, 0, 0
-  end
+local function find_libraries()
+  if pack then return end
+  pack, unpack_at, sub, concat, values_of = struct.pack, struct.unpack, string.sub, table.concat, unpack
+  batch = '>' .. string.rep('I7I6I7', BATCH)
+end
+
+-- empty removes all runs.
+local function empty(s)
+  find_libraries()
+  s.runs, s.added, s.n, s.room, s.last, s.total, s.base, s.window, s.drops = '', false, 0, 0, 0, 0, 0, s.window or 0, s.drops or 0
+end
+
+-- open prepares the runs of a state from their text, or from only its head.
+local function open(s, text)
+  find_libraries()
+  local _
+  _, s.n, s.room, s.last, s.window, s.drops, s.total, s.base = unpack_at(HEAD, text)
+end
+
+local function head(s) return pack(HEAD, 'W', s.n, s.room, s.last, s.window, s.drops, s.total, s.base) end
+
+-- load reads all runs.
+local function load(s)
+  if s.runs then return end
+  local added = s.added or ''
+  s.runs, s.added = SIZE * s.n > #added and engine.fetch(s.name, 1, SIZE * s.n - #added) .. added or added, false
+end
+
+-- part returns a string with the bytes of runs from one position to another, and the position of the first in it.
+local function part(s, from, to)
+  if s.added then load(s) end
+  if s.runs then return s.runs, from end
+  return engine.fetch(s.name, from, to), 1
 end
 
 -- time_of returns when the i-th run counts, and sum_of the sum up to it, base if i is 0.
-local function time_of(s, i) return (unpack_at('>I6', s.runs, SIZE * i + TIME)) end
-local function sum_of(s, i) return (unpack_at('>I7', s.runs, SIZE * i + SUM)) end
+local function time_of(s, i)
+  if i == s.n then return s.last end
+  return (unpack_at('>I6', part(s, SIZE * i + TIME, SIZE * i + TIME + 5)))
+end
+
+local function sum_of(s, i)
+  if i == 0 then return s.base end
+  if i == s.n then return s.total end
+  return (unpack_at('>I7', part(s, SIZE * i + SUM, SIZE * i + SUM + 6)))
+end
 
 -- first_after returns the number of the oldest run that is later than since, n + 1 if none is, and the
 -- sum before it. As requests tend to come at a steady rate, it interpolates in every other step.
 local function first_after(s, since)
-  local runs, low, high, high_at = s.runs, 1, s.n, s.last
+  local low, high, high_at = 1, s.n, s.last
   if high == 0 or high_at <= since then return high + 1, s.total end
   local low_at = time_of(s, 1)
   if low_at > since then return 1, s.base end
@@ -53,7 +86,8 @@ local function first_after(s, since)
       i = quotient(low + high + 1, 2)
     end
     by_rate = not by_rate
-    local before, sum, _, at = unpack_at('>I6I7I7I6', runs, SIZE * (i - 1) + TIME)
+    local from = SIZE * (i - 1) + TIME
+    local before, sum, _, at = unpack_at('>I6I7I7I6', part(s, from, from + 25))
     if at <= since then
       low, low_at = i, at
     elseif before <= since then
@@ -65,9 +99,44 @@ local function first_after(s, since)
   return high, sum_of(s, high - 1)
 end
 
+-- last_over returns the number of the newest run that must leave before what is left is at most an amount, which
+-- is less than all, and when that run counts. As costs tend to be alike, it interpolates in every other step.
+local function last_over(s, most)
+  local low, high, low_sum, high_sum = 1, s.n, s.base, s.total -- the sums before low and of high
+  local limit, by_share, at = s.total - most, true, s.last -- the first run whose sum is at least limit
+  while high > low do
+    local i
+    if by_share then
+      local share = (high - low + 1) * (limit - low_sum - 1) / (high_sum - low_sum)
+      i = low + (share - share % 1)
+      if i > high then i = high end
+    else
+      i = quotient(low + high, 2)
+    end
+    by_share = not by_share
+    local before, its, sum = low_sum
+    if i > low then
+      local from = SIZE * (i - 1) + SUM
+      local _
+      before, _, its, sum = unpack_at('>I7I7I6I7', part(s, from, from + 26))
+    else
+      its, sum = unpack_at('>I6I7', part(s, SIZE * i + TIME, SIZE * i + TIME + 12))
+    end
+    if sum < limit then
+      low, low_sum = i + 1, sum
+    elseif before < limit then
+      return i, its
+    else
+      high, high_sum = i - 1, before
+    end
+  end
+  return high, time_of(s, high)
+end
+
 -- list_of returns the runs from the i-th on as a list of three numbers for each: those of the run, with its own
 -- amount in place of the sum.
 local function list_of(s, i)
+  load(s)
   local list, before, j = {}, sum_of(s, i - 1), i
   while j <= s.n do
     local many = s.n - j >= BATCH
@@ -83,11 +152,13 @@ end
 
 -- set_list replaces the runs after the first n by those of a list, without those that have no amount.
 local function set_list(s, n, list)
-  local parts, sum, size = { NO_RUNS }, 0, 0
-  if n > 0 then parts[1], sum = sub(s.runs, 1, #NO_RUNS + SIZE * n), sum_of(s, n) end
+  load(s)
+  local parts, sum, size = {}, 0, 0
+  if n > 0 then parts[1], sum = sub(s.runs, 1, SIZE * n), sum_of(s, n) end
+  s.base, s.last = n > 0 and s.base or 0, n > 0 and time_of(s, n) or 0
   for i = 1, #list, 3 do
     if list[i + 2] > 0 then
-      sum = sum + list[i + 2]
+      sum, s.last = sum + list[i + 2], list[i + 1]
       list[size + 1], list[size + 2], list[size + 3] = list[i], list[i + 1], sum
       size = size + 3
     end
@@ -99,24 +170,46 @@ local function set_list(s, n, list)
     parts[#parts + 1] = pack(many and batch or RUN, values_of(list, i, last))
     i = last + 1
   end
-  open(s, concat(parts))
+  s.runs, s.n, s.total = concat(parts), n + size / 3, sum
 end
 
 -- append adds a run that is later than all others, or is one of the log of points.
 local function append(s, first, at, amount)
   local total = s.total + amount
-  s.runs = s.runs .. pack(RUN, first, at, total)
+  local run = pack(RUN, first, at, total)
+  if s.runs then
+    s.runs = (#s.runs == SIZE * s.n and s.runs or sub(s.runs, 1, SIZE * s.n)) .. run
+  else
+    s.added = s.added and s.added .. run or run
+  end
   s.n, s.last, s.total = s.n + 1, at, total
+end
+
+-- join adds an amount to the newest run.
+local function join(s, amount)
+  s.total = s.total + amount
+  local sum = pack('>I7', s.total)
+  if s.runs then
+    s.runs = sub(s.runs, 1, SIZE * s.n - #sum) .. sum
+  else
+    s.added = (s.added and sub(s.added, 1, -#sum - 1) or '') .. sum
+  end
 end
 
 -- trim drops the runs that have left every window.
 local function trim(stack, s, now)
   local first, before = first_after(s, now - stack.longest)
-  if first > 1 then open(s, first > s.n and NO_RUNS or 'U' .. pack('>I7', before) .. sub(s.runs, #NO_RUNS + SIZE * (first - 1) + 1)) end
+  if first > s.n then return empty(s) end
+  if first > 1 then
+    load(s)
+    s.runs, s.n, s.base = sub(s.runs, SIZE * (first - 1) + 1, SIZE * s.n), s.n - first + 1, before
+  end
 end
 
--- must_trim returns whether an eighth of the runs has left every window.
-local function must_trim(stack, s, now) return time_of(s, quotient(s.n, 8) + 1) + stack.longest <= now end
+-- must_trim returns whether an eighth of the runs has left every window. Most requests need not look.
+local function must_trim(stack, s, now)
+  return s.n % TRIM == 0 and time_of(s, quotient(s.n, 8) + 1) + stack.longest <= now
+end
 
 function amounts.prepare(stack)
   local rules = stack.rules
@@ -249,8 +342,8 @@ end
 -- which the next request would have to do again.
 local function advance(stack, s, now)
   set_periods(stack, now)
-  if not s.n then open(s) end
-  if s.n > 0 and s.last + stack.longest <= now then open(s, NO_RUNS) end
+  if not s.n then empty(s) end
+  if s.n > 0 and s.last + stack.longest <= now then empty(s) end
   local newest, changed, expires = larger(now, s.last), false, FURTHEST
   local first = s[1] and holds_end(s) or 0
   for i = 2, first, 4 do newest = larger(newest, s[i + 1]) end
@@ -329,7 +422,7 @@ local function held_wait(rule, s, first, now, cost)
     if i > s.n then
       counts = FURTHEST
     elseif not counts then
-      counts, sum = unpack_at('>I6I7', s.runs, SIZE * i + TIME)
+      counts, sum = unpack_at('>I6I7', part(s, SIZE * i + TIME, SIZE * i + TIME + 12))
       counts = leaves(rule, counts)
     end
     local hold = order[k]
@@ -352,23 +445,20 @@ local function wait(rule, s, first, now, cost, hold)
   end
   if cost > rule.limit then return NEVER end
   if first > 0 then return held_wait(rule, s, first, now, cost) end
-  local after, total, limit = since(rule, now), s.total, rule.limit - cost
-  if total - s.base <= limit or s.last <= after then return 0 end
-  local low, before = first_after(s, after)
-  if total - before <= limit then return 0 end
-  -- The first run after which no more than fits remains.
-  local high = s.n
-  while low < high do
-    local i = quotient(low + high, 2)
-    if total - sum_of(s, i) <= limit then high = i else low = i + 1 end
-  end
-  return leaves(rule, time_of(s, low)) - now
+  local after, most = since(rule, now), rule.limit - cost
+  if s.total - s.base <= most or s.last <= after then return 0 end
+  local _, at = last_over(s, most)
+  if at <= after then return 0 end
+  return leaves(rule, at) - now
 end
 
 -- has returns whether a run later than after has the tag. See point_log.go about tags.
 local function has(s, tag, after)
   if tag % VALUES == 0 then return false end
-  for i = first_after(s, after), s.n do
+  local first = first_after(s, after)
+  if first > s.n then return false end
+  load(s)
+  for i = first, s.n do
     if unpack_at('>I7', s.runs, SIZE * i + TIME - 7) == tag then return true end
   end
   return false
@@ -457,8 +547,9 @@ end
 -- insert adds an amount at a time up to now, unless no window contains it any more.
 local function insert(stack, s, at, amount, now)
   if amount <= 0 or at + stack.longest <= now then return end
-  if at <= s.last then return insert_all(stack, s, { at, amount }, now) end
+  if at < s.last then return insert_all(stack, s, { at, amount }, now) end
   make_room(stack, s, amount, now)
+  if at == s.last then return join(s, amount) end
   append(s, at, at, amount)
   if s.n > stack.most then merge(stack, s, now) end
 end
@@ -606,7 +697,7 @@ end
 -- cancel removes an amount that was charged at a time up to now, and returns whether there was any; see
 -- CancelCharge of amount_log.go.
 function amounts.cancel(s, now, at, amount)
-  if not s.n then open(s) end
+  if not s.n then empty(s) end
   if s.n == 0 or s.last > now then return false end
   -- The runs before the first of these were over by then.
   local from, freed = first_after(s, at - 1), false
@@ -622,9 +713,39 @@ function amounts.cancel(s, now, at, amount)
   return freed
 end
 
+-- read adds the runs of a text to a state, and look only those of a head, the rest of which the key with a name has.
+function amounts.read(s, text)
+  open(s, text)
+  s.runs = sub(text, HEAD_SIZE + 1)
+  return #s.runs >= SIZE * s.n and s or nil
+end
+
+function amounts.look(text, name)
+  local s = { name = name, n = 0, room = 0, last = 0, window = 0, drops = 0, total = 0, base = 0, runs = false, added = false } -- in one allocation
+  open(s, text)
+  return s
+end
+
+-- write returns the text of the runs, with room for some more.
+function amounts.write(s)
+  load(s)
+  if #s.runs ~= SIZE * s.n then s.runs = sub(s.runs, 1, SIZE * s.n) end
+  s.room = s.n + quotient(s.n, 8) + 1
+  return head(s) .. s.runs .. string.rep('\0', SIZE * (s.room - s.n))
+end
+
+-- changes returns the head and the changed end of the runs of a state, and the position of this in the text, counted from 0: all
+-- that must be written. It returns nil if the whole text must be.
+function amounts.changes(s)
+  local added = s.added
+  if not added or s.runs or s[1] or s.n > s.room then return nil end
+  s.added = false
+  return head(s), added, HEAD_SIZE + SIZE * s.n - #added
+end
+
 -- numbers returns the numbers of a state as Go keeps them.
 function amounts.numbers(s)
-  if not s.n then open(s) end
+  if not s.n then empty(s) end
   local all, list, sum = {}, list_of(s, 1), 0
   for i = 1, #s do all[i] = s[i] end
   for i = 1, #list, 3 do

@@ -146,7 +146,7 @@ func (k *Stack) Decide(s *State, q Query, detail *[]RuleRemaining) Result {
 // counts in each at the latest AllowedAt.
 func (k *Stack) Ask(s *State, q Query) Result {
 	if k.amounts != nil {
-		return k.amounts.ask(s, q)
+		return k.amounts.ask(s, &q)
 	}
 	return k.counters.ask(s, q)
 }
@@ -159,7 +159,7 @@ func (k *Stack) AsksInPlace() bool { return k.amounts != nil }
 // of at most Room.
 func (k *Stack) Add(s *State, q Query, reservation int64) {
 	if k.amounts != nil {
-		k.amounts.add(s, q)
+		k.amounts.add(s, &q)
 		return
 	}
 	k.counters.add(s, q, reservation)

@@ -303,29 +303,41 @@ end
 -- points keep their runs as a text, the holds before them if there are any.
 function engine.read(text)
   local first = string.byte(text)
-  if first == 85 then return { runs = text } end
+  if first == 87 then return counters.amount_log.read({}, text) end
   if first ~= 86 then
     local state = cmsgpack.unpack(text)
     return type(state) == 'table' and state or nil
   end
   local runs, state = cmsgpack.unpack_one(text, 1)
   if type(state) ~= 'table' then return nil end
-  state.runs = runs < 0 and '' or string.sub(text, runs + 1)
-  return state
+  return counters.amount_log.read(state, string.sub(text, runs + 1))
 end
 
 -- write returns the text of a state.
 function engine.write(s)
-  if not s.runs then return cmsgpack.pack(s) end
-  if not s[1] then return s.runs end
+  if not s.n then return cmsgpack.pack(s) end
+  local runs = counters.amount_log.write(s)
+  if not s[1] then return runs end
   local holds = {}
   for i = 1, #s do holds[i] = s[i] end
-  return 'V' .. cmsgpack.pack(holds) .. s.runs
+  return 'V' .. cmsgpack.pack(holds) .. runs
+end
+
+-- look returns the state that a key has, of whose text only the first HEAD_SIZE bytes are given, nil if all must be read.
+-- engine.fetch(name, from, to) reads more of it when needed: the bytes from one position behind the head to another.
+engine.HEAD_SIZE = 40
+function engine.look(head, name)
+  if string.byte(head) == 87 and #head == engine.HEAD_SIZE then return counters.amount_log.look(head, name) end
+end
+
+-- changes returns what must be written of a state; see amount_log.lua.
+function engine.changes(s)
+  if s.n then return counters.amount_log.changes(s) end
 end
 
 -- numbers returns the numbers of a state as Go keeps them.
 function engine.numbers(s)
-  if s.runs then return counters.amount_log.numbers(s) end
+  if s.n then return counters.amount_log.numbers(s) end
   local numbers = {}
   for i = 1, #s do
     if type(s[i]) == 'number' then numbers[#numbers + 1] = s[i] end

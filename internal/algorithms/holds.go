@@ -116,6 +116,13 @@ type timed struct{ at, amount int64 }
 
 // insert adds an amount at a time up to now, unless no window contains it any more.
 func (a *amounts) insert(runs []int64, at, amount, now int64) []int64 {
+	if n := len(runs); n > 0 && n < a.most*runNumbers && runs[n-2] <= at && amount > 0 && at+a.longest > now && runs[n-1]+amount <= maxTotal && !a.mustTrim(runs, now) {
+		if runs[n-2] == at {
+			runs[n-1] += amount
+			return runs
+		}
+		return append(runs, at, at, runs[n-1]+amount)
+	}
 	return a.insertAll(runs, []timed{{at, amount}}, now)
 }
 
@@ -132,7 +139,7 @@ func (a *amounts) insertAll(runs []int64, added []timed, now int64) []int64 {
 		return runs
 	}
 	n := len(runs) / runNumbers
-	if n > 0 && (runs[n/8*runNumbers+1]+a.longest <= now || n >= a.most || runs[len(runs)-1]+total > maxTotal) {
+	if n > 0 && (a.mustTrim(runs, now) || n >= a.most || runs[len(runs)-1]+total > maxTotal) {
 		runs = a.trim(runs, now)
 	}
 	if runs = place(runs, added); len(runs) > a.most*runNumbers {
@@ -237,7 +244,7 @@ func slotWait(holds []int64, most, now int64) int64 {
 
 // addHold takes a hold. If there are as many as a key may have, the expired one that ended first is
 // forgotten.
-func (a *amounts) addHold(s *State, q Query) {
+func (a *amounts) addHold(s *State, q *Query) {
 	holds, runs := split(s.Numbers)
 	if findHold(holds, q.Tag) >= 0 {
 		return

@@ -32,16 +32,29 @@ local rules = {}
 for i = 1, tonumber(ARGV[2]) do
   rules[i] = { limit = number(), window = number(), burst = number(), first = number() == 1, queue = number() == 1, amounts = number() == 1 }
 end
-local state, out, reservation, id = {}, {}, 0, ''
+local text, out, reservation, id = engine.write({}), {}, 0, ''
+function engine.fetch(_, from, to) return string.sub(text, engine.HEAD_SIZE + from, engine.HEAD_SIZE + to) end
+local function read() return engine.look(string.sub(text, 1, engine.HEAD_SIZE), 'key') or engine.read(text) end
+local function write(s)
+  local head, added, at = engine.changes(s)
+  if head then
+    text = head .. string.sub(text, #head + 1, at) .. added .. string.sub(text, at + #added + 1)
+  else
+    text = engine.write(s)
+  end
+end
 local function say(list) for i = 1, #list do out[#out + 1] = string.format('%.0f', list[i]) end end
 while at < #ARGV do
   for i = 1, #rules do rules[i].limit = number() end
   local stack = engine.stack(ARGV[1], rules)
   local now, cost, max_wait = number(), number(), number()
   local new_id, peek, undo = arg(), number() == 1, number() == 1
-  if undo then say{ engine.cancel(stack.size, state, now, reservation, id) and 1 or 0 } end
-  local s = state
-  if peek then s = engine.read(engine.write(state)) end
+  local s = read()
+  if undo then
+    say{ engine.cancel(stack.size, s, now, reservation, id) and 1 or 0 }
+    write(s)
+    s = read()
+  end
   local retry, rule, changed
   id = new_id
   reservation, retry, rule, changed = engine.ask(stack, s, now, cost, max_wait)
@@ -50,8 +63,7 @@ while at < #ARGV do
   engine.remaining(stack, s, now, cost, list)
   list[#list + 1] = engine.ttl(stack, s, now)
   say(list)
-  say(engine.numbers(s))
-  state = engine.read(engine.write(state))
+  if peek then say(engine.numbers(s)) else write(s) say(engine.numbers(engine.read(text))) end
 end
 return table.concat(out, ' ')`
 

@@ -92,13 +92,13 @@ func has(runs []int64, tag Tag, since int64) bool {
 	return false
 }
 
-func (a *amounts) addTagged(s *State, q Query) {
+func (a *amounts) addTagged(s *State, q *Query) {
 	runs := s.Numbers
-	switch n := len(runs) / runNumbers; {
+	switch {
 	case q.Tag.Forgives():
 		s.Numbers = forgive(a.trim(runs, q.Now), q.Tag, q.Cost)
 	case !has(runs, q.Tag, q.Now-a.longest):
-		if n > 0 && runs[n/8*runNumbers+1]+a.longest <= q.Now {
+		if len(runs) > 0 && a.mustTrim(runs, q.Now) {
 			runs = a.trim(runs, q.Now)
 		}
 		runs = append(runs, int64(q.Tag), q.Now, sumBefore(runs, len(runs))+q.Cost) //nolint:gosec // 52 bits

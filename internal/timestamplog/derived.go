@@ -23,6 +23,7 @@ type Derived[T any] struct {
 type policyVersion struct{ policy, version int64 }
 
 type derivation[T any] struct {
+	policyVersion
 	rules     rules.Stack
 	retention rules.Retention
 	algorithm *algorithms.Algorithm
@@ -38,18 +39,34 @@ func (d *derivation[T]) is(q *Request) bool {
 
 // Of returns what derive, which must depend on nothing else, returns for q. derive must not keep
 // the Rules of q.
-func (d *Derived[T]) Of(q *Request, derive func(*Request) T) T {
+func (d *Derived[T]) Of(q *Request, derive func(*Request) T) T { return d.of(q, derive).value }
+
+func (d *Derived[T]) of(q *Request, derive func(*Request) T) *derivation[T] {
 	id := policyVersion{q.Policy, q.Version}
 	if found, ok := d.known.Load(id); ok {
 		if known := found.(*derivation[T]); known.is(q) {
-			return known.value
+			return known
 		}
 	}
-	known := &derivation[T]{slices.Clone(q.Rules), q.Retention, q.Algorithm, q.Options, derive(q)}
+	known := &derivation[T]{id, slices.Clone(q.Rules), q.Retention, q.Algorithm, q.Options, derive(q)}
 	if d.count.Add(1) > maxDerived {
 		d.known.Clear()
 		d.count.Store(1)
 	}
 	d.known.Store(id, known)
-	return known.value
+	return known
+}
+
+// Recent is a Derived that looks first whether the same is asked for as last time. It is not safe for concurrent use.
+type Recent[T any] struct {
+	*Derived[T]
+	last *derivation[T]
+}
+
+// Of is that of the Derived.
+func (r *Recent[T]) Of(q *Request, derive func(*Request) T) T {
+	if last := r.last; last == nil || last.policy != q.Policy || last.version != q.Version || !last.is(q) {
+		r.last = r.of(q, derive)
+	}
+	return r.last.value
 }

@@ -59,7 +59,7 @@ func New(options Options) *Log {
 	}
 	l.bound.max, l.bound.describe = options.MaxBytes, options.Describe
 	for i := range l.shards {
-		l.shards[i].seed, l.shards[i].stacks, l.shards[i].bound = l.seed, &l.stacks, &l.bound
+		l.shards[i].seed, l.shards[i].stacks.Derived, l.shards[i].bound = l.seed, &l.stacks, &l.bound
 		l.shards[i].clear()
 	}
 	return l

@@ -21,7 +21,7 @@ type shard struct {
 	cancelled cancelledCharges
 	// values has the values of the logs that are distinct logs.
 	values    map[*keyLog][]valueTime
-	stacks    *timestamplog.Derived[*algorithms.Stack]
+	stacks    timestamplog.Recent[*algorithms.Stack]
 	bound     *bound
 	bytes     int      // memory of the logs, without the IDs
 	published int      // the part of bound.used that comes from this shard

@@ -40,9 +40,15 @@ end
 -- return  1 if the key held anything that had not expired, otherwise 0
 local function reset(keys, args)
   set_now(args[1])
-  local readable = open(keys[1])
+  local existed
+  if open(keys[1]) then
+    existed = count > 0
+  else
+    local counter = look(keys[1])
+    existed = not counter or not engine.is_empty(counter)
+  end
   call('UNLINK', keys[1])
-  return (not readable or count > 0) and 1 or 0
+  return existed and 1 or 0
 end
 
 -- stint_try executes every command that the other functions call, so that a right that the

@@ -182,7 +182,7 @@ func TestMemoryOfAKeyUnderEachAlgorithm(t *testing.T) {
 	server := servers.Redis(t)
 	admin := connect(t, server)
 	bounds := map[string]int64{
-		"timestamp_log": 480, "sorted_set_log": 2500, "amount_log": 1500, "fixed_window": 180, "sliding_window": 180, "sliding_buckets": 320,
+		"timestamp_log": 480, "sorted_set_log": 2500, "amount_log": 1700, "fixed_window": 180, "sliding_window": 180, "sliding_buckets": 320,
 		"token_bucket": 200, "leaky_bucket": 200, "gcra": 180,
 	}
 	for i, a := range algorithms.All() {
