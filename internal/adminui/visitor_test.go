@@ -41,14 +41,19 @@ func TestEditorShowsWhatAVisitorSees(t *testing.T) {
 	}
 }
 
-// The page of a captcha is one that everybody can read, with the widget of ALTCHA in it, in both languages; nothing is
-// loaded but from Stint.
-func TestCaptchaPagesAreAccessible(t *testing.T) {
-	for _, language := range []string{"en", "de"} {
-		service := challenge.New(challenge.Options{
-			Secret: func() []byte { return []byte("secret") }, Difficulty: 8, PassFor: time.Hour, Contact: "help@example.org",
-			Captcha: challenge.Captcha{Provider: challenge.Altcha},
-		})
+// The pages of work and of a captcha, with the widget of ALTCHA in it, are ones that everybody can read, in both languages, and so
+// is the page of a challenge that has expired; nothing is loaded but from Stint.
+func TestChallengePagesAreAccessible(t *testing.T) {
+	for _, page := range []struct {
+		name, language string
+		provider       challenge.Provider
+	}{{"work-en", "en", ""}, {"work-de", "de", ""}, {"captcha-en", "en", challenge.Altcha}, {"captcha-de", "de", challenge.Altcha}} {
+		language := page.language
+		options := challenge.Options{
+			Secret: func() []byte { return []byte("secret") }, Difficulty: challenge.MaxDifficulty, Wait: time.Hour, PassFor: time.Hour, Contact: "help@example.org",
+			Captcha: challenge.Captcha{Provider: page.provider},
+		}
+		service := challenge.New(options)
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			v := &challenge.Visit{Target: r.RequestURI, Address: netip.MustParseAddr("127.0.0.1"), Languages: language, IsInsecure: true}
 			a := service.Show(v, "019ab21f")
@@ -65,7 +70,11 @@ func TestCaptchaPagesAreAccessible(t *testing.T) {
 		t.Cleanup(server.Close)
 		b := newBrowser(t, &node{url: server.URL})
 		b.withAxe()
-		b.screens("visitor-captcha-"+language, "/a")
+		b.screens("visitor-"+page.name, "/a")
+		if page.provider == "" {
+			b.screens("visitor-expired-"+language, challenge.PathContinue)
+			continue
+		}
 		b.waitFor(`document.querySelector("altcha-widget input")`)
 		b.audit("the page with its widget, in " + language)
 		if language == "de" && !run(b, chromedp.Evaluate[bool](`document.body.innerText.includes("Ich bin kein Roboter")`)) {

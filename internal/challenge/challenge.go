@@ -362,11 +362,13 @@ const vary = "Accept, Accept-Language, Cookie, Sec-Fetch-Dest, Sec-Fetch-Mode"
 // slash, with a query. Bytes that headers or URLs cannot have are escaped.
 func cleanTarget(target string) string {
 	target, _, _ = strings.Cut(target, "#")
-	if target == "" || target[0] != '/' || strings.HasPrefix(target, Prefix) {
+	if target == "" || target[0] != '/' {
 		return "/"
 	}
 	// Browsers read a backslash as a slash, and what follows two slashes as a host.
-	target = "/" + strings.TrimLeft(target, `/\`)
+	if target = "/" + strings.TrimLeft(target, `/\`); strings.HasPrefix(target, Prefix) {
+		return "/"
+	}
 	b := make([]byte, 0, len(target))
 	for i := range len(target) {
 		if c := target[i]; c > ' ' && c < 0x7f && !slices.Contains([]byte("\"<>\\^`{|}"), c) {

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
 	"github.com/stint-dev/stint/internal/challenge"
@@ -19,10 +21,16 @@ import (
 // press clicks on the first element that a selector names, once it is there.
 func (b *tab) press(selector string) {
 	b.t.Helper()
-	servers.Await(b.t, "there is "+selector, func() bool {
+	b.holds(fmt.Sprintf(`(e => !!e && (e.click(), true))(document.querySelector(%q))`, selector))
+}
+
+// holds waits until an expression is true in the page.
+func (b *tab) holds(expression string) {
+	b.t.Helper()
+	servers.Await(b.t, expression, func() bool {
 		ctx, cancel := context.WithTimeout(b.ctx, maxWait)
 		defer cancel()
-		is, err := chromedp.Run(ctx, chromedp.Evaluate[bool](fmt.Sprintf(`(e => !!e && (e.click(), true))(document.querySelector(%q))`, selector)))
+		is, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression))
 		return err == nil && is
 	})
 }
@@ -58,6 +66,28 @@ func TestAltchaThroughEveryDoor(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Visitors whose clocks are wrong solve the captcha too: how long it can be solved is Stint's to say.
+func TestAltchaInABrowserWithAWrongClock(t *testing.T) {
+	s := start(t, gateways[0], 0, "--challenge-captcha", "altcha", "--challenge-difficulty", "8")
+	s.challenging()
+	for _, off := range []string{"-86400000", "86400000"} {
+		person := visitor(t)
+		person.open("about:blank")
+		if err := chromedp.Do(person.ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+			_, err := cdp.Call(ctx, target, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
+				Source: "{ const now = Date.now; Date.now = () => now() + " + off + "; }",
+			})
+			return err
+		})); err != nil {
+			t.Fatal(err)
+		}
+		person.open(s.url + "/a?b=c")
+		person.holds("Math.abs(Date.now() - new Date().getTime()) > 80000000")
+		person.press(altchaBox)
+		person.shows("the browser whose clock is off by "+off+" ms", "/a?b=c the application")
 	}
 }
 
