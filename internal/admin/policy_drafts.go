@@ -17,6 +17,7 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // PolicyExplanation describes in words what a policy does, and how saving it changes the active
@@ -97,65 +98,22 @@ const (
 // sample.
 type TrafficSource func(ctx context.Context, from, to time.Time) (source accesslog.Source, estimate bool, err error)
 
-// PolicyTrial compares what the policies with a draft would have done to recorded requests with
-// what the active policies would have done to them.
-type PolicyTrial struct {
-	Estimate    bool      // the requests are only a sample
-	First, Last time.Time // first and last request, zero if there are none
-	Requests    int64
-	Refused     int64 // by all policies, with the draft
-	ByDraft     int64 // of Refused, those by a rule of the draft or by its escalation
-	RefusedNow  int64 // by all active policies
-	Rules       []TriedRule
-	// Every key of which the draft refuses more or fewer requests is in one of these: the
-	// active policies do not refuse it at all; the draft refuses it more often; less often;
-	// only the active policies refuse it.
-	NewlyRefused, MoreRefused, LessRefused, NewlyAllowed TriedKeys
-	Trap                                                 *TrapPreview // only if the draft is a trap, for recorded traffic, unless another caller is previewing traps
-	Log                                                  *TriedLog    // nil for recorded traffic
-	Warnings                                             []string     // what else of the log was ignored, and what the draft looks at that the requests do not have
+// addTried adds a key that the draft treats differently.
+func addTried(to *wire.TriedKeys, key wire.TriedKey) {
+	to.Requests += changeOf(key)
+	to.Keys++
+	to.Top = append(to.Top, key)
 }
 
-// TriedRule is how many requests a rule of the draft, or of the active version, refused; nil if
-// the version does not have the rule.
-type TriedRule struct {
-	Rule          string
-	Active, Draft *int64
-}
-
-// TriedKeys are keys that the draft treats differently.
-type TriedKeys struct {
-	Requests int64 // how many more or fewer are refused
-	Keys     int
-	Top      []TriedKey // the most changed first, at most trialKeys
-}
-
-func (k *TriedKeys) add(key TriedKey) {
-	k.Requests += key.change()
-	k.Keys++
-	k.Top = append(k.Top, key)
-}
-
-// cut keeps only the most changed keys.
-func (k *TriedKeys) cut() {
-	slices.SortFunc(k.Top, func(a, b TriedKey) int {
-		return cmp.Or(cmp.Compare(b.change(), a.change()), cmp.Compare(a.Key, b.Key))
+// cutTried keeps only the most changed keys.
+func cutTried(k *wire.TriedKeys) {
+	slices.SortFunc(k.Top, func(a, b wire.TriedKey) int {
+		return cmp.Or(cmp.Compare(changeOf(b), changeOf(a)), cmp.Compare(a.Key, b.Key))
 	})
-	k.Top = slices.Clone(k.Top[:min(trialKeys, len(k.Top))])
+	k.Top = append([]wire.TriedKey{}, k.Top[:min(trialKeys, len(k.Top))]...)
 }
 
-// TriedKey is a key that the draft treats differently.
-type TriedKey struct {
-	Key        string
-	Requests   int64
-	Refused    int64 // by the policies with the draft
-	RefusedNow int64 // by the active policies
-}
-
-func (k TriedKey) change() int64 { return max(k.Refused-k.RefusedNow, k.RefusedNow-k.Refused) }
-
-// TriedLog counts the lines of a log.
-type TriedLog struct{ Lines, Invalid int64 }
+func changeOf(k wire.TriedKey) int64 { return max(k.Refused-k.RefusedNow, k.RefusedNow-k.Refused) }
 
 // CanTry reports whether the node records traffic that Try can use.
 func (p *Policies) CanTry() bool { return p.Traffic != nil }
@@ -164,7 +122,7 @@ func (p *Policies) CanTry() bool { return p.Traffic != nil }
 // which draft, which must be valid, replaces the active version of the same name. A draft in
 // shadow mode is tried as if it enforced. Nothing is changed or refused. A node tries one
 // policy at a time.
-func (p *Policies) Try(ctx context.Context, draft *rules.Policy, span time.Duration) (*PolicyTrial, error) {
+func (p *Policies) Try(ctx context.Context, draft *rules.Policy, span time.Duration) (*wire.PolicyTrial, error) {
 	if p.Traffic == nil {
 		return nil, fault.New(fault.NotFound, "No traffic is recorded here; try the policy on an access log.")
 	}
@@ -194,7 +152,7 @@ func (p *Policies) Try(ctx context.Context, draft *rules.Policy, span time.Durat
 
 // Backtest is Try with the requests of an access log of at most 64 MB, in any format of package
 // accesslog. name is the name of the log in errors.
-func (p *Policies) Backtest(ctx context.Context, draft *rules.Policy, name string, log io.Reader) (*PolicyTrial, error) {
+func (p *Policies) Backtest(ctx context.Context, draft *rules.Policy, name string, log io.Reader) (*wire.PolicyTrial, error) {
 	var reader *accesslog.Reader
 	var sorted *accesslog.Sorted
 	trial, err := p.try(ctx, draft, func(ctx context.Context) (accesslog.Source, bool, error) {
@@ -215,7 +173,7 @@ func (p *Policies) Backtest(ctx context.Context, draft *rules.Policy, name strin
 		return nil, fault.New(fault.Invalid, "Nothing was tried: none of the %d lines contains a readable request.", counts.Lines)
 	}
 	trial.Warnings = slices.Concat(counts.Warnings, sorted.Warnings(), backtest.PoliciesPlan([]*rules.Policy{draft}).Unseen("the log", reader.Parser().Columns()))
-	trial.Log = &TriedLog{Lines: counts.Lines, Invalid: counts.Bad}
+	trial.Log = &wire.TriedLog{Lines: counts.Lines, Invalid: counts.Bad}
 	return trial, nil
 }
 
@@ -230,7 +188,7 @@ func unreadableLog(err error) error {
 }
 
 // try runs a trial. The trial has its own deadline instead of the request's.
-func (p *Policies) try(ctx context.Context, draft *rules.Policy, open func(context.Context) (accesslog.Source, bool, error)) (*PolicyTrial, error) {
+func (p *Policies) try(ctx context.Context, draft *rules.Policy, open func(context.Context) (accesslog.Source, bool, error)) (*wire.PolicyTrial, error) {
 	if !p.trying.TryLock() {
 		return nil, fault.New(fault.Conflict, "This node is trying another policy; try again when it has finished.")
 	}
@@ -282,24 +240,25 @@ func (p *Policies) trialPlans(draft *rules.Policy) (plan, against backtest.Plan)
 	return backtest.PoliciesPlan(with), backtest.PoliciesPlan(active)
 }
 
-func newPolicyTrial(r *backtest.Report, name string) *PolicyTrial {
+func newPolicyTrial(r *backtest.Report, name string) *wire.PolicyTrial {
 	c := r.Comparison
-	t := &PolicyTrial{
-		Estimate: r.Estimate, First: r.First, Last: r.Last, Requests: r.Requests, Refused: r.Refused, RefusedNow: c.Refused,
+	t := &wire.PolicyTrial{
+		Name: name, Estimate: r.Estimate, FirstAt: wire.At(r.First), LastAt: wire.At(r.Last), Requests: r.Requests, Refused: r.Refused, RefusedNow: c.Refused,
+		Rules: []wire.TriedRule{},
 	}
-	t.addKeys(c)
-	rule := func(text string) *TriedRule {
-		i := slices.IndexFunc(t.Rules, func(r TriedRule) bool { return r.Rule == text })
+	addTriedKeys(t, c)
+	rule := func(text string) *wire.TriedRule {
+		i := slices.IndexFunc(t.Rules, func(r wire.TriedRule) bool { return r.Rule == text })
 		if i < 0 {
 			i = len(t.Rules)
-			t.Rules = append(t.Rules, TriedRule{Rule: text})
+			t.Rules = append(t.Rules, wire.TriedRule{Rule: text})
 		}
 		return &t.Rules[i]
 	}
 	for _, counted := range r.Rules {
 		if counted.Policy == name {
 			rule(counted.Text()).Draft = &counted.Failed
-			t.ByDraft += counted.Decided
+			t.RefusedByDraft += counted.Decided
 		}
 	}
 	for _, counted := range c.Rules {
@@ -310,21 +269,21 @@ func newPolicyTrial(r *backtest.Report, name string) *PolicyTrial {
 	return t
 }
 
-// addKeys classifies the keys by the total change of each. A key may have requests that only
+// addTriedKeys classifies the keys by the total change of each. A key may have requests that only
 // the draft refuses and others that only the active policies refuse; the difference decides.
-func (t *PolicyTrial) addKeys(c *backtest.Comparison) {
+func addTriedKeys(t *wire.PolicyTrial, c *backtest.Comparison) {
 	add := func(change backtest.Change) {
-		key := TriedKey{Key: change.Key, Requests: change.Requests, Refused: change.Refused, RefusedNow: change.RefusedAgainst}
+		key := wire.TriedKey{Key: change.Key, Requests: change.Requests, Refused: change.Refused, RefusedNow: change.RefusedAgainst}
 		switch {
 		case key.Refused == key.RefusedNow:
 		case key.RefusedNow == 0:
-			t.NewlyRefused.add(key)
+			addTried(&t.NewlyRefused, key)
 		case key.Refused == 0:
-			t.NewlyAllowed.add(key)
+			addTried(&t.NewlyAllowed, key)
 		case key.Refused > key.RefusedNow:
-			t.MoreRefused.add(key)
+			addTried(&t.MoreRefused, key)
 		default:
-			t.LessRefused.add(key)
+			addTried(&t.LessRefused, key)
 		}
 	}
 	added := make(map[string]bool, len(c.NewlyRefusedKeys))
@@ -337,8 +296,8 @@ func (t *PolicyTrial) addKeys(c *backtest.Comparison) {
 			add(change)
 		}
 	}
-	for _, keys := range []*TriedKeys{&t.NewlyRefused, &t.MoreRefused, &t.LessRefused, &t.NewlyAllowed} {
-		keys.cut()
+	for _, keys := range []*wire.TriedKeys{&t.NewlyRefused, &t.MoreRefused, &t.LessRefused, &t.NewlyAllowed} {
+		cutTried(keys)
 	}
 }
 

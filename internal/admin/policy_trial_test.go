@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/accesslog"
-	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -57,8 +57,8 @@ func TestTrialAttributesOnlyItsOwnRefusalsToTheDraft(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if trial.ByDraft != want || trial.Refused != 3+want || trial.RefusedNow != 5 {
-			t.Errorf("under %s: %d of %d refusals are by the draft, %d requests are refused now; want %d of %d, 5", rule, trial.ByDraft, trial.Refused, trial.RefusedNow, want, 3+want)
+		if trial.RefusedByDraft != want || trial.Refused != 3+want || trial.RefusedNow != 5 {
+			t.Errorf("under %s: %d of %d refusals are by the draft, %d requests are refused now; want %d of %d, 5", rule, trial.RefusedByDraft, trial.Refused, trial.RefusedNow, want, 3+want)
 		}
 	}
 }
@@ -78,7 +78,7 @@ func TestTrialListsEachKeyOnceByItsOverallChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := func(k admin.TriedKeys) (all []string) {
+	names := func(k wire.TriedKeys) (all []string) {
 		for _, key := range k.Top {
 			all = append(all, strings.TrimPrefix(key.Key, "ip:203.0.113.")+":"+strconv.FormatInt(key.RefusedNow, 10)+">"+strconv.FormatInt(key.Refused, 10))
 		}

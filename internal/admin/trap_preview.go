@@ -17,49 +17,8 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
 )
-
-// TrapPreview is what a trap would have caught in the recorded traffic. All counts are about
-// the sampled keys that the policy selects and that are not exempt.
-type TrapPreview struct {
-	Policy string
-	// First and Last are the start of the first recorded minute and the end of the last one,
-	// zero if there are none. The newest one or two minutes are not recorded yet.
-	First, Last time.Time
-	Ratio       float64 // ratio of all keys that was sampled, 1 for every key
-	// Keys is the number of keys, and Requests their recorded requests. WithPath of those have
-	// a known path. The path of LeftOut was too long, or there were too many.
-	Keys, Requests, WithPath, LeftOut int64
-	// Caught requests of CaughtKeys keys would have been refused. RefusedNow of those were
-	// refused anyway.
-	CaughtKeys, Caught, RefusedNow int64
-	// OtherKeys of the CaughtKeys also had Other requests: for other paths, allowed, and not
-	// reported as failed. These keys may be people.
-	OtherKeys, Other int64
-	// BlockedKeys of the CaughtKeys would have been blocked by the policy's escalation,
-	// computed in whole minutes.
-	BlockedKeys int64
-	Entries     []TrapEntry // one for each path of the policy that is not excluded, in order
-	// Top are the keys with the most requests caught. TopOther are the OtherKeys with the most
-	// other requests. Each has at most maxTrapped.
-	Top, TopOther []TrappedKey
-	Note          string // what is unknown and how to change that, "" for nothing
-}
-
-// TrapEntry is what one path of a trap would have caught. A request counts for each entry that
-// it matches.
-type TrapEntry struct {
-	Path           string
-	Requests, Keys int64
-	OtherKeys      int64 // of Keys, see TrapPreview.OtherKeys
-}
-
-// TrappedKey is a key that a trap would have caught.
-type TrappedKey struct {
-	Key           string
-	Caught, Other int64 // see TrapPreview
-	IsBlocked     bool  // by the policy's escalation
-}
 
 const (
 	maxTrapped = 10
@@ -168,7 +127,7 @@ func isPathTrap(p *rules.Policy) bool {
 // traffic of the last span, at most 31 days. The policies need not be saved. A policy that is
 // off or in shadow mode is previewed as if it enforced. Nothing is changed. A node previews for
 // one caller at a time.
-func (p *Policies) PreviewTraps(ctx context.Context, all []*rules.Policy, span time.Duration) ([]TrapPreview, error) {
+func (p *Policies) PreviewTraps(ctx context.Context, all []*rules.Policy, span time.Duration) ([]wire.TrapPreview, error) {
 	if p.Paths == nil {
 		return nil, fault.New(fault.NotFound, "No traffic is recorded here.")
 	}
@@ -187,7 +146,7 @@ func (p *Policies) PreviewTraps(ctx context.Context, all []*rules.Policy, span t
 	if err != nil {
 		return nil, err
 	}
-	var previews []TrapPreview
+	var previews []wire.TrapPreview
 	for _, policy := range all {
 		if isPathTrap(policy) {
 			previews = append(previews, p.previewTrap(policy, sample))
@@ -198,26 +157,26 @@ func (p *Policies) PreviewTraps(ctx context.Context, all []*rules.Policy, span t
 
 // trap is the preview of one policy.
 type trap struct {
-	TrapPreview
+	wire.TrapPreview
 	policy *rules.Policy
 	index  *conditions.Index // the entries
 	caught map[string][]int  // by path: the entries that match it
-	all    []TrappedKey      // the caught keys
+	all    []wire.TrappedKey // the caught keys
 	report bool              // some path is known only from a report
 	check  bool              // some path is known from a check
 }
 
-func (p *Policies) previewTrap(policy *rules.Policy, sample *PathSample) TrapPreview {
+func (p *Policies) previewTrap(policy *rules.Policy, sample *PathSample) wire.TrapPreview {
 	each, texts := policy.When.Each(conditions.Path)
 	t := trap{
-		TrapPreview: TrapPreview{Policy: policy.Name, Ratio: sample.Ratio}, policy: policy,
+		TrapPreview: wire.TrapPreview{Policy: policy.Name, SampleRatio: sample.Ratio, Entries: []wire.TrapEntry{}}, policy: policy,
 		index: conditions.NewIndex(each), caught: map[string][]int{},
 	}
 	if len(sample.Keys) > 0 {
-		t.First, t.Last = time.UnixMilli(sample.First).UTC(), time.UnixMilli(sample.Last).UTC()
+		t.FirstAt, t.LastAt = wire.At(time.UnixMilli(sample.First).UTC()), wire.At(time.UnixMilli(sample.Last).UTC())
 	}
 	for _, path := range texts {
-		t.Entries = append(t.Entries, TrapEntry{Path: path})
+		t.Entries = append(t.Entries, wire.TrapEntry{Path: path})
 	}
 	now := p.Now()
 	for key, sampled := range sample.Keys {
@@ -229,19 +188,21 @@ func (p *Policies) previewTrap(policy *rules.Policy, sample *PathSample) TrapPre
 			t.add(key, sampled)
 		}
 	}
-	t.Top = topTrapped(t.all, func(k TrappedKey) int64 { return k.Caught })
-	t.TopOther = topTrapped(t.all, func(k TrappedKey) int64 { return k.Other })
-	t.Note = t.note(len(sample.Keys) > 0)
+	t.Top = topTrapped(t.all, func(k wire.TrappedKey) int64 { return k.Caught })
+	t.TopOther = topTrapped(t.all, func(k wire.TrappedKey) int64 { return k.Other })
+	t.Note = wire.NullString(t.note(len(sample.Keys) > 0))
 	return t.TrapPreview
 }
 
 func isExempt(m blocks.Match) bool { return m.Exemption != nil }
 
 // topTrapped returns the keys with the largest values of figure above 0.
-func topTrapped(all []TrappedKey, figure func(TrappedKey) int64) []TrappedKey {
-	top := slices.DeleteFunc(slices.Clone(all), func(k TrappedKey) bool { return figure(k) == 0 })
-	slices.SortFunc(top, func(a, b TrappedKey) int { return cmp.Or(cmp.Compare(figure(b), figure(a)), cmp.Compare(a.Key, b.Key)) })
-	return slices.Clone(top[:min(maxTrapped, len(top))])
+func topTrapped(all []wire.TrappedKey, figure func(wire.TrappedKey) int64) []wire.TrappedKey {
+	top := slices.DeleteFunc(slices.Clone(all), func(k wire.TrappedKey) bool { return figure(k) == 0 })
+	slices.SortFunc(top, func(a, b wire.TrappedKey) int {
+		return cmp.Or(cmp.Compare(figure(b), figure(a)), cmp.Compare(a.Key, b.Key))
+	})
+	return append([]wire.TrappedKey{}, top[:min(maxTrapped, len(top))]...)
 }
 
 // pathCounts is the sum of the points of one path of a key.
@@ -266,7 +227,7 @@ func (t *trap) add(key string, sampled *SampledKey) {
 		c.Allowed, c.Refused, c.Failed = c.Allowed+p.Allowed, c.Refused+p.Refused, c.Failed+p.Failed
 		c.minutes[p.Minute] += max(p.Allowed+p.Refused, p.Failed)
 	}
-	found, entries, minutes, requests := TrappedKey{Key: key}, map[int]int64{}, map[int64]int{}, int64(0)
+	found, entries, minutes, requests := wire.TrappedKey{Key: key}, map[int]int64{}, map[int64]int{}, int64(0)
 	for path, c := range byPath {
 		requests += c.requests()
 		t.check, t.report = t.check || c.Allowed+c.Refused > 0, t.report || c.Failed > 0
@@ -294,14 +255,14 @@ func (t *trap) add(key string, sampled *SampledKey) {
 	if found.Caught == 0 {
 		return
 	}
-	found.IsBlocked = t.policy.Escalation != nil && escalates(t.policy.Escalation, minutes)
+	found.Blocked = t.policy.Escalation != nil && escalates(t.policy.Escalation, minutes)
 	t.CaughtKeys++
 	t.Caught += found.Caught
 	if found.Other > 0 {
 		t.OtherKeys++
 		t.Other += found.Other
 	}
-	if found.IsBlocked {
+	if found.Blocked {
 		t.BlockedKeys++
 	}
 	for i, n := range entries {

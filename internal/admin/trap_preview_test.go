@@ -20,6 +20,7 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/recorder"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -81,7 +82,7 @@ func trapOn(t *testing.T, paths ...string) *rules.Policy {
 	return p
 }
 
-func preview(t *testing.T, policies *admin.Policies, p *rules.Policy) admin.TrapPreview {
+func preview(t *testing.T, policies *admin.Policies, p *rules.Policy) wire.TrapPreview {
 	t.Helper()
 	all, err := policies.PreviewTraps(t.Context(), []*rules.Policy{policyWith(t, "other", "*", "1/1s"), p}, time.Hour)
 	if err != nil || len(all) != 1 {
@@ -104,19 +105,19 @@ func TestTrapPreviewUsesTheSampledPaths(t *testing.T) {
 			{key: "ip:203.0.113.99", path: "/.env", times: 9}, {key: "token:abc", path: "/.env", times: 9},
 		})
 		got := preview(t, policies, trapOn(t, "*/.env", "*/.git/*", "/never"))
-		want := admin.TrapPreview{
-			Policy: "traps", First: got.First, Last: got.Last, Ratio: 1, Keys: 6, Requests: 17, WithPath: 14, LeftOut: 1,
+		want := wire.TrapPreview{
+			Policy: "traps", FirstAt: got.FirstAt, LastAt: got.LastAt, SampleRatio: 1, Keys: 6, Requests: 17, WithPath: 14, LeftOut: 1,
 			CaughtKeys: 3, Caught: 5, RefusedNow: 1, OtherKeys: 1, Other: 5, BlockedKeys: 1,
-			Entries:  []admin.TrapEntry{{Path: "*/.env", Requests: 3, Keys: 2, OtherKeys: 1}, {Path: "*/.git/*", Requests: 2, Keys: 2}, {Path: "/never"}},
-			Top:      []admin.TrappedKey{{Key: scanner, Caught: 3, IsBlocked: true}, {Key: person, Caught: 1, Other: 5}, {Key: once, Caught: 1}},
-			TopOther: []admin.TrappedKey{{Key: person, Caught: 1, Other: 5}},
+			Entries:  []wire.TrapEntry{{Path: "*/.env", Requests: 3, Keys: 2, OtherKeys: 1}, {Path: "*/.git/*", Requests: 2, Keys: 2}, {Path: "/never"}},
+			Top:      []wire.TrappedKey{{Key: scanner, Caught: 3, Blocked: true}, {Key: person, Caught: 1, Other: 5}, {Key: once, Caught: 1}},
+			TopOther: []wire.TrappedKey{{Key: person, Caught: 1, Other: 5}},
 			Note:     "2 requests came without their path. The path of 1 requests was not recorded: it was longer than 256 bytes, or there were too many different ones in a minute.",
 		}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("got\n%+v, want\n%+v", got, want)
 		}
-		if !got.Last.Equal(noon) || !got.First.Equal(noon.Add(-13*time.Minute)) {
-			t.Errorf("the traffic is from %s to %s", got.First, got.Last)
+		if !got.LastAt.Equal(noon) || !got.FirstAt.Equal(noon.Add(-13*time.Minute)) {
+			t.Errorf("the traffic is from %s to %s", got.FirstAt, got.LastAt)
 		}
 	})
 }
@@ -142,7 +143,7 @@ func TestPreviewReportsWhatIsUnknown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, storetest.Migrated.SQLite(t))
-			if got := preview(t, f.policiesOf(t, test.requests), test.policy); !strings.Contains(got.Note, test.want) {
+			if got := preview(t, f.policiesOf(t, test.requests), test.policy); !strings.Contains(string(got.Note), test.want) {
 				t.Errorf("the note is %q, want %q", got.Note, test.want)
 			}
 		})
@@ -164,7 +165,7 @@ func TestTrapPreviewReturnsCountsAndRatioOfTheSample(t *testing.T) {
 		}
 		return sample, err
 	}
-	if got := preview(t, policies, trapOn(t, "*/.env")); got.Ratio != 0.25 || got.Caught != 60 || got.CaughtKeys != 1 || got.BlockedKeys != 1 {
+	if got := preview(t, policies, trapOn(t, "*/.env")); got.SampleRatio != 0.25 || got.Caught != 60 || got.CaughtKeys != 1 || got.BlockedKeys != 1 {
 		t.Errorf("got %+v", got)
 	}
 }

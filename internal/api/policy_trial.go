@@ -8,7 +8,6 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -29,7 +28,7 @@ func (h *policyHandler) tryPolicy(c *httpserver.Call, in wire.PolicyTrialOf) (ou
 	if err != nil {
 		return out, err
 	}
-	return fromPolicyTrial(draft.Name, trial), nil
+	return *trial, nil
 }
 
 // trialSpan returns how far a trial looks back.
@@ -50,33 +49,7 @@ func (h *policyHandler) previewPreset(c *httpserver.Call, in wire.PresetPreviewO
 	if err != nil {
 		return out, err
 	}
-	out = wire.PresetPreview{Name: in.Name, Traps: make([]wire.TrapPreview, len(previews))}
-	for i := range previews {
-		out.Traps[i] = fromTrapPreview(&previews[i])
-	}
-	return out, nil
-}
-
-// fromTrapPreview returns a preview as the API shows it.
-func fromTrapPreview(t *admin.TrapPreview) wire.TrapPreview {
-	out := wire.TrapPreview{
-		Policy: t.Policy, FirstAt: wire.At(t.First), LastAt: wire.At(t.Last), SampleRatio: t.Ratio,
-		Keys: t.Keys, Requests: t.Requests, WithPath: t.WithPath, LeftOut: t.LeftOut,
-		Caught: t.Caught, CaughtKeys: t.CaughtKeys, RefusedNow: t.RefusedNow, Other: t.Other, OtherKeys: t.OtherKeys, BlockedKeys: t.BlockedKeys,
-		Entries: make([]wire.TrapEntry, len(t.Entries)), Top: fromTrappedKeys(t.Top), TopOther: fromTrappedKeys(t.TopOther), Note: wire.NullString(t.Note),
-	}
-	for i, e := range t.Entries {
-		out.Entries[i] = wire.TrapEntry(e)
-	}
-	return out
-}
-
-func fromTrappedKeys(all []admin.TrappedKey) []wire.TrappedKey {
-	out := make([]wire.TrappedKey, len(all))
-	for i, k := range all {
-		out[i] = wire.TrappedKey{Key: k.Key, Caught: k.Caught, Other: k.Other, Blocked: k.IsBlocked}
-	}
-	return out
+	return wire.PresetPreview{Name: in.Name, Traps: append([]wire.TrapPreview{}, previews...)}, nil
 }
 
 // backtestPolicy tries a policy on an access log.
@@ -107,35 +80,5 @@ func (h *policyHandler) backtestPolicy(c *httpserver.Call, in wire.PolicyBacktes
 	if err != nil {
 		return out, err
 	}
-	return fromPolicyTrial(in.Policy, trial), nil
-}
-
-// fromPolicyTrial returns a trial as the API shows it.
-func fromPolicyTrial(name string, t *admin.PolicyTrial) wire.PolicyTrial {
-	out := wire.PolicyTrial{
-		Name: name, Estimate: t.Estimate, FirstAt: wire.At(t.First), LastAt: wire.At(t.Last),
-		Requests: t.Requests, Refused: t.Refused, RefusedByDraft: t.ByDraft, RefusedNow: t.RefusedNow, Rules: []wire.TriedRule{},
-		NewlyRefused: fromTriedKeys(t.NewlyRefused), MoreRefused: fromTriedKeys(t.MoreRefused),
-		LessRefused: fromTriedKeys(t.LessRefused), NewlyAllowed: fromTriedKeys(t.NewlyAllowed), Warnings: t.Warnings,
-	}
-	for _, r := range t.Rules {
-		out.Rules = append(out.Rules, wire.TriedRule(r))
-	}
-	if t.Trap != nil {
-		preview := fromTrapPreview(t.Trap)
-		out.Trap = &preview
-	}
-	if t.Log != nil {
-		log := wire.TriedLog(*t.Log)
-		out.Log = &log
-	}
-	return out
-}
-
-func fromTriedKeys(k admin.TriedKeys) wire.TriedKeys {
-	out := wire.TriedKeys{Requests: k.Requests, Keys: k.Keys, Top: []wire.TriedKey{}}
-	for _, key := range k.Top {
-		out.Top = append(out.Top, wire.TriedKey(key))
-	}
-	return out
+	return *trial, nil
 }

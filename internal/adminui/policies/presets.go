@@ -17,6 +17,7 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/presets"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 const presetsPath = "/presets"
@@ -189,17 +190,17 @@ func (h *presetHandler) previewTraps(c *httpserver.Call, page *presetsPage, pres
 }
 
 // trapPreview formats a preview for the pages.
-type trapPreview struct{ admin.TrapPreview }
+type trapPreview struct{ wire.TrapPreview }
 
 // Between returns the time range of the recorded traffic.
 func (t trapPreview) Between() format.Sentence {
-	return format.TimeRange{From: t.First, To: t.Last}.Between()
+	return format.TimeRange{From: t.FirstAt.Time, To: t.LastAt.Time}.Between()
 }
 
 // Catching returns the entries that would have caught something, those with most first.
-func (t trapPreview) Catching() []admin.TrapEntry {
-	entries := slices.DeleteFunc(slices.Clone(t.Entries), func(e admin.TrapEntry) bool { return e.Requests == 0 })
-	slices.SortStableFunc(entries, func(a, b admin.TrapEntry) int { return cmp.Compare(b.Requests, a.Requests) })
+func (t trapPreview) Catching() []wire.TrapEntry {
+	entries := slices.DeleteFunc(slices.Clone(t.Entries), func(e wire.TrapEntry) bool { return e.Requests == 0 })
+	slices.SortStableFunc(entries, func(a, b wire.TrapEntry) int { return cmp.Compare(b.Requests, a.Requests) })
 	return entries
 }
 

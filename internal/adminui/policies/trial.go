@@ -17,6 +17,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // trial shows the result of trying a draft.
@@ -24,7 +25,7 @@ type trial struct {
 	Problem string // why the trial failed, "" if it did not
 	Source  string // "access.log", "the last hour"
 	Counted string // ", counted by gcra instead of timestamp log,", "" if both count alike
-	*admin.PolicyTrial
+	*wire.PolicyTrial
 	Selected *admin.Requested // by the page Traffic, all of which the draft refuses
 	Wider    []string         // the dimensions of Selected of which its conditions select other values too
 }
