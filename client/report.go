@@ -25,6 +25,9 @@ type Report struct {
 	// Outcome names what happened: 1 to 64 of a-z, 0-9 and underscore, beginning with a
 	// letter, for example "login_failed".
 	Outcome string
+	// Status is the status of the site's answer, 100 to 599, in place of Outcome: the server finds by it, and by
+	// the path and method of Request, which outcomes it means. 0 for an Outcome.
+	Status int
 	// Request describes the request, for policies with conditions. Its values are cleaned
 	// like those of a Check.
 	Request Request
@@ -58,7 +61,9 @@ const (
 // Reported answers a Report.
 type Reported struct {
 	Key     string // canonical
-	Outcome string
+	Outcome string // "" for a Status
+	// Outcomes are those that a Status means, nil for none and for an Outcome.
+	Outcomes []string
 	// Policies are the policies that count the outcome for this key and request.
 	Policies []ReportedPolicy
 	// Note says why no policy counted it, "" if one did.
@@ -79,7 +84,8 @@ func (r *Reported) Refuses() bool {
 
 // ReportedPolicy is what one policy did with a report.
 type ReportedPolicy struct {
-	Policy string
+	Policy  string
+	Outcome string // that it counted, of a Status; "" for the reported one
 	// DerivedKey is the further key, as account:alice, that the policy counted the report for; ""
 	// for the key itself.
 	DerivedKey string
@@ -152,7 +158,8 @@ func (c *Client) ReportBatch(ctx context.Context, reports []Report) ([]ReportIte
 // wireReport is a report as it is sent.
 type wireReport struct {
 	Key     string            `json:"key"`
-	Outcome string            `json:"outcome"`
+	Outcome string            `json:"outcome,omitzero"`
+	Status  int               `json:"status,omitzero"`
 	Request Request           `json:"request,omitzero"`
 	Values  map[string]string `json:"values,omitempty"`
 	At      *time.Time        `json:"at,omitzero"`
@@ -163,7 +170,7 @@ type wireReport struct {
 
 func (c *Client) wireReport(r *Report) *wireReport {
 	w := &wireReport{
-		Key: r.Key, Outcome: r.Outcome, Request: r.Request.cut(), Values: cleanValues(r.Values), Source: c.sourceOr(r.Source), Meta: cutMeta(r.Meta),
+		Key: r.Key, Outcome: r.Outcome, Status: r.Status, Request: r.Request.cut(), Values: cleanValues(r.Values), Source: c.sourceOr(r.Source), Meta: cutMeta(r.Meta),
 		ID: c.idempotencyKey(r.ID, false),
 	}
 	if !r.At.IsZero() {
@@ -214,10 +221,12 @@ func cutEncoded(value string) string {
 }
 
 type wireReported struct {
-	Key      string `json:"key"`
-	Outcome  string `json:"outcome"`
+	Key      string   `json:"key"`
+	Outcome  string   `json:"outcome"`
+	Outcomes []string `json:"outcomes"`
 	Policies []struct {
 		Policy  string       `json:"policy"`
+		Outcome string       `json:"outcome"`
 		Derived string       `json:"derived_key"`
 		Mode    string       `json:"mode"`
 		Result  ReportResult `json:"result"`
@@ -233,17 +242,17 @@ type wireReported struct {
 
 // fits returns an error unless it answers a report.
 func (w *wireReported) fits(status int) error {
-	if status != http.StatusOK || w.Outcome == "" {
+	if status != http.StatusOK || w.Key == "" {
 		return fmt.Errorf("an answer with status %d that answers no report", status)
 	}
 	return nil
 }
 
 func (w *wireReported) reported() *Reported {
-	r := &Reported{Key: w.Key, Outcome: w.Outcome, Note: w.Note, Degraded: w.Degraded, DegradedReason: w.DegradedReason}
+	r := &Reported{Key: w.Key, Outcome: w.Outcome, Outcomes: w.Outcomes, Note: w.Note, Degraded: w.Degraded, DegradedReason: w.DegradedReason}
 	for _, p := range w.Policies {
 		r.Policies = append(r.Policies, ReportedPolicy{
-			Policy: p.Policy, DerivedKey: p.Derived, Mode: p.Mode, Result: p.Result, ID: p.ID, Refuses: p.Refuses, RetryAt: p.RetryAt, Rules: states(p.Rules),
+			Policy: p.Policy, Outcome: p.Outcome, DerivedKey: p.Derived, Mode: p.Mode, Result: p.Result, ID: p.ID, Refuses: p.Refuses, RetryAt: p.RetryAt, Rules: states(p.Rules),
 		})
 	}
 	return r
@@ -263,10 +272,10 @@ func (w *wireReportBatch) fits(status int) error {
 	return nil
 }
 
-// readReported reads an answer, which says "outcome", or else the problem in its place.
+// readReported reads an answer, which says "key", or else the problem in its place.
 func readReported(text jsontext.Value) (*Reported, error) {
 	var w wireReported
-	if err := json.Unmarshal(text, &w); err == nil && w.Outcome != "" {
+	if err := json.Unmarshal(text, &w); err == nil && w.Key != "" {
 		return w.reported(), nil
 	}
 	p := new(Problem)

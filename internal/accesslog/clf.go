@@ -296,7 +296,9 @@ func (p *clfParser) parse(line []byte) (Record, error) {
 		return Record{}, err
 	}
 	r := Record{Time: parts.at, Key: key, Cost: 1}
-	method, target := requestLine(unescape(parts.request))
+	asked := unescape(parts.request)
+	method, target := requestLine(asked)
+	r.IsNoRequest = isNoRequest(asked)
 	r.Method, r.Path = p.texts.of(method), p.texts.ofPath(target)
 	r.Status, _ = digits(parts.after[1:4])
 	if agent, err := quotedOf(parts.after, 1); err == nil {

@@ -226,6 +226,7 @@ func (p *rowParser) record(values []string) (Record, error) {
 	}
 	if p.line >= 0 {
 		method, target := requestLine([]byte(values[p.line]))
+		r.IsNoRequest = isNoRequest([]byte(values[p.line]))
 		if r.Method == "" {
 			r.Method = p.texts.of(method)
 		}

@@ -1,9 +1,11 @@
 package accesslog
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/stint-dev/stint/internal/answers"
 	"github.com/stint-dev/stint/internal/conditions"
 )
 
@@ -44,19 +46,6 @@ func TestRequestedHostIsNotTheClient(t *testing.T) {
 	}
 }
 
-func TestIsAssetRejectsDisguisedPaths(t *testing.T) {
-	for _, target := range []string{"/wp-login.php/x.css", "/phpmyadmin/index.PHP/a.js", "/.env/.js", "/.git/config;.css", "/.git/a.png", "/cgi-bin/x.cgi/a.ico", "/cgi-bin/status.sh/x.css", "/shell.phtml/x.css", "/login.action/x.js", "/a;b.css", "/x.css;.php", "/x.css;jsessionid=1", "/x%3B.css", "/.css"} {
-		if isAsset(target) {
-			t.Errorf("isAsset(%s) is true, want false", target)
-		}
-	}
-	for _, target := range []string{"/a.css", "/favicon.ico", "/robots.txt", "/assets/v1.2/app.min.js?v=3", "/.well-known/icon.png", "/php/logo.PNG"} {
-		if !isAsset(target) {
-			t.Errorf("isAsset(%s) is false, want true", target)
-		}
-	}
-}
-
 func TestLongPaddedPathIsNormalized(t *testing.T) {
 	for _, padding := range []string{"/", "/.", "/%2e", "/a/.."} {
 		line := `192.0.2.1 - - [10/Oct/2025:13:55:36 +0000] "GET ` + strings.Repeat(padding, maxText) + `/.env HTTP/1.1" 200 1 "-" "curl"`
@@ -71,5 +60,21 @@ func TestJSONWithNginxEscapesIsRead(t *testing.T) {
 	line := `{"time":"2025-10-10T13:55:36Z","remote_addr":"192.0.2.1","request":"GET /.env HTTP/1.1","http_user_agent":"\x22\x5Cu0041\xC3","status":404}`
 	if r := parseOne(t, Options{}, line); r.Key.String() != "ip:192.0.2.1" || r.Path != "/.env" {
 		t.Errorf("got %+v", r)
+	}
+}
+
+// What is no request of HTTP has an outcome of its own; what servers write of connections without a request
+// has none.
+func TestWhatIsNoRequestIsRecognized(t *testing.T) {
+	for line, want := range map[string]bool{
+		`\x16\x03\x01\x02\x00\x01\x00\x01\xFC\x03\x03`: true, `\x16\x03 \x01 HTTP/1.1`: true, `SSH-2.0-Go`: true, `27%0A/bin/sh -c id HTTP/1.1`: true,
+		`\x03\x00\x00/*\xE0\x00\x00\x00\x00\x00Cookie: mstshash=Administr`: true, `t3 12.1.2`: true, `OPTIONS sip:nm SIP/2.0`: true, `GET login.cgi HTTP/1.0`: true, `MGLNDD_192.0.2.1_80`: true,
+		``: false, `-`: false, `<BADREQ>`: false, `- - -`: false, `GET / HTTP/1.1`: false, `GET /a b HTTP/1.1`: false, `OPTIONS * HTTP/1.0`: false, `M-SEARCH * HTTP/1.1`: false,
+		`GET http://example.org/ HTTP/1.1`: false, `CONNECT example.org:443 HTTP/1.1`: false, `PRI * HTTP/2.0`: false, `VERSION-CONTROL /x HTTP/1.1`: false,
+	} {
+		r := parseOne(t, Options{}, `192.0.2.1 - - [10/Oct/2025:13:55:36 +0000] "`+line+`" 400 226 "-" "-"`)
+		if got := slices.Contains(r.AppendOutcomes(nil, answers.DefaultOutcomes(nil)), answers.NotHTTP); got != want {
+			t.Errorf("%s: is no request is %t, want %t", line, got, want)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/stint-dev/stint/internal/answers"
 	"github.com/stint-dev/stint/internal/fail2ban"
 )
 
@@ -29,6 +30,6 @@ func (p *LineParser) filter(o Options) {
 		if err != nil {
 			return Record{}, err
 		}
-		return Record{Time: ms, Key: o.Keys.AddressKey(failure.Address), Cost: 1, Account: texts.of([]byte(failure.User)), Outcome: outcome, IsLogin: failure.IsLogin && o.FilterOutcome == "" && outcome != loginFailed}, nil
+		return Record{Time: ms, Key: o.Keys.AddressKey(failure.Address), Cost: 1, Account: texts.of([]byte(failure.User)), Outcome: outcome, IsLogin: failure.IsLogin && o.FilterOutcome == "" && outcome != answers.LoginFailed}, nil
 	}
 }

@@ -315,7 +315,9 @@ func (p *jsonParser) readRequest(r *Record) {
 		}
 	}
 	if f := &p.found[forLine]; f.rank >= 0 {
-		method, target := requestLine([]byte(textOf(f.value)))
+		line := []byte(textOf(f.value))
+		method, target := requestLine(line)
+		r.IsNoRequest = isNoRequest(line)
 		if r.Method == "" {
 			r.Method = p.texts.of(method)
 		}

@@ -354,6 +354,7 @@ func (p *formatParser) parse(line []byte) (Record, error) {
 		}
 	}
 	method, target := requestLine(value(forLine))
+	r.IsNoRequest = isNoRequest(value(forLine))
 	if p.isURL {
 		var host []byte
 		if host, target = cutURL(target); r.Host == "" {

@@ -11,6 +11,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/stint-dev/stint/internal/answers"
 	"github.com/stint-dev/stint/internal/keys"
 )
 
@@ -26,6 +27,8 @@ type Record struct {
 	Account string
 	// Status is the status of the answer, 0 if the log lacks it.
 	Status int
+	// IsNoRequest says that what the client sent is no request of HTTP.
+	IsNoRequest bool
 	// Outcome is what Options.Filter has found, "" for a request. IsLogin says that it was also a
 	// login that failed.
 	Outcome string
@@ -35,6 +38,30 @@ type Record struct {
 // texts returns the texts of requestNames, in their order.
 func (r *Record) texts() [len(requestNames)]*string {
 	return [...]*string{&r.Path, &r.Method, &r.Agent, &r.Host, &r.Account}
+}
+
+// AppendOutcomes appends the names of the outcomes of the request to names: that of the filter that found
+// it, or those of its answer.
+func (r *Record) AppendOutcomes(names []string, all answers.Outcomes) []string {
+	if r.Outcome == "" {
+		a := r.answer()
+		return all.Append(names, &a)
+	}
+	names = append(names, r.Outcome)
+	if r.IsLogin {
+		names = append(names, answers.LoginFailed)
+	}
+	return names
+}
+
+// Learn has all take the answer into account, whether or not it has an outcome.
+func (r *Record) Learn(all answers.Outcomes) {
+	a := r.answer()
+	all.Learn(&a)
+}
+
+func (r *Record) answer() answers.Answer {
+	return answers.Answer{Key: r.Key, Path: r.Path, Method: r.Method, Status: r.Status, Time: r.Time, IsNoRequest: r.IsNoRequest}
 }
 
 // Source yields requests one after another. The error after the last one is

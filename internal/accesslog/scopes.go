@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/stint-dev/stint/internal/answers"
 	"github.com/stint-dev/stint/internal/conditions"
 )
 
@@ -53,18 +54,8 @@ func parseScope(text string) (Scope, error) {
 		s.Method, pattern = strings.ToUpper(method), strings.TrimSpace(path)
 	}
 	var err error
-	s.paths, err = parsePaths(pattern)
+	s.paths, err = answers.ParsePaths(pattern)
 	return s, err
-}
-
-// parsePaths parses a pattern of the path.
-func parsePaths(pattern string) (conditions.When, error) {
-	paths, err := conditions.Parse(conditions.Texts{"path": {pattern}})
-	var invalid *conditions.Error
-	if errors.As(err, &invalid) {
-		err = errors.New("has a path that " + invalid.Problem)
-	}
-	return paths, err
 }
 
 // Of returns the scope of a request, "" for none. about are its attributes, nil for none.

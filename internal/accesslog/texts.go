@@ -70,6 +70,23 @@ func requestLine(line []byte) (method, target []byte) {
 	return method, rest
 }
 
+// isNoRequest reports whether a request line is that of another protocol or broken: TLS, SSH, RDP, a command.
+// One that is empty, or that a server writes in place of a request that never came, is not.
+func isNoRequest(line []byte) bool {
+	method, rest, _ := bytes.Cut(line, []byte{' '})
+	if len(line) == 0 || line[0] == '-' || line[0] == '<' {
+		return false
+	}
+	if len(method) > maxMethod || bytes.ContainsFunc(method, func(r rune) bool { return (r < 'A' || r > 'Z') && r != '-' && r != '_' }) {
+		return true
+	}
+	target, _, _ := bytes.Cut(rest, []byte{' '})
+	return len(target) == 0 || target[0] != '/' && target[0] != '*' && !bytes.Contains(target, []byte("://")) && string(method) != "CONNECT"
+}
+
+// maxMethod is the longest name of a method, in bytes: the longest that is registered has 17.
+const maxMethod = 24
+
 // unescape returns what a server has written with a backslash: nginx writes quotes, backslashes
 // and what is no ASCII as \xHH, Apache also \" and \\. A text without any is returned as it is.
 func unescape(text []byte) []byte {

@@ -138,6 +138,7 @@ func (w *audited) acts() {
 	}
 	w.submit(submission{route: "/key/reset", form: url.Values{"key": {"token:b"}}, action: "key.reset"})
 	w.submit(submission{route: "/key/erase", form: url.Values{"key": {"token:b"}, "confirm": {"token:b"}}, action: "key.erase", after: true})
+	w.submit(submission{route: "/sites", form: url.Values{"host": {"shop.example.org"}, "own_paths": {"/phpmyadmin/*\n/pma/*"}, "forget": {"yes"}}, action: "site.correct", after: true})
 	note := w.submit(submission{route: "/key/note", form: url.Values{"key": {"token:b"}, "text": {"ours"}}, action: "note.add", after: true})
 	w.submit(submission{route: "/key/profile", form: url.Values{"key": {"token:b"}, "plan": {"gold"}, "labels": {"a b"}}, action: "profile.set", after: true})
 	w.submit(submission{route: "/key/limit", form: url.Values{"key": {"token:b"}, "rules": {"5/s"}, "for": {"24h"}, "reason": {"launch"}}, action: "profile.limit", before: true, after: true})

@@ -24,6 +24,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin/sources"
 	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/adminui/administration"
+	"github.com/stint-dev/stint/internal/answers"
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/bots"
@@ -189,6 +190,7 @@ func newNodeOn(t testing.TB, database string, change ...func(*adminui.Deps)) *no
 		},
 		Bouncers:      &admin.Bouncers{Store: n.store.Bouncers, Now: n.clock.Now},
 		Bots:          someBots(t, n),
+		Sites:         &operations.Sites{Sites: answers.NewSites(answers.SitesOptions{Now: n.clock.Now, Store: n.store.Sites, Secret: func() []byte { return []byte("sites") }}), Store: n.store.Sites},
 		Notifications: someNotifications(n),
 		Jobs:          &operations.Jobs{Runner: runner, Recorder: n.store.Audit}, Reports: &operations.Reports{Builder: &reports.Builder{
 			Store: n.store.Reports, Counts: n.store.Offences, Detection: n.detection, Proposals: n.detection.Proposals, View: n.catalog, Now: n.clock.Now,

@@ -60,7 +60,9 @@ type Deps struct {
 	Settings func() []administration.Setting
 	// Crawlers are the crawlers that the node has verified by DNS.
 	Crawlers operations.Crawlers
-	Bots     *operations.Bots
+	// Sites are what the answers of sites have shown.
+	Sites *operations.Sites
+	Bots  *operations.Bots
 	// Origins finds the origins of addresses.
 	Origins operations.Origins
 	// Undo undoes changes on the audit page; nil disables that.
@@ -159,7 +161,7 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 	all = append(all, (&profiles.Handler{Site: s, Profiles: d.Profiles, Choices: lengthChoices}).Routes()...)
 	all = append(all, administration.Routes(s, administration.Deps{
 		Bouncers: d.Bouncers, Reports: d.Reports, Jobs: d.Jobs, Notifications: d.Notifications, Connect: d.Connect, Tokens: d.Tokens, Users: d.Users, PagesURL: d.PagesURL, TwoFactor: d.TwoFactor, OwnPassword: d.OwnPassword,
-		Settings: d.Settings, Build: d.Build, Crawlers: d.Crawlers, Bots: d.Bots, Origins: d.Origins,
+		Settings: d.Settings, Build: d.Build, Crawlers: d.Crawlers, Sites: d.Sites, Bots: d.Bots, Origins: d.Origins,
 	})...)
 	for _, h := range handlers {
 		all = append(all, h.routes()...)

@@ -164,7 +164,7 @@ func TestTextCanBeReadInBrowser(t *testing.T) {
 		b.withAxe()
 		b.do(chromedp.EmulateViewport(1440, 900))
 		b.logIn("maria")
-		b.canBeRead("others", []string{"/settings", "/start", "/attacks", "/blocks", "/exemptions/new", "/keys", "/tokens", "/users", "/jobs", "/connect", "/connect/nginx", "/audit", "/proposals", "/notifications", "/bouncers", "/new-policy", "/traffic", "/bots", "/lists", "/blocks/sources", "/exemptions"})
+		b.canBeRead("others", []string{"/settings", "/start", "/attacks", "/blocks", "/exemptions/new", "/keys", "/tokens", "/users", "/jobs", "/connect", "/connect/nginx", "/audit", "/proposals", "/notifications", "/bouncers", "/new-policy", "/traffic", "/bots", "/sites", "/lists", "/blocks/sources", "/exemptions"})
 		b.consoleIsClean()
 	})
 }

@@ -13,6 +13,7 @@ import (
 	use "github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/admin/profiles"
 	"github.com/stint-dev/stint/internal/admin/sources"
+	"github.com/stint-dev/stint/internal/answers"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/api/operations"
 	"github.com/stint-dev/stint/internal/api/outcomes"
@@ -57,6 +58,8 @@ type Deps struct {
 	Reports       *use.Reports
 	Nodes         *use.Nodes
 	Crawlers      use.Crawlers
+	Sites         *use.Sites
+	Learned       *answers.Sites // nil if nothing is learned of what sites answer
 	Bots          *use.Bots
 	Origins       use.Origins
 	Bouncers      *admin.Bouncers
@@ -86,7 +89,7 @@ func New(d Deps) *API {
 	entries := &entryHandler{common: c, entries: d.Entries}
 	all := slices.Concat(
 		(&checkHandler{gate: d.Gate, catalog: d.Catalog, challenges: d.Challenges}).routes(),
-		outcomes.Routes(d.Gate, d.Catalog),
+		outcomes.Routes(d.Gate, d.Catalog, d.Learned, d.Now),
 		(&healthHandler{common: c, ready: d.Ready}).routes(),
 		installationRoutes(d),
 		(&policyHandler{common: c, policies: d.Policies, detection: d.Detection}).routes(),
@@ -118,6 +121,8 @@ func installationRoutes(d Deps) []route {
 		}),
 		routes.Does(wire.ListNodes, d.Nodes.List),
 		routes.Does(wire.ListCrawlers, d.Crawlers.List),
+		routes.Does(wire.ListSites, d.Sites.List),
+		routes.Does(wire.CorrectSite, d.Sites.Correct),
 		routes.Does(wire.GetBots, d.Bots.Seen),
 		routes.Does(wire.ListBouncers, d.Bouncers.List),
 	}

@@ -76,6 +76,7 @@ func TestOperationsThatChangeSomethingWriteAuditRecords(t *testing.T) {
 		d.decideProposals()
 		d.do(change{operation: "resetKey", method: del, path: "/v1/keys?key=token:a", action: "key.reset"})
 		d.do(change{operation: "eraseKey", method: post, path: "/v1/keys/erase", body: `{"key":"token:a","confirm":"token:a"}`, action: "key.erase", after: true})
+		d.do(change{operation: "correctSite", method: put, path: "/v1/sites", body: `{"host":"shop.example.org","own_paths":["/phpmyadmin/*"]}`, action: "site.correct", after: true})
 		note := read[wire.Note](t, d.do(change{operation: "addNote", method: post, path: "/v1/keys/notes", body: `{"key":"token:a","text":"ours"}`, action: "note.add", after: true}))
 		d.do(change{operation: "deleteNote", method: del, path: "/v1/keys/notes/" + note.ID, action: "note.delete", before: true})
 		d.do(change{operation: "putProfile", method: put, path: "/v1/keys/token:a", body: `{"plan":"gold"}`, action: "profile.set", after: true})

@@ -23,6 +23,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/admin/profiles"
 	"github.com/stint-dev/stint/internal/admin/sources"
+	"github.com/stint-dev/stint/internal/answers"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/bots"
 	"github.com/stint-dev/stint/internal/catalog"
@@ -153,6 +154,7 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 	policies := admin.NewPolicies(store.Policies, admin.PolicyOptions{View: known, Now: n.clock.Now, Sample: func(ctx context.Context, from, to time.Time) (*admin.TrafficSample, error) {
 		return admin.ReadTrafficSample(ctx, store.Offences, known.Settings().Secret, from, to)
 	}})
+	learned := answers.NewSites(answers.SitesOptions{Secret: func() []byte { return known.Settings().Secret }, Now: n.clock.Now, Store: store.Sites})
 	d := nodeParts{
 		Deps: Deps{
 			Gate: g, Catalog: known,
@@ -165,7 +167,8 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 				Tokens: &identities.Tokens{Store: store.Identities, Now: n.clock.Now}, CheckURL: "http://0.0.0.0:8080", TokenHeader: "X-Stint-Token",
 			},
 			Users: &identities.Users{Store: store.Identities, Secret: func() []byte { return known.Settings().Secret }, Now: n.clock.Now},
-			Bots:  &operations.Bots{Store: store.Offences, Directory: &bots.Directory{Lists: bots.NewLists("", nil, n.clock.Now)}, View: known, Now: n.clock.Now},
+			Sites: &operations.Sites{Sites: learned, Store: store.Sites}, Learned: learned,
+			Bots: &operations.Bots{Store: store.Offences, Directory: &bots.Directory{Lists: bots.NewLists("", nil, n.clock.Now)}, View: known, Now: n.clock.Now},
 			Sources: &sources.Sources{
 				Store: store.BlockSources, Entries: store.Entries, Leases: store.Jobs, View: known, Node: "test", Now: n.clock.Now, Log: slog.New(slog.DiscardHandler),
 				Own: func() []netip.Prefix { return nil }, Fetch: n.fetchList,

@@ -214,6 +214,10 @@ func TestOpenAPIMatchesEveryOperation(t *testing.T) {
 		}
 		d.do("listBouncers", get, "/v1/bouncers", "", 200)
 		d.do("listCrawlers", get, "/v1/crawlers", "", 200)
+		d.do("correctSite", put, "/v1/sites", `{"host":"shop.example.org","own_paths":["/phpmyadmin/*"]}`, 204)
+		d.do("correctSite", put, "/v1/sites", `{"host":"a b","own_paths":[]}`, 422)
+		d.do("correctSite", put, "/v1/sites", `{"host":"shop.example.org","own_paths":["@nolist"]}`, 422)
+		d.do("listSites", get, "/v1/sites", "", 200)
 		d.do("getBots", get, "/v1/bots?last=1h", "", 200)
 		d.do("getBots", get, "/v1/bots?last=30d", "", 422)
 
@@ -243,6 +247,9 @@ func TestOpenAPIMatchesEveryOperation(t *testing.T) {
 		d.do("reportOutcome", post, "/v1/report", reported, 200)
 		d.do("reportOutcome", post, "/v1/report", strings.Replace(reported, `"at":"2026-01-01T00:00:00Z",`, "", 1), 200)
 		d.do("reportOutcome", post, "/v1/report", `{"key":"ip:203.0.113.5","outcome":"Login"}`, 422)
+		d.do("reportOutcome", post, "/v1/report", `{"key":"ip:203.0.113.5","status":404,"request":{"path":"/old","method":"GET","host":"shop.example.org"}}`, 200)
+		d.do("reportOutcome", post, "/v1/report", `{"key":"ip:203.0.113.5","status":404,"outcome":"error"}`, 422)
+		d.do("reportOutcome", post, "/v1/report", `{"key":"ip:203.0.113.5","status":42}`, 422)
 		d.do("reportOutcomes", post, "/v1/report/batch", `{"reports":[`+strings.NewReplacer(`"at":"2026-01-01T00:00:00Z",`, "", "r-1", "r-2").Replace(reported)+`,{"key":"","outcome":"a"}]}`, 200)
 		d.do("explainKey", get, "/v1/keys?key=ip:203.0.113.5", "", 200)
 		d.do("deletePolicy", del, "/v1/policies/guessing", "", 204, n.ifMatch("/v1/policies/guessing"))

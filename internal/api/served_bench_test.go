@@ -117,6 +117,33 @@ func BenchmarkServedConditions(b *testing.B) {
 	compareServers(b, c, countingServer(b), countingServer(b, traps...))
 }
 
+// BenchmarkServedEvidence reports the cost of a check under a policy with evidence of 300 conditions that the
+// request does not meet, as a ratio of the cost without the policy. Both have the request in the check.
+func BenchmarkServedEvidence(b *testing.B) {
+	c := newAsker("allow")
+	for i := range c.requests {
+		body := fmt.Sprintf(`{"key":"allow:%d","detail":"none","request":{"path":"/articles/%d/november","method":"GET","agent":"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0","host":"example.org"}}`,
+			rand.IntN(manyKeys), i)
+		c.requests[i] = fmt.Appendf(nil, "POST /v1/check HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	}
+	suspicion := &rules.Policy{Name: "suspicion", Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithms.AmountLog, Match: []keys.Pattern{patternOf(b, "allow:*")}}
+	var err error
+	if suspicion.Rules, err = rules.ParseStack([]string{"20 points/1h", "30 points/1d"}); err != nil {
+		b.Fatal(err)
+	}
+	items := make([]string, 30)
+	for i := range items {
+		items[i] = "1 path"
+		for j := range 10 {
+			items[i] += fmt.Sprintf(" */trap-%d-%d/*", i, j)
+		}
+	}
+	if suspicion.Evidence, err = rules.ParseEvidence(items); err != nil {
+		b.Fatal(err)
+	}
+	compareServers(b, c, countingServer(b), countingServer(b, suspicion))
+}
+
 // BenchmarkServedForward compares a gateway's request with a check that gets the same
 // information about the rules. Both use the same number of addresses, in alternating parts. The
 // result is the ratio of the rates, the median of all pairs.

@@ -21,6 +21,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/admin/identities"
 	"github.com/stint-dev/stint/internal/admin/sources"
+	"github.com/stint-dev/stint/internal/answers"
 	"github.com/stint-dev/stint/internal/bots"
 	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/catalog"
@@ -90,6 +91,7 @@ type App struct {
 	openID     *openid.Provider // nil without OpenID
 	gate       *gate.Gate
 	crawlers   *bots.Verifier // nil without operators
+	sites      *answers.Sites // nil if nothing is learned of what sites answer
 	bots       *bots.Directory
 	botLists   *bots.Lists
 	geo        *geoip.Follower
@@ -186,6 +188,7 @@ func (a *App) build(ctx context.Context) (err error) {
 		Operators: a.settings.VerifiedCrawlers, File: filepath.Join(a.settings.DataDir, "crawlers.json"), Log: a.log, Store: a.backends.store.Crawlers, AwaitStore: a.preparer.wait,
 	})
 	a.buildBots()
+	a.buildSites()
 	if err := a.metrics.LoadHolds(a.holdsFile()); err != nil {
 		a.log.Warn("the counts of open holds cannot be read and begin at zero", "error", err)
 	}

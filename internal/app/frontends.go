@@ -92,7 +92,7 @@ func (a *App) apiDeps(use useCases) api.Deps {
 		Gate: a.gate, Challenges: a.challenges, Catalog: a.catalog, Keys: use.keys, Profiles: use.profiles, Jobs: use.jobs, Backups: use.backups, Reports: use.reports,
 		Policies: use.policies, Entries: a.entries, Sources: a.sources, Tokens: use.tokens, Connect: use.connect, Users: use.users, Audit: use.audit,
 		Detection: a.detection, Bouncers: a.bouncers,
-		Undo: use.undo, Nodes: &operations.Nodes{Store: a.backends.store.Nodes, Now: time.Now}, Crawlers: use.crawlers, Bots: use.bots,
+		Undo: use.undo, Nodes: &operations.Nodes{Store: a.backends.store.Nodes, Now: time.Now}, Crawlers: use.crawlers, Sites: use.sites, Learned: a.sites, Bots: use.bots,
 		Origins:       use.origins,
 		Events:        a.events,
 		Notifications: use.notifications,
@@ -107,7 +107,7 @@ func (a *App) newPages(use useCases, throttle *httpserver.Throttle) (*adminui.Pa
 		Tokens: use.tokens, Connect: use.connect, Users: use.users, Audit: use.audit,
 		Catalog: a.catalog, Keys: use.keys, Profiles: use.profiles, Jobs: use.jobs, Reports: use.reports, Notifications: use.notifications,
 		Detection: a.detection, Events: a.events, Health: a.status.health,
-		Undo: use.undo, Bouncers: a.bouncers, Crawlers: use.crawlers, Bots: use.bots, Origins: use.origins,
+		Undo: use.undo, Bouncers: a.bouncers, Crawlers: use.crawlers, Sites: use.sites, Bots: use.bots, Origins: use.origins,
 		Checked: use.recorded.hasChecks, Ready: a.status.ready, StoreLiveness: a.backends.liveness(),
 		Node: a.settings.NodeName, Build: buildinfo.Read(),
 		CheckURL: urlOf(a.settings.TLS, a.checks), AdminURL: urlOf(a.settings.AdminTLS, a.admin), PagesURL: a.settings.Notify.Pages,
@@ -211,6 +211,7 @@ type useCases struct {
 	connect       *operations.Connect
 	notifications *operations.Notifications
 	crawlers      operations.Crawlers
+	sites         *operations.Sites
 	bots          *operations.Bots
 	origins       operations.Origins
 }
@@ -239,6 +240,7 @@ func (a *App) useCases() useCases {
 		audit:         &operations.Audit{Store: store.Audit},
 		notifications: notificationsOf(a),
 		crawlers:      operations.Crawlers{Verifier: a.crawlers},
+		sites:         &operations.Sites{Sites: a.sites, Store: store.Sites},
 		bots:          &operations.Bots{Store: a.backends.store.Offences, Directory: a.bots, View: a.catalog, Now: time.Now},
 		origins:       originsOf(a),
 	}

@@ -80,6 +80,7 @@ type Settings struct {
 	Proposals        offences.ProposalSettings
 	Counts           offences.Retention
 	Presets          presets.Set     // of a new database
+	LearnSites       bool            // from reports that say the status of an answer
 	VerifiedCrawlers []bots.Operator // whose missing pages do not count
 	FetchBotKeys     bool            // fetch the keys of bots that sign their requests
 	GeoIPDir         string          // folder of the files with the origins of addresses, "" for none
@@ -268,6 +269,7 @@ func (s *Settings) options() []option {
 		),
 		about("Bots and origins",
 			option{name: "verified-crawlers", value: crawlerOperators(&s.VerifiedCrawlers), help: "operators of search engines, for example google,bing, whose crawlers may request missing pages; crawlers are verified by reverse and forward DNS"},
+			option{name: "learn-sites", preset: "true", value: flag(&s.LearnSites), help: "false learns nothing of sites from reports that say the status of an answer; see docs/DETECTION.md"},
 			option{name: "fetch-bot-keys", preset: "true", value: flag(&s.FetchBotKeys), help: "false fetches no keys of operators whose bots sign their requests, such as https://chatgpt.com, when one comes; see docs/BOTS.md"},
 			option{name: "geoip-dir", value: text(&s.GeoIPDir), help: "a directory with files of the MaxMind DB format, *.mmdb of GeoLite2, DB-IP or IPinfo, that know the country and the network of addresses; see docs/GEOIP.md"},
 			option{name: "reverse-dns", preset: "false", value: flag(&s.ReverseDNS), help: "true looks up the names in DNS of the addresses that people look at; checks never wait for it"},

@@ -63,6 +63,7 @@ func (a *App) tasks() []task {
 		}},
 		{"follower of changes", a.follower.Run},
 		{"crawlers", a.crawlers.Run},
+		{"answers of sites", a.sites.Run},
 		{"keys of bots", a.fetchBotKeys},
 		{"lists of bots", every(time.Minute, func(context.Context) { a.botLists.Reread() })},
 		{"reverse DNS", a.names.Run},

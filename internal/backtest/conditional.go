@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/answers"
 	"github.com/stint-dev/stint/internal/bots"
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/keyhash"
@@ -131,7 +132,7 @@ func (t *trial) decideConditional(ctx context.Context, l *triedPolicy, applying 
 // report charges the policies with an outcome for the outcome of a record that was
 // allowed. One that is refused would have had no outcome.
 func (t *trial) report(ctx context.Context, key string, record accesslog.Record) error {
-	t.names = t.outcomes.Append(t.names[:0], &record)
+	t.names = record.AppendOutcomes(t.names[:0], t.outcomes)
 	if len(t.names) == 0 {
 		return nil
 	}
@@ -252,7 +253,7 @@ func (l *triedPolicy) firstZero() *RuleCount {
 
 // learns reports whether policies count what is known by the answers of the whole site.
 func (t *trial) learns() bool {
-	return t.selector.CountsOutcome(accesslog.Probe) || t.selector.CountsOutcome(accesslog.Browsed)
+	return t.selector.CountsOutcome(answers.Probe) || t.selector.CountsOutcome(answers.Browsed)
 }
 
 // isExempt reports whether p does not apply to a record because it is a crawler's.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/accesslog"
 	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/answers"
 	"github.com/stint-dev/stint/internal/backtest"
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/keys"
@@ -86,7 +87,7 @@ func TestRunDerivesOutcomesFromTheLoggedStatus(t *testing.T) {
 	add("token:guesser", "POST", "/login", 403)
 	add("token:guesser", "GET", "/", 200) // refused
 	add("token:other", "GET", "/", 200)
-	run := func(outcomes accesslog.Outcomes) (int64, map[string]int64) {
+	run := func(outcomes answers.Outcomes) (int64, map[string]int64) {
 		report, err := backtest.Run(context.Background(), accesslog.Slice(records), backtest.Options{Plan: plan, Outcomes: outcomes})
 		if err != nil {
 			t.Fatal(err)
@@ -100,7 +101,7 @@ func TestRunDerivesOutcomesFromTheLoggedStatus(t *testing.T) {
 	if refused, by := run(nil); refused != 3 || by["misses"] != 2 || by["guessing"] != 1 || by["default"] != 0 {
 		t.Errorf("refused %d, by %v", refused, by)
 	}
-	own, err := accesslog.ParseOutcomes([]string{"200=not_found"})
+	own, err := answers.ParseOutcomes([]string{"200=not_found"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +135,7 @@ func TestDistinctRulesUseThePathsOfALog(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, plan := range []backtest.Plan{plan, counters} { // a counter knows no values
-			report, err := backtest.Run(context.Background(), accesslog.Slice(records), backtest.Options{Plan: plan, Outcomes: accesslog.DefaultOutcomes(nil)})
+			report, err := backtest.Run(context.Background(), accesslog.Slice(records), backtest.Options{Plan: plan, Outcomes: answers.DefaultOutcomes(nil)})
 			if err != nil || report.Refused != c.refused {
 				t.Errorf("%s: refused %d, want %d, %v", name, report.Refused, c.refused, err)
 			}
@@ -157,7 +158,7 @@ func TestRunCountsWhatEvidenceFound(t *testing.T) {
 		Name: "suspicion", Match: []keys.Pattern{everyKey}, Rules: stack, Mode: rules.Enforce, Algorithm: algorithms.PointLog,
 		Evidence: []rules.Evidence{
 			{Points: 20, When: secrets}, {Points: 1, Outcome: conditions.NotFound}, {Points: 1, Outcome: conditions.NotFound, Distinct: "path"},
-			{Points: -1, Outcome: accesslog.Browsed, Forgives: conditions.NotFound},
+			{Points: -1, Outcome: answers.Browsed, Forgives: conditions.NotFound},
 		},
 	}})
 	var records []accesslog.Record
@@ -173,12 +174,12 @@ func TestRunCountsWhatEvidenceFound(t *testing.T) {
 	for n := range 20 {
 		add("ip:203.0.113.9", fmt.Sprint("/", n, ".css"), 200)
 	}
-	site, err := accesslog.NewSite(nil)
+	site, err := answers.NewSite(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	against := plan
-	report, err := backtest.Run(context.Background(), accesslog.Slice(records), backtest.Options{Plan: plan, Against: &against, Outcomes: accesslog.DefaultOutcomes(site)})
+	report, err := backtest.Run(context.Background(), accesslog.Slice(records), backtest.Options{Plan: plan, Against: &against, Outcomes: answers.DefaultOutcomes(site)})
 	if err != nil {
 		t.Fatal(err)
 	}

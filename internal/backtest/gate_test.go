@@ -12,6 +12,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/accesslog"
 	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/answers"
 	"github.com/stint-dev/stint/internal/backtest"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
@@ -92,7 +93,7 @@ func (n *served) decide(ctx context.Context, r accesslog.Record, scopes accesslo
 	if err != nil || d.Outcome != gate.Allowed {
 		return d.Outcome != gate.Allowed, err
 	}
-	for _, outcome := range accesslog.DefaultOutcomes(nil).Append(nil, &r) {
+	for _, outcome := range r.AppendOutcomes(nil, answers.DefaultOutcomes(nil)) {
 		answers := make([]gate.Reported, 1)
 		if err := n.Report(ctx, []gate.Report{{Key: r.Key, Outcome: outcome, Request: attributes, Values: values}}, answers); err != nil {
 			return false, err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/answers"
 )
 
 // Report is what a backtest found.
@@ -51,7 +52,7 @@ type Report struct {
 	// the warnings of Input.
 	shared []string
 	// Site is what the answers show of the site, zero for nothing.
-	Site accesslog.SiteReport `json:"site,omitzero"`
+	Site answers.SiteReport `json:"site,omitzero"`
 	// Input is nil unless the requests came out of log files.
 	Input *Input `json:"input,omitzero"`
 }

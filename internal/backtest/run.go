@@ -12,6 +12,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/answers"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/proxies"
 )
@@ -27,8 +28,8 @@ type Options struct {
 	// what Plan refuses and Against allows is newly refused.
 	Against *Plan
 	// Outcomes derives the outcomes of the requests, for policies with an outcome; nil means
-	// accesslog.DefaultOutcomes.
-	Outcomes accesslog.Outcomes
+	// answers.DefaultOutcomes.
+	Outcomes answers.Outcomes
 	// Scopes says which scopes the callers would have said, for policies with a scope; nil
 	// for none, so that such policies refuse nothing.
 	Scopes accesslog.Scopes
@@ -123,11 +124,11 @@ type difference struct {
 
 func newRun(o Options) *run {
 	if o.Outcomes == nil {
-		site, err := accesslog.NewSite(nil)
+		site, err := answers.NewSite(nil)
 		if err != nil {
 			panic(err) // it has no pattern that could be wrong
 		}
-		o.Outcomes = accesslog.DefaultOutcomes(site)
+		o.Outcomes = answers.DefaultOutcomes(site)
 	}
 	r := &run{options: o, plan: newTrial(o.Plan, &o), keys: map[string]*history{}}
 	r.learns = r.plan.learns()
@@ -159,7 +160,7 @@ func (r *run) take(ctx context.Context, record accesslog.Record) error {
 	h := r.historyOf(record.Key)
 	h.requests++
 	if r.learns {
-		r.options.Outcomes.Learn(&record)
+		record.Learn(r.options.Outcomes)
 	}
 	by, err := r.plan.decide(ctx, h.triedPolicy, h.key, record)
 	if err != nil {

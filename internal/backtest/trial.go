@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/answers"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
@@ -23,7 +24,7 @@ type trial struct {
 	requests      [1]timestamplog.Request // reused, so that a decision allocates nothing
 	results       [1]timestamplog.Result
 	found         []*rules.Policy // reused by applying
-	outcomes      accesslog.Outcomes
+	outcomes      answers.Outcomes
 	crawlers      []keys.Pattern
 	plans         func(keys.Key) string // nil for none
 	values        func(accesslog.Record) map[string]string

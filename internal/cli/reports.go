@@ -16,23 +16,26 @@ func newReport(con *console.Console) *cobra.Command {
 	var report wire.OutcomeReport
 	var values []string
 	c := &cobra.Command{
-		Use:   "report KEY OUTCOME",
+		Use:   "report KEY [OUTCOME]",
 		Short: "Report the outcome of a request, or show the daily and weekly reports",
 		Long: `With a key and an outcome, report the outcome of a request of the key, as an application
 does after a failed login: the policies with that outcome count it, whether or not the
 request was checked. The answer says which did, and whether they refuse the key from now on.
+With --status in place of the outcome, the server finds the outcomes by the answer's status.
 The subcommands show the daily and weekly reports.`,
 		Example: "admin report ip:203.0.113.7 login_failed --path /login --value account=alice\nadmin report list\n" +
 			"admin report show 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933 --format html > report.html",
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
-			case len(args) == 2:
+			case len(args) == 2, len(args) == 1 && report.Status != 0:
 			case len(args) > 0 && strings.Contains(args[0], ":"): // a key
 				return wrongArguments(c, len(args))
 			default:
 				return runGroup(c, args)
 			}
-			report.Key, report.Outcome = args[0], args[1]
+			if report.Key = args[0]; len(args) > 1 {
+				report.Outcome = args[1]
+			}
 			var err error
 			if report.Values, err = namedValues(values); err != nil {
 				return err
@@ -47,6 +50,7 @@ The subcommands show the daily and weekly reports.`,
 		},
 	}
 	c.Flags().StringVar(&report.ID, "id", "", "a name for the report: a repeat within a minute is charged once")
+	c.Flags().IntVar(&report.Status, "status", 0, "the status of the site's answer, in place of an outcome")
 	c.Flags().StringArrayVar(&values, "value", nil, "a further value of the request, for distinct rules: account=alice")
 	addRequestFlags(c, &report.Request)
 	c.AddCommand(newReportList(con), newReportGet(con), newReportWrite(con))
@@ -167,6 +171,9 @@ func printReported(p *output.Printer, r *wire.ReportedOutcome) error {
 		return p.JSON(r)
 	}
 	if p.Format == output.Table {
+		if len(r.Outcomes) > 0 {
+			p.Sayf("The answer means %s.", output.Escape(strings.Join(r.Outcomes, " and ")))
+		}
 		if r.Note != "" {
 			p.Sayf("%s", output.Escape(r.Note))
 			return nil

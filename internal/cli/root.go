@@ -111,7 +111,7 @@ var groups = []struct {
 	{"monitor", "Monitor:", []func(*console.Console) *cobra.Command{newCheck, newHold, newReservation, newRun, newKey, newExplain, newOffenders, newTraffic, newAttack, newBots, newReport, newEvents}},
 	{"enforce", "Enforce:", []func(*console.Console) *cobra.Command{newPolicy, newApply, newPreset, newExport, newBlock, newExemption, newProposal, newEscalation, local.NewFirewall, local.NewFollow, newImport}},
 	{"try", "Test rules on recorded traffic:", []func(*console.Console) *cobra.Command{local.NewBacktest}},
-	{"administration", "Administration:", []func(*console.Console) *cobra.Command{newAudit, newNode, newBouncer, newCrawler, newRobots, newJob, newNotify, newConnect, newToken, newUser, newWhoami, newVersion, local.NewContext, newBackup, newRestore, local.NewMigrate, local.NewRecoverAdmin}},
+	{"administration", "Administration:", []func(*console.Console) *cobra.Command{newAudit, newNode, newBouncer, newCrawler, newSite, newRobots, newJob, newNotify, newConnect, newToken, newUser, newWhoami, newVersion, local.NewContext, newBackup, newRestore, local.NewMigrate, local.NewRecoverAdmin}},
 	{"more", "More:", []func(*console.Console) *cobra.Command{newMan}},
 }
 

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -44,7 +45,7 @@ func NewRequest(path, method, agent, host string) *Request {
 	if path == "" && method == "" && agent == "" && host == "" {
 		return nil
 	}
-	r := &Request{values: [attributeCount]string{1: lower(method), 2: lower(agent), 3: normalizeHost(host)}}
+	r := &Request{values: [attributeCount]string{1: lower(method), 2: lower(agent), 3: NormalizeHost(host)}}
 	if path != "" {
 		r.values[Path.index], r.otherPaths = readPath(path)
 		r.target = cut(path, MaxPath)
@@ -236,7 +237,8 @@ const maxDecoded = 3
 
 // sent returns the target as it was sent and as it is after each decoding of its escapes, before "."
 // and ".." are resolved and parameters removed, in lower case. It has its query. An absolute URI
-// stays one if its host is not the request's own.
+// stays one if its host is not the request's own, or, where that is not known, is one that searches for open
+// proxies ask for.
 func (r *Request) sent() []string {
 	target := r.target
 	if target == "" {
@@ -247,7 +249,8 @@ func (r *Request) sent() []string {
 	}
 	if scheme, rest, isAbsolute := strings.Cut(target, "://"); isAbsolute && !strings.ContainsAny(scheme, "/?") {
 		authority, path, _ := strings.Cut(rest, "/")
-		if host := r.values[Host.index]; host == "" || normalizeHost(authority) == host {
+		host, asked := r.values[Host.index], NormalizeHost(authority)
+		if host == "" && !isForeign(asked) || host == asked {
 			target = "/" + path
 		}
 	}
@@ -260,6 +263,21 @@ func (r *Request) sent() []string {
 		all = append(all, decoded)
 	}
 	return all
+}
+
+// foreign are hosts that searches for open proxies ask for, with all below them: those that show the address
+// that asks, and the best known sites.
+var foreign = []string{
+	"api64.ipify.org", "azenv.net", "baidu.com", "bing.com", "checkip.amazonaws.com", "checkip.dyndns.org", "cloudflare.com", "cn.bing.com", "example.com", "facebook.com", "google.com",
+	"httpbin.org", "icanhazip.com", "ident.me", "ifconfig.co", "ifconfig.io", "ifconfig.me", "ip-api.com", "ip.sb", "ip138.com", "ip.me", "ipecho.net", "ipify.org", "ipinfo.io",
+	"ip234.in", "l2.io", "microsoft.com", "myip.com", "myip.ipip.net", "proxyjudge.info", "proxyjudge.us", "qq.com", "showmyip.com", "sohu.com", "whatismyip.com", "wikipedia.org", "yahoo.com",
+	"yandex.ru", "youtube.com",
+}
+
+func isForeign(host string) bool {
+	return slices.ContainsFunc(foreign, func(f string) bool {
+		return strings.HasSuffix(host, f) && (len(host) == len(f) || host[len(host)-len(f)-1] == '.')
+	})
 }
 
 func withoutQuery(target string) string {
@@ -304,10 +322,25 @@ func (r *Request) WithValues(values map[string]string) *Request {
 	return &with
 }
 
+// LoginScope is the scope of requests that say none and post to a path of the list logins: most callers that
+// know the path know no scopes.
+const LoginScope = "login"
+
+var logins = sync.OnceValue(func() When {
+	when, err := Parse(Texts{"path": {"@logins"}, "method": {"POST"}})
+	if err != nil {
+		panic(err)
+	}
+	return when
+})
+
 // Scope returns the scope of the request, "" for none. r may be nil.
 func (r *Request) Scope() string {
-	if r == nil {
+	switch {
+	case r == nil:
 		return ""
+	case r.scope == "" && r.values[Method.index] == "post" && logins().Meets(r):
+		return LoginScope
 	}
 	return r.scope
 }
@@ -315,7 +348,7 @@ func (r *Request) Scope() string {
 // IsInScope reports whether the request has that scope. Every request is in the scope "". r may
 // be nil.
 func (r *Request) IsInScope(scope string) bool {
-	return scope == "" || r != nil && r.scope == scope
+	return scope == "" || r.Scope() == scope
 }
 
 // Value returns the normalized value of an attribute, "" if it was not sent; of several the first.
@@ -534,7 +567,8 @@ func isNormalPath(p string) bool {
 	return true
 }
 
-func normalizeHost(host string) string {
+// NormalizeHost returns a host in lower case, without its port and without a dot at its end.
+func NormalizeHost(host string) string {
 	if i := strings.LastIndexByte(host, ':'); i >= 0 && strings.IndexByte(host[i:], ']') < 0 {
 		host = host[:i]
 	}

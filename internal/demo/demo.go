@@ -17,8 +17,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/stint-dev/stint/internal/accesslog"
 	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/answers"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
@@ -64,7 +64,7 @@ func Policies() ([]*rules.Policy, error) {
 type Demo struct {
 	began    time.Time // a whole minute, from which attacks are planned
 	next     time.Time // the first minute whose requests are not waiting yet
-	outcomes accesslog.Outcomes
+	outcomes answers.Outcomes
 	waiting  queue
 	parser   keys.Parser
 }
@@ -75,11 +75,11 @@ type Files struct{ Database, Snapshot string }
 // Fill makes a new database with the demo's policies and plays into it what was until the present. first
 // creates its first credentials. The clients of the Demo that it returns go on with Run.
 func Fill(ctx context.Context, f Files, now func() time.Time, history time.Duration, first func(context.Context, *sqlstore.Store) error) (*Demo, error) {
-	site, err := accesslog.NewSite(nil)
+	site, err := answers.NewSite(nil)
 	if err != nil {
 		return nil, err
 	}
-	d := &Demo{began: now().Truncate(time.Minute), outcomes: accesslog.DefaultOutcomes(site)}
+	d := &Demo{began: now().Truncate(time.Minute), outcomes: answers.DefaultOutcomes(site)}
 	p := &past{}
 	p.now.Store(d.began.Add(-history).UnixNano())
 	if p.store, err = sqlstore.New(f.Database, sqlstore.Options{Now: p.clock, AfterChange: p.refresh}); err != nil {
@@ -298,14 +298,14 @@ func (d *Demo) logIn(ctx context.Context, g *gate.Gate, r *request) (allowed boo
 // report reports the outcomes of what the site answered, as "follow" would. counted are the request's
 // key and those of its login.
 func (d *Demo) report(ctx context.Context, g *gate.Gate, r *request, about *conditions.Request, counted []keys.Key) error {
-	record := accesslog.Record{Time: r.At.UnixMilli(), Key: counted[0], Cost: 1, Path: r.Path, Method: r.method(), Agent: r.Agent, Host: site, Account: r.Account, Status: r.status()}
-	d.outcomes.Learn(&record)
+	answer := answers.Answer{Time: r.At.UnixMilli(), Key: counted[0], Path: r.Path, Method: r.method(), Status: r.status()}
+	d.outcomes.Learn(&answer)
 	var values map[string]string
 	if r.Account != "" {
 		values = map[string]string{"account": r.Account}
 	}
 	var reports []gate.Report
-	for _, name := range d.outcomes.Append(nil, &record) {
+	for _, name := range d.outcomes.Append(nil, &answer) {
 		for i, key := range counted {
 			if isLogin := name == "login_failed" || name == "login_ok"; i == 0 || isLogin {
 				reports = append(reports, gate.Report{Key: key, Outcome: name, Request: about, Values: values, Source: "demo"})

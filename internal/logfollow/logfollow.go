@@ -14,6 +14,7 @@ import (
 
 	"github.com/stint-dev/stint/client"
 	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/answers"
 )
 
 // Server answers checks, as *client.Client does. An error matches *client.OutageError if
@@ -32,7 +33,7 @@ type Options struct {
 	// Policy is the policy of every check. Empty selects it by the key.
 	Policy string
 	// Outcomes says which outcomes are reported; nil for none.
-	Outcomes accesslog.Outcomes
+	Outcomes answers.Outcomes
 	// OutcomesOnly sends reports and no checks, where somebody else asks about each request.
 	OutcomesOnly bool
 	// State is the path of the state file.
@@ -373,8 +374,8 @@ func (f *follower) take(l *rotatedLog, t *tail, r *accesslog.Record, pending pen
 		}
 	}
 	if f.o.DryRun != nil {
-		f.o.Outcomes.Learn(r)
-		f.outcomes = f.o.Outcomes.Append(f.outcomes[:0], r)
+		r.Learn(f.o.Outcomes)
+		f.outcomes = r.AppendOutcomes(f.outcomes[:0], f.o.Outcomes)
 		f.dryRunErr = f.o.DryRun(t.name, r, f.outcomes)
 		return
 	}

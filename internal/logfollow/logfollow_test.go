@@ -16,6 +16,7 @@ import (
 
 	"github.com/stint-dev/stint/client"
 	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/answers"
 	"github.com/stint-dev/stint/internal/logfollow"
 )
 
@@ -375,7 +376,7 @@ func TestDryRunSendsAndSavesNothing(t *testing.T) {
 func TestOutcomeIsReportedOnce(t *testing.T) {
 	s := newSite(t)
 	s.do(http.MethodPut, "/v1/policies/missing", fmt.Sprintf(`{"match":["ip:198.51.100.0/24"],"outcome":"not_found","rules":["%d/1d"]}`, limit), http.StatusCreated)
-	s.options.Outcomes = accesslog.DefaultOutcomes(nil)
+	s.options.Outcomes = answers.DefaultOutcomes(nil)
 	server := &unreachable{Server: s.options.Server, loses: true}
 	s.options.Server = server
 	s.follow()
@@ -409,11 +410,11 @@ func TestSiteIsKnownAfterARestart(t *testing.T) {
 		}
 	}
 	follow := func() *logfollow.Summary {
-		site, err := accesslog.NewSite(nil)
+		site, err := answers.NewSite(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.options.Outcomes, s.options.FromStart = accesslog.DefaultOutcomes(site), true
+		s.options.Outcomes, s.options.FromStart = answers.DefaultOutcomes(site), true
 		summary, err := s.once()
 		if err != nil {
 			t.Fatal(err)

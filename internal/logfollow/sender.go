@@ -71,8 +71,8 @@ func (f *follower) add(t *tail, r *accesslog.Record, line pendingLine) {
 		f.pending = append(f.pending, c)
 		f.size += size
 	}
-	f.o.Outcomes.Learn(r)
-	f.outcomes = f.o.Outcomes.Append(f.outcomes[:0], r)
+	r.Learn(f.o.Outcomes)
+	f.outcomes = r.AppendOutcomes(f.outcomes[:0], f.o.Outcomes)
 	for _, outcome := range f.outcomes {
 		c.outcome = outcome
 		f.pending = append(f.pending, c)
@@ -182,7 +182,7 @@ func (f *follower) ask(ctx context.Context, checks []*pendingCheck) (err error) 
 		}
 		into[c.share] = append(into[c.share], c)
 	}
-	var answers [shares]answers
+	var answers [shares]shareAnswers
 	var running sync.WaitGroup
 	for i := range parts {
 		if len(parts[i])+len(reports[i]) > 0 {
@@ -210,8 +210,8 @@ func (f *follower) ask(ctx context.Context, checks []*pendingCheck) (err error) 
 	return err
 }
 
-// answers are the answers to the checks of one share.
-type answers struct {
+// shareAnswers are the answers to the checks of one share.
+type shareAnswers struct {
 	counts  Summary
 	age     time.Duration // of the oldest that is uncertain
 	example error         // why the first check was rejected
@@ -219,7 +219,7 @@ type answers struct {
 }
 
 // askShare sends the checks, and then the reports of the outcomes.
-func (f *follower) askShare(ctx context.Context, checks, reports []*pendingCheck) (a answers) {
+func (f *follower) askShare(ctx context.Context, checks, reports []*pendingCheck) (a shareAnswers) {
 	if f.askBatches(&a, checks, func(batch []*pendingCheck) error { return f.check(ctx, &a, batch) }) {
 		f.askBatches(&a, reports, func(batch []*pendingCheck) error { return f.report(ctx, &a, batch) })
 	}
@@ -228,7 +228,7 @@ func (f *follower) askShare(ctx context.Context, checks, reports []*pendingCheck
 
 // askBatches sends checks in batches until one has no answer. Only that one may have been
 // charged, and not if it certainly was not decided.
-func (f *follower) askBatches(a *answers, checks []*pendingCheck, ask func([]*pendingCheck) error) bool {
+func (f *follower) askBatches(a *shareAnswers, checks []*pendingCheck, ask func([]*pendingCheck) error) bool {
 	for len(checks) > 0 {
 		n := batchLength(checks)
 		batch := f.settleUncertain(a, checks[:n])
@@ -250,7 +250,7 @@ func (f *follower) askBatches(a *answers, checks []*pendingCheck, ask func([]*pe
 }
 
 // check sends one batch of checks.
-func (f *follower) check(ctx context.Context, a *answers, checks []*pendingCheck) error {
+func (f *follower) check(ctx context.Context, a *shareAnswers, checks []*pendingCheck) error {
 	batch := make([]client.Check, len(checks))
 	for i, c := range checks {
 		batch[i] = c.check
@@ -268,7 +268,7 @@ func (f *follower) check(ctx context.Context, a *answers, checks []*pendingCheck
 }
 
 // report sends one batch of reports.
-func (f *follower) report(ctx context.Context, a *answers, reports []*pendingCheck) error {
+func (f *follower) report(ctx context.Context, a *shareAnswers, reports []*pendingCheck) error {
 	batch := make([]client.Report, len(reports))
 	for i, c := range reports {
 		batch[i] = c.report()
@@ -297,7 +297,7 @@ func batchLength(checks []*pendingCheck) int {
 
 // settle records the answer to c, and reports whether it was accepted. What the server
 // may answer later is not settled.
-func (a *answers) settle(c *pendingCheck, err error, sentAt time.Time) bool {
+func (a *shareAnswers) settle(c *pendingCheck, err error, sentAt time.Time) bool {
 	var problem *client.Problem
 	if errors.As(err, &problem) && (problem.Status >= http.StatusInternalServerError || problem.Field == "policy") { // no policy of Options.Policy
 		if a.err = err; !isUndecided(err) {
@@ -318,7 +318,7 @@ func (a *answers) settle(c *pendingCheck, err error, sentAt time.Time) bool {
 }
 
 // count counts a decision.
-func (a *answers) count(d *client.Decision) {
+func (a *shareAnswers) count(d *client.Decision) {
 	a.counts.Checked++
 	switch d.Outcome {
 	case client.Allowed:

@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/client"
-	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/answers"
 )
 
 // If a gateway checks each request, only the outcomes are sent.
 func TestOutcomesOnlyChargesNoRequest(t *testing.T) {
 	s := newSite(t)
 	s.do(http.MethodPut, "/v1/policies/missing", fmt.Sprintf(`{"match":["ip:198.51.100.0/24"],"outcome":"not_found","rules":["%d/1d"]}`, limit), http.StatusCreated)
-	s.options.Outcomes, s.options.OutcomesOnly, s.options.FromStart = accesslog.DefaultOutcomes(nil), true, true
+	s.options.Outcomes, s.options.OutcomesOnly, s.options.FromStart = answers.DefaultOutcomes(nil), true, true
 	for i := range 8 {
 		line := lineOf("198.51.100.7", time.Now(), i)
 		if i%4 == 0 {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/answers"
 	"github.com/stint-dev/stint/internal/atomicfile"
 	"github.com/stint-dev/stint/internal/filelock"
 )
@@ -28,7 +28,7 @@ type state struct {
 	SavedAt time.Time            `json:"saved_at"`
 	Logs    map[string]*logState `json:"logs"` // by absolute path
 	// Site is what the answers have shown of the site, nil if nothing was learned.
-	Site *accesslog.SiteState `json:"site,omitempty"`
+	Site *answers.SiteState `json:"site,omitempty"`
 }
 
 // logState is the position in one log, with the files that it was rotated to and that

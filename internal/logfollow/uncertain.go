@@ -115,7 +115,7 @@ func (t *tail) listPending(s *fileState, pending []pendingCheck, sendingAt time.
 
 // settleUncertain settles what may have been charged so long ago that the server may have
 // forgotten it, and returns the others.
-func (f *follower) settleUncertain(a *answers, checks []*pendingCheck) []*pendingCheck {
+func (f *follower) settleUncertain(a *shareAnswers, checks []*pendingCheck) []*pendingCheck {
 	kept := make([]*pendingCheck, 0, len(checks))
 	now := f.o.Now()
 	for _, c := range checks {

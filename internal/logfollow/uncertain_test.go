@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/client"
-	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/answers"
 	"github.com/stint-dev/stint/internal/logfollow"
 )
 
@@ -224,7 +224,7 @@ func TestUncertainLinesAfterTheFirstRoundStayUncertain(t *testing.T) {
 	for ip := range s.wrote {
 		before += s.charged(ip)
 	}
-	s.options.Outcomes = accesslog.DefaultOutcomes(nil)
+	s.options.Outcomes = answers.DefaultOutcomes(nil)
 	s.later(10 * time.Minute)
 	summary, err := s.once()
 	after := 0

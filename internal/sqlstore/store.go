@@ -50,6 +50,7 @@ type Store struct {
 	Channels     *operations.Channels
 	Erasure      *operations.Erasure
 	Crawlers     *operations.Crawlers
+	Sites        *operations.Sites
 	Jobs         *operations.Jobs
 	Nodes        *operations.Nodes
 	Notes        *operations.Notes
@@ -85,7 +86,7 @@ func New(url string, opts Options) (*Store, error) {
 	return &Store{
 		DB: d, Entries: entries.New(d), Policies: policies.New(d), Identities: identities.New(d), Factors: identities.NewFactors(d),
 		Offences: sqloffences.New(d), Proposals: sqloffences.NewProposals(d),
-		Attacks: operations.NewAttacks(d), Audit: operations.NewAudit(d), Bouncers: operations.NewBouncers(d), BlockSources: operations.NewBlockSources(d), Channels: operations.NewChannels(d), Crawlers: operations.NewCrawlers(d), Erasure: operations.NewErasure(d), Jobs: operations.NewJobs(d), Nodes: operations.NewNodes(d), Notes: operations.NewNotes(d),
+		Attacks: operations.NewAttacks(d), Audit: operations.NewAudit(d), Bouncers: operations.NewBouncers(d), BlockSources: operations.NewBlockSources(d), Channels: operations.NewChannels(d), Crawlers: operations.NewCrawlers(d), Sites: operations.NewSites(d), Erasure: operations.NewErasure(d), Jobs: operations.NewJobs(d), Nodes: operations.NewNodes(d), Notes: operations.NewNotes(d),
 		Outbox: operations.NewOutbox(d), Profiles: sqlprofiles.New(d), Reports: operations.NewReports(d), Retention: operations.NewRetention(d),
 	}, nil
 }

@@ -20,7 +20,12 @@ const MaxOutcome = 64
 type OutcomeReport struct {
 	Key string `json:"key"`
 	// Outcome is 1 to MaxOutcome of a-z, 0-9 and underscore, beginning with a letter.
-	Outcome string `json:"outcome"`
+	// Omitted if status says what happened.
+	Outcome string `json:"outcome,omitzero"`
+	// Status is the status with which the site answered, in place of outcome: by it and the method and path
+	// of the request the server finds the outcomes, as stint-admin follow does, and learns what the site's
+	// answers mean. 100 to 599.
+	Status int `json:"status,omitzero"`
 	// Request has the attributes of the request. Policies with conditions count the report
 	// only if it meets them. What is too long is cut, and what is not valid Unicode is replaced.
 	Request RequestAttributes `json:"request,omitzero"`
@@ -43,7 +48,10 @@ type OutcomeReport struct {
 // what fits.
 type ReportedOutcome struct {
 	Key     string `json:"key"`     // canonical
-	Outcome string `json:"outcome"` // as it was reported
+	Outcome string `json:"outcome"` // as it was reported, "" for a status
+	// Outcomes are those that the reported status means, none if it has none that count; omitted if an
+	// outcome was reported.
+	Outcomes []string `json:"outcomes,omitzero"`
 	// Policies are those that count the outcome for this key and request, of any mode
 	// but off.
 	Policies []ReportedPolicy `json:"policies"`
@@ -59,6 +67,8 @@ type ReportedOutcome struct {
 // ReportedPolicy is what one policy did with a report.
 type ReportedPolicy struct {
 	Policy string `json:"policy"`
+	// Outcome is the one that the policy counted; omitted if it was reported and not found by a status.
+	Outcome string `json:"outcome,omitzero"`
 	// DerivedKey is the further key that the policy counted the report for; omitted for the
 	// key itself.
 	DerivedKey string `json:"derived_key,omitzero"`
@@ -102,14 +112,14 @@ func (i OutcomeBatchItem) MarshalJSON() ([]byte, error) {
 	return json.Marshal(i.Answer)
 }
 
-// UnmarshalJSON reads an answer, which says "outcome", or else a problem.
+// UnmarshalJSON reads an answer, which says "key", or else a problem.
 func (i *OutcomeBatchItem) UnmarshalJSON(text []byte) error {
 	var a ReportedOutcome
 	if err := json.Unmarshal(text, &a); err != nil {
 		return err
 	}
 	*i = OutcomeBatchItem{}
-	if a.Outcome != "" {
+	if a.Key != "" {
 		i.Answer = &a
 		return nil
 	}

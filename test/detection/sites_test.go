@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/answers"
 	"github.com/stint-dev/stint/internal/backtest"
 	filters "github.com/stint-dev/stint/internal/fail2ban"
 	"github.com/stint-dev/stint/internal/presets"
@@ -78,7 +79,7 @@ func TestGuessersOfSSHAreCaught(t *testing.T) {
 	}
 	preset, _ := presets.Find("ssh")
 	caught := map[string]bool{}
-	_, err = backtest.Run(t.Context(), accesslog.Slice(records), backtest.Options{Plan: backtest.PoliciesPlan(preset.Policies), Outcomes: accesslog.DefaultOutcomes(nil), Decided: func(r accesslog.Record, isRefused bool) {
+	_, err = backtest.Run(t.Context(), accesslog.Slice(records), backtest.Options{Plan: backtest.PoliciesPlan(preset.Policies), Outcomes: answers.DefaultOutcomes(nil), Decided: func(r accesslog.Record, isRefused bool) {
 		if isRefused {
 			caught[r.Key.String()] = true
 		}

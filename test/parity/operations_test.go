@@ -105,6 +105,14 @@ var keyChanges = []change{
 		pages: []form{{path: "/key/limit/end", fields: []string{"key", "key$N:8"}}},
 	},
 	{
+		name: "site: correct", rest: request{"PUT", "/v1/sites", `{"host":"shop$N.example","own_paths":["/pma/*"]}`}, cli: command{args: []string{"site", "set", "shop$N.example", "--own-path", "/pma/*"}},
+		pages: []form{{path: "/sites", fields: []string{"host", "shop$N.example", "own_paths", "/pma/*"}}},
+	},
+	{
+		name: "site: correct with an unknown list", want: fault{"invalid", "own_paths"}, rest: request{"PUT", "/v1/sites", `{"host":"shop$N.example","own_paths":["@none"]}`},
+		cli: command{args: []string{"site", "set", "shop$N.example", "--own-path", "@none"}}, pages: []form{{path: "/sites", fields: []string{"host", "shop$N.example", "own_paths", "@none"}}},
+	},
+	{
 		name: "note: add", rest: request{"POST", "/v1/keys/notes", `{"key":"key$N:1","text":"a customer"}`}, cli: command{args: []string{"key", "note", "add", "key$N:1", "a customer"}},
 		pages: []form{{path: "/key/note", fields: []string{"key", "key$N:1", "text", "a customer"}}}, result: "/v1/keys/notes?key=key$N:1",
 	},

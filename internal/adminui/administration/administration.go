@@ -27,6 +27,7 @@ type Deps struct {
 	Settings func() []Setting
 	Build    buildinfo.Info
 	Crawlers operations.Crawlers
+	Sites    *operations.Sites
 	Bots     *operations.Bots
 	Origins  operations.Origins
 }
@@ -40,6 +41,7 @@ func Routes(s *site.Site, d Deps) []httpserver.Route {
 		&reportsHandler{Site: s, reports: d.Reports},
 		&bouncersHandler{Site: s, bouncers: d.Bouncers},
 		&botsHandler{Site: s, bots: d.Bots},
+		&sitesHandler{Site: s, sites: d.Sites},
 		&jobsHandler{Site: s, jobs: d.Jobs},
 		&notificationsHandler{Site: s, notifications: d.Notifications},
 		&channelsHandler{Site: s, notifications: d.Notifications},

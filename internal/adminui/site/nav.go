@@ -44,6 +44,7 @@ var sections = []navGroup{
 	}},
 	{Name: "Administration", Items: []navItem{
 		{Path: "/jobs", Name: "Jobs", Access: identity.Read},
+		{Path: "/sites", Name: "Sites", Access: identity.Read},
 		{Path: "/bouncers", Name: "Bouncers", Access: identity.Read},
 		{Path: "/notifications", Name: "Notifications", Access: identity.Read},
 		{Path: "/audit", Name: "Audit", Access: identity.Read},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/stint-dev/stint/internal/answers"
 	"github.com/stint-dev/stint/internal/api/checkjson"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/api/routes"
@@ -37,13 +38,15 @@ type View interface {
 
 // handler receives reports.
 type handler struct {
-	gate Reporter
-	view View
+	gate  Reporter
+	view  View
+	sites *answers.Sites // nil if nothing is learned
+	now   func() time.Time
 }
 
-// Routes returns the routes that receive reports.
-func Routes(g Reporter, v View) []openapi.Route {
-	h := &handler{g, v}
+// Routes returns the routes that receive reports. sites learns from those that say a status; nil for none.
+func Routes(g Reporter, v View, sites *answers.Sites, now func() time.Time) []openapi.Route {
+	h := &handler{g, v, sites, now}
 	return []openapi.Route{
 		route(wire.PathReport, h.report, opReport),
 		route(wire.PathReportBatch, h.reportBatch, opReportBatch),
@@ -61,7 +64,7 @@ var (
 		ID: "reportOutcome", Tag: "checks", Summary: "Report the outcome of a request, for the policies with that outcome.",
 		Doc: "A report charges the policies whose outcome it names, whether or not the request was checked before, and is never refused because " +
 			"a limit is reached: it charges what fits. It counts from when it comes. A report that no policy counts is accepted, and the answer says why. " +
-			"The attributes of the request and the values of meta, which clients choose, are cut where they are too long and never refused.",
+			"A report with a status in place of an outcome is counted for each outcome that the answer means. The attributes of the request and the values of meta, which clients choose, are cut where they are too long and never refused.",
 		Body: wire.OutcomeReport{}, Answers: routes.OK("What each policy did with it.", wire.ReportedOutcome{}),
 	}
 	opReportBatch = &openapi.Operation{
@@ -82,13 +85,77 @@ func (h *handler) report(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	var answer [1]gate.Reported
 	r.Meta = c.MetaWithTrace(r.Meta)
-	// A report is counted even if the client disconnects, as a check is.
-	if err := h.gate.Report(c.DecisionContext(), []gate.Report{r}, answer[:]); err != nil {
+	answer, err := h.count(c, []report{r})
+	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, fromReported(&answer[0]))
+	return c.SendJSON(http.StatusOK, answer[0])
+}
+
+// report is a report that was read: of the outcome in it, or of a status, with the outcomes that it means.
+type report struct {
+	gate.Report
+	outcomes []string // nil for that of Report
+}
+
+// all returns a report for each outcome.
+func (r *report) all() []gate.Report {
+	if r.outcomes == nil {
+		return []gate.Report{r.Report}
+	}
+	var all []gate.Report
+	for _, outcome := range r.outcomes {
+		one := r.Report
+		one.Outcome = outcome
+		all = append(all, one)
+	}
+	return all
+}
+
+// count counts reports, and returns the answer to each. They are counted even if the client disconnects,
+// as checks are.
+func (h *handler) count(c *httpserver.Call, reports []report) ([]*wire.ReportedOutcome, error) {
+	var each []gate.Report
+	for i := range reports {
+		each = append(each, reports[i].all()...)
+	}
+	reported := make([]gate.Reported, len(each))
+	if err := h.gate.Report(c.DecisionContext(), each, reported); err != nil {
+		return nil, err
+	}
+	out := make([]*wire.ReportedOutcome, len(reports))
+	for i := range reports {
+		of := reported[:len(reports[i].all())]
+		reported = reported[len(of):]
+		out[i] = fromAll(&reports[i], of)
+	}
+	return out, nil
+}
+
+// fromAll returns the answer to a report, of what came of each of its outcomes.
+func fromAll(r *report, of []gate.Reported) *wire.ReportedOutcome {
+	if r.outcomes == nil {
+		return fromReported(&of[0])
+	}
+	out := &wire.ReportedOutcome{Key: r.Key.String(), Outcomes: r.outcomes, Policies: []wire.ReportedPolicy{}, Note: "Not counted: the answer has no outcome."}
+	counted := false
+	for i := range of {
+		one := fromReported(&of[i])
+		for j := range one.Policies {
+			one.Policies[j].Outcome = one.Outcome
+		}
+		out.Policies = append(out.Policies, one.Policies...)
+		if counted = counted || one.Note == ""; counted {
+			out.Note = ""
+		} else {
+			out.Note = one.Note
+		}
+		if one.Degraded {
+			out.Degraded, out.DegradedReason = true, one.DegradedReason
+		}
+	}
+	return out
 }
 
 func readBody(c *httpserver.Call, limit int) ([]byte, error) {
@@ -113,7 +180,7 @@ func (h *handler) reportBatch(c *httpserver.Call) error {
 		return fault.Field("reports", "has %d reports; 1 to %d are allowed", n, wire.MaxBatch)
 	}
 	answer := wire.OutcomeBatchAnswer{Answers: make([]wire.OutcomeBatchItem, len(batch.Reports))}
-	var reports []gate.Report
+	var reports []report
 	var places []int // index in the batch of each report
 	for i, text := range batch.Reports {
 		r, err := h.decode(text)
@@ -124,12 +191,12 @@ func (h *handler) reportBatch(c *httpserver.Call) error {
 		r.Meta = c.MetaWithTrace(r.Meta)
 		reports, places = append(reports, r), append(places, i)
 	}
-	reported := make([]gate.Reported, len(reports))
-	if err := h.gate.Report(c.DecisionContext(), reports, reported); err != nil {
+	counted, err := h.count(c, reports)
+	if err != nil {
 		return err
 	}
-	for i := range reported {
-		answer.Answers[places[i]].Answer = fromReported(&reported[i])
+	for i := range counted {
+		answer.Answers[places[i]].Answer = counted[i]
 	}
 	return c.SendJSON(http.StatusOK, answer)
 }
@@ -140,39 +207,52 @@ var anyText = jsontext.AllowInvalidUTF8(true)
 // decode reads one report. It is strict except for texts that clients choose: it cuts those
 // that are too long or have control characters. Otherwise a client could keep its failures from
 // being counted. The error is a *fault.Error.
-func (h *handler) decode(body []byte) (gate.Report, error) {
+func (h *handler) decode(body []byte) (report, error) {
 	var in wire.OutcomeReport
 	if err := httpserver.UnmarshalStrict(body, &in, anyText); err != nil {
-		return gate.Report{}, err
+		return report{}, err
 	}
-	if err := conditions.CheckOutcome(in.Outcome); err != nil {
-		return gate.Report{}, fault.Field("outcome", "%s", err)
+	switch isOutcome := in.Outcome != "" || in.Status == 0; {
+	case isOutcome && in.Status != 0:
+		return report{}, fault.Field("status", "is not possible beside an outcome: a report says one of the two")
+	case !isOutcome && (in.Status < 100 || in.Status > 599):
+		return report{}, fault.Field("status", "must be from 100 to 599")
+	case isOutcome:
+		if err := conditions.CheckOutcome(in.Outcome); err != nil {
+			return report{}, fault.Field("outcome", "%s", err)
+		}
 	}
 	if in.ID != "" {
 		if err := checkjson.CheckID("id", in.ID); err != nil {
-			return gate.Report{}, err
+			return report{}, err
 		}
 	}
 	if len(in.Meta) > wire.MaxMeta {
-		return gate.Report{}, fault.Field("meta", "has more than %d entries", wire.MaxMeta)
+		return report{}, fault.Field("meta", "has more than %d entries", wire.MaxMeta)
 	}
 	if err := checkjson.CheckValues(in.Values); err != nil {
-		return gate.Report{}, err
+		return report{}, err
 	}
 	request, err := checkjson.RequestOf(&in.Request, nil)
 	if err != nil {
-		return gate.Report{}, err
+		return report{}, err
 	}
 	checkjson.CutMeta(in.Meta)
 	check := checkjson.Check{Key: in.Key, Cost: 1, Source: in.Source, Meta: in.Meta}
 	checked, err := check.GateCheck(h.view.Parser(), wire.DetailNone)
 	if err != nil {
-		return gate.Report{}, err
+		return report{}, err
 	}
-	return gate.Report{
+	r := report{Report: gate.Report{
 		Key: checked.Key, Outcome: in.Outcome, Request: request, Values: in.Values, At: in.At.Time, Detail: true,
 		Source: in.Source, Meta: in.Meta, ID: in.ID,
-	}, nil
+	}}
+	if in.Status != 0 {
+		r.outcomes = append([]string{}, h.sites.Learn(conditions.NormalizeHost(in.Request.Host), answers.Answer{
+			Key: checked.Key, Path: in.Request.Path, Method: in.Request.Method, Status: in.Status, Time: h.now().UnixMilli(),
+		})...)
+	}
+	return r, nil
 }
 
 func fromReported(r *gate.Reported) *wire.ReportedOutcome {

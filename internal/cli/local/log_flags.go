@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/answers"
 	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/cli/output"
 	"github.com/stint-dev/stint/internal/conditions"
@@ -89,22 +90,22 @@ func (f *logFlags) options(con *console.Console) (accesslog.Options, error) {
 }
 
 // readOutcomes returns what the answers mean: what texts say, or the defaults.
-func (f *logFlags) readOutcomes(texts []string) (accesslog.Outcomes, error) {
+func (f *logFlags) readOutcomes(texts []string) (answers.Outcomes, error) {
 	if len(texts) > 0 {
-		all, err := accesslog.ParseOutcomes(texts)
+		all, err := answers.ParseOutcomes(texts)
 		if err != nil {
 			return nil, console.Usagef("--outcome: %w", err)
 		}
 		return all, nil
 	}
 	if f.noProbes {
-		return accesslog.DefaultOutcomes(nil), nil
+		return answers.DefaultOutcomes(nil), nil
 	}
-	site, err := accesslog.NewSite(f.ownPaths)
+	site, err := answers.NewSite(f.ownPaths)
 	if err != nil {
 		return nil, console.Usagef("--own-path: %w", err)
 	}
-	return accesslog.DefaultOutcomes(site), nil
+	return answers.DefaultOutcomes(site), nil
 }
 
 // readFilter reads the filter, if any, and says what of it cannot be read.

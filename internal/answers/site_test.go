@@ -1,4 +1,4 @@
-package accesslog
+package answers
 
 import (
 	"fmt"
@@ -33,7 +33,7 @@ func (a *answered) ask(client int, paths ...string) (probes []string) {
 	a.t.Helper()
 	key := (keys.Parser{}).AddressKey(netip.AddrFrom4([4]byte{192, 0, 2, byte(client)}))
 	for _, p := range paths {
-		r := Record{Key: key, Method: "GET", Path: p, Status: a.gets(p)}
+		r := Answer{Key: key, Method: "GET", Path: p, Status: a.gets(p)}
 		a.all.Learn(&r)
 		if slices.Contains(a.all.Append(nil, &r), Probe) {
 			probes = append(probes, p)
@@ -163,7 +163,7 @@ func TestClientsThatLoadFilesBrowse(t *testing.T) {
 	a := newAnswered(t, always(200))
 	count := func(client, n int, path string) (browsed int) {
 		for i := range n {
-			r := Record{Key: (keys.Parser{}).AddressKey(netip.AddrFrom4([4]byte{192, 0, 2, byte(client)})), Method: "GET", Path: fmt.Sprintf(path, i), Status: 200}
+			r := Answer{Key: (keys.Parser{}).AddressKey(netip.AddrFrom4([4]byte{192, 0, 2, byte(client)})), Method: "GET", Path: fmt.Sprintf(path, i), Status: 200}
 			a.all.Learn(&r)
 			if slices.Contains(a.all.Append(nil, &r), Browsed) {
 				browsed++
@@ -189,11 +189,11 @@ func TestSiteStaysSmallAndForgets(t *testing.T) {
 	a := newAnswered(t, func(string) int { return status })
 	a.scan()
 	for i := range 3 * maxClients {
-		r := Record{Key: (keys.Parser{}).AddressKey(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})), Path: fmt.Sprintf("/phpmyadmin%d/a.css", i), Status: 200}
+		r := Answer{Key: (keys.Parser{}).AddressKey(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})), Path: fmt.Sprintf("/phpmyadmin%d/a.css", i), Status: 200}
 		a.all.Learn(&r)
 	}
 	s := a.all.Site()
-	if len(s.clients) > maxClients || len(s.programs) > maxPrograms || len(s.canaries) > maxCanaries {
+	if len(s.clients) > s.maxClients || len(s.programs) > maxPrograms || len(s.canaries) > maxCanaries {
 		t.Errorf("%d clients, %d programs, %d canaries", len(s.clients), len(s.programs), len(s.canaries))
 	}
 	status = 404 // the site was repaired

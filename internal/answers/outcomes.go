@@ -1,4 +1,7 @@
-package accesslog
+// Package answers says what the answers of a site mean: the outcomes of requests, by their status,
+// method and path, and by what the site has shown of itself, such as which programs it runs and how it answers
+// what it does not have. Logs that are read and reports that a server receives go by the same.
+package answers
 
 import (
 	"errors"
@@ -10,9 +13,25 @@ import (
 	"sync"
 
 	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/escape"
+	"github.com/stint-dev/stint/internal/keys"
 )
 
-// Outcomes derives the outcomes of the requests of a log, by their status, method and path. A
+// Answer is the answer of a site to a request.
+type Answer struct {
+	Key keys.Key // of the client
+	// Path and Method are of the request, "" if they are not known. The path may be a whole target with its
+	// query.
+	Path, Method string
+	Status       int   // 0 if it is not known
+	Time         int64 // Unix milliseconds
+	IsNoRequest  bool  // what the client sent is no request of HTTP
+}
+
+// NotHTTP is the outcome of what is no request of HTTP: the beginning of TLS, SSH or RDP, or a command.
+const NotHTTP = "not_http"
+
+// Outcomes derives the outcomes of requests from their answers, by their status, method and path. A
 // request may have several outcomes, each once.
 type Outcomes []Outcome
 
@@ -25,10 +44,9 @@ type Outcome struct {
 	// notes is where the paths with this outcome are noted, and needs where the path has to be noted
 	// for it; nil for nowhere.
 	notes, needs *pathSet
-	// site is what is known of the site, and of says which requests have the outcome by it; nil if the status
-	// does.
+	// of says which requests have the outcome, by what is known of the site; nil if the status does.
 	site *Site
-	of   func(*Site, *Record) bool
+	of   func(*Site, *Answer) bool
 }
 
 // maxOutcomes bounds how many outcomes may be named.
@@ -41,15 +59,16 @@ const maxOutcomes = 32
 // would otherwise forgive the failures at another form. site says which requests are probes, and
 // which clients browse; nil for none.
 func DefaultOutcomes(site *Site) Outcomes {
-	logins, forms := pathsOf("@logins"), pathsOf("@login-forms", "not /api/*", "not */api/*")
-	others := pathsOf("@logins", "not @login-forms")
+	paths := pathsOfLogins()
+	logins, forms, others := paths[0], paths[1], paths[2]
 	refusing := &pathSet{}
 	all := Outcomes{
 		{Name: conditions.NotFound, Statuses: []int{404, 410}},
 		{Name: "forbidden", Statuses: []int{403}},
+		{Name: NotHTTP, of: func(_ *Site, r *Answer) bool { return r.IsNoRequest }},
 		{Name: "bad_request", Statuses: []int{400, 405, 414}},
-		{Name: loginFailed, Method: post, Statuses: []int{401, 403, 422}, paths: logins, notes: refusing},
-		{Name: loginFailed, Method: post, Statuses: []int{200}, paths: forms, notes: refusing},
+		{Name: LoginFailed, Method: post, Statuses: []int{401, 403, 422}, paths: logins, notes: refusing},
+		{Name: LoginFailed, Method: post, Statuses: []int{200}, paths: forms, notes: refusing},
 		{Name: loginOK, Method: post, Statuses: []int{302, 303}, paths: logins, needs: refusing},
 		{Name: loginOK, Method: post, Statuses: []int{200, 201, 204}, paths: others, needs: refusing},
 	}
@@ -59,8 +78,13 @@ func DefaultOutcomes(site *Site) Outcomes {
 	return all
 }
 
+// pathsOfLogins are those of all logins, of forms that are shown again, and of logins that are not.
+var pathsOfLogins = sync.OnceValue(func() [3]conditions.When {
+	return [...]conditions.When{pathsOf("@logins"), pathsOf("@login-forms", "not /api/*", "not */api/*"), pathsOf("@logins", "not @login-forms")}
+})
+
 // Learn takes the answer to a request into account, whether or not it has an outcome.
-func (all Outcomes) Learn(r *Record) {
+func (all Outcomes) Learn(r *Answer) {
 	if site := all.Site(); site != nil {
 		site.Learn(r)
 	}
@@ -109,9 +133,11 @@ func (s *pathSet) has(target string) bool {
 }
 
 const (
-	loginFailed = "login_failed"
-	loginOK     = "login_ok"
-	post        = "POST"
+	// LoginFailed is the outcome of a login that was refused.
+	LoginFailed = "login_failed"
+
+	loginOK = "login_ok"
+	post    = "POST"
 )
 
 // pathsOf returns conditions of the path, which are part of the program.
@@ -121,6 +147,21 @@ func pathsOf(texts ...string) conditions.When {
 		panic(err)
 	}
 	return when
+}
+
+// maxShown bounds what a message quotes, in bytes.
+const maxShown = 120
+
+func clip(text string) string { return escape.Clip(text, maxShown) }
+
+// ParsePaths parses a pattern of the path. Its error is about "a pattern that".
+func ParsePaths(pattern string) (conditions.When, error) {
+	paths, err := conditions.Parse(conditions.Texts{"path": {pattern}})
+	var invalid *conditions.Error
+	if errors.As(err, &invalid) {
+		err = errors.New("has a path that " + invalid.Problem)
+	}
+	return paths, err
 }
 
 // ParseOutcomes reads texts such as "404=not_found", "POST 401,403=login_failed" and
@@ -156,7 +197,7 @@ func parseOutcome(text string) (o Outcome, err error) {
 	}
 	answers, words := words[len(words)-1], words[:len(words)-1]
 	if n := len(words); n > 0 && strings.ContainsAny(words[n-1][:1], "/*") {
-		if o.paths, err = parsePaths(words[n-1]); err != nil {
+		if o.paths, err = ParsePaths(words[n-1]); err != nil {
 			return o, err
 		}
 		words = words[:n-1]
@@ -179,14 +220,7 @@ func parseOutcome(text string) (o Outcome, err error) {
 
 // Append appends the names of the outcomes of r to names. A missing asset, favicon or
 // robots.txt has none, unless an outcome names its path: browsers ask for them by themselves.
-func (all Outcomes) Append(names []string, r *Record) []string {
-	if r.Outcome != "" {
-		names = append(names, r.Outcome)
-		if r.IsLogin {
-			names = append(names, loginFailed)
-		}
-		return names
-	}
+func (all Outcomes) Append(names []string, r *Answer) []string {
 	if r.Status == 0 {
 		return names
 	}
@@ -195,7 +229,7 @@ func (all Outcomes) Append(names []string, r *Record) []string {
 	for i := range all {
 		o := &all[i]
 		switch {
-		case o.site != nil:
+		case o.of != nil:
 			if o.of(o.site, r) {
 				names = append(names, o.Name)
 			}

@@ -1,9 +1,10 @@
-package accesslog
+package answers
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"maps"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/escape"
+	"github.com/stint-dev/stint/internal/keys"
 )
 
 // Probe is the outcome of a request for a program that the site does not have, where the answer does
@@ -24,7 +26,7 @@ const Probe = "probe"
 // meets as many of them in a day as a scanner tries.
 const Browsed = "browsed"
 
-// Site is what a log shows of its site: with which statuses it answers what it does not have, and which
+// Site is what its answers show of a site: with which statuses it answers what it does not have, and which
 // of the programs that scanners look for it runs. It is small and forgets: of what clients choose, only
 // the newest is kept. It is safe for concurrent use.
 //
@@ -33,12 +35,14 @@ const Browsed = "browsed"
 // program is the site's own once visitors who load the files of pages have loaded those of the program
 // too, or, of PHP, its pages. A client that has asked for a canary teaches nothing of that.
 type Site struct {
-	own conditions.When // paths that an operator has named, zero for none
+	name       func(keys.Key) string // how a client is named in what is kept
+	maxClients int
+	asked      *targets
 
 	mu       sync.Mutex
-	asked    map[string]asked // by target without its query, at most maxAsked
-	canaries []canary         // the newest last
-	missing  []int            // statuses that canaries were answered with alike
+	own      conditions.When // paths that an operator has named, zero for none
+	canaries []canary        // the newest last
+	missing  []int           // statuses that canaries were answered with alike
 	clients  map[string]*siteClient
 	programs map[string]*program
 }
@@ -48,6 +52,7 @@ type canary struct {
 	What   string `json:"what"`
 	Client string `json:"client"`
 	Status int    `json:"status"`
+	At     int64  `json:"at,omitzero"` // Unix milliseconds, 0 if it is not known
 }
 
 // program is one that scanners look for.
@@ -58,8 +63,9 @@ type program struct {
 
 // siteClient is what one client has shown: whether it loads pages as browsers do.
 type siteClient struct {
-	files     map[string]bool // that were there, at most enoughFiles
-	loaded    int             // how many were there
+	files     [enoughFiles]uint64 // hashes of different ones that were there
+	different int                 // how many of files
+	loaded    int                 // how many were there
 	isSuspect bool
 }
 
@@ -69,10 +75,11 @@ const (
 	maxClients     = 4096
 	maxPrograms    = 256
 	maxAsked       = 8192
-	enoughCanaries = 5 // different ones that were answered alike
-	enoughSenders  = 2 // different clients, each of which has asked for two of them
-	enoughFiles    = 3 // that a client has to have loaded to be taken for a browser
-	enoughAnswers  = 3 // that show a program
+	maxTarget      = 512 // bytes of a target that is remembered
+	enoughCanaries = 5   // different ones that were answered alike
+	enoughSenders  = 2   // different clients, each of which has asked for two of them
+	enoughFiles    = 3   // that a client has to have loaded to be taken for a browser
+	enoughAnswers  = 3   // that show a program
 	filesOfAVisit  = 20
 	maxKnownText   = 512                 // bytes of what a SiteState keeps
 	programAge     = 30 * 24 * time.Hour // after which a program that was not shown again is forgotten
@@ -84,11 +91,24 @@ func NewSite(own []string) (*Site, error) {
 	if err := checkOwn(own); err != nil {
 		return nil, err
 	}
-	s := &Site{clients: map[string]*siteClient{}, programs: map[string]*program{}, asked: map[string]asked{}}
-	if len(own) > 0 {
-		s.own = pathsOf(own...)
-	}
+	s := newSite(&targets{}, maxClients, keys.Key.String)
+	s.setOwn(own)
 	return s, nil
+}
+
+func newSite(asked *targets, maxClients int, name func(keys.Key) string) *Site {
+	return &Site{asked: asked, maxClients: maxClients, name: name, clients: map[string]*siteClient{}, programs: map[string]*program{}}
+}
+
+// setOwn replaces the paths that are the site's own. They must be valid.
+func (s *Site) setOwn(own []string) {
+	when := conditions.When{}
+	if len(own) > 0 {
+		when = pathsOf(own...)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.own = when
 }
 
 // The programs besides consoles, which are named by the beginning of their path.
@@ -117,17 +137,30 @@ type asked struct {
 	program string // that it belongs to, "" for none
 }
 
-// askedFor returns what a target asks for.
-func (s *Site) askedFor(target string) asked {
+// targets are what was asked for lately, so that it is not looked up for each request. The zero value has
+// none. It is safe for concurrent use.
+type targets struct {
+	mu  sync.Mutex
+	all map[string]asked // by target without its query, at most maxAsked
+}
+
+// of returns what a target asks for.
+func (t *targets) of(target string) asked {
 	target, _, _ = strings.Cut(target, "?")
-	a, isKnown := s.asked[target]
-	if !isKnown {
-		if len(s.asked) >= maxAsked {
-			clear(s.asked)
-		}
-		a = classify(target)
-		s.asked[strings.Clone(target)] = a
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a, isKnown := t.all[target]
+	if isKnown {
+		return a
 	}
+	a = classify(target)
+	if len(target) > maxTarget {
+		return a
+	}
+	if t.all == nil || len(t.all) >= maxAsked {
+		t.all = map[string]asked{}
+	}
+	t.all[strings.Clone(target)] = a
 	return a
 }
 
@@ -151,9 +184,10 @@ func classify(target string) asked {
 	return a
 }
 
+// checkOwn returns an error unless patterns are of paths that may be named a site's own.
 func checkOwn(patterns []string) error {
 	for _, pattern := range patterns {
-		if _, err := parsePaths(pattern); err != nil {
+		if _, err := ParsePaths(pattern); err != nil {
 			return fmt.Errorf("%q %w", clip(pattern), err)
 		}
 	}
@@ -170,36 +204,45 @@ func isTelling(status int) bool {
 }
 
 // Learn takes the answer to a request into account.
-func (s *Site) Learn(r *Record) {
+func (s *Site) Learn(r *Answer) {
 	if r.Status == 0 || r.Path == "" {
 		return
 	}
+	a, key := s.asked.of(r.Path), s.name(r.Key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a, key := s.askedFor(r.Path), r.Key.String()
 	c := s.client(key)
 	switch {
 	case !a.isShown:
 		c.isSuspect = true
-		s.addCanary(canary{clip(a.path), key, r.Status})
+		s.addCanary(canary{clip(a.path), key, r.Status, r.Time})
 		return
 	case strings.HasPrefix(a.program, "/") && !a.isFile:
-		s.addCanary(canary{a.program, key, r.Status})
+		s.addCanary(canary{a.program, key, r.Status, r.Time})
 	}
 	if !isServed(r.Status) || c.isSuspect {
 		return
 	}
 	if a.isFile {
-		if c.loaded++; len(c.files) < enoughFiles {
-			c.files[a.path] = true
-		}
+		c.load(a.path)
 	}
 	switch {
-	case a.program == "" || len(c.files) < enoughFiles:
+	case a.program == "" || c.different < enoughFiles:
 	case a.isFile:
 		s.show(a.program, a.path, r.Time)
 	case a.program == programPHP:
 		s.show(a.program, key, r.Time)
+	}
+}
+
+var seed = maphash.MakeSeed()
+
+func (c *siteClient) load(file string) {
+	c.loaded++
+	hash := maphash.String(seed, file)
+	if c.different < enoughFiles && !slices.Contains(c.files[:c.different], hash) {
+		c.files[c.different] = hash
+		c.different++
 	}
 }
 
@@ -208,12 +251,12 @@ func (s *Site) client(key string) *siteClient {
 	c := s.clients[key]
 	if c == nil {
 		for other := range s.clients {
-			if len(s.clients) < maxClients {
+			if len(s.clients) < s.maxClients {
 				break
 			}
 			delete(s.clients, other)
 		}
-		c = &siteClient{files: map[string]bool{}}
+		c = &siteClient{}
 		s.clients[key] = c
 	}
 	return c
@@ -290,13 +333,13 @@ func (s *Site) findMissing() []int {
 
 // isProbe reports whether r asked for a program that the site does not have, and was answered as the
 // site answers what it does not have.
-func (s *Site) isProbe(r *Record) bool {
+func (s *Site) isProbe(r *Answer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r.Path == "" || !slices.Contains(s.missing, r.Status) {
 		return false
 	}
-	a := s.askedFor(r.Path)
+	a := s.asked.of(r.Path)
 	if a.program == "" || a.isFile || !s.own.IsZero() && s.own.Meets(conditions.NewRequest(a.path, "", "", "")) {
 		return false
 	}
@@ -304,14 +347,14 @@ func (s *Site) isProbe(r *Record) bool {
 }
 
 // hasBrowsed reports whether r, the last request that was learned, completed a visit.
-func (s *Site) hasBrowsed(r *Record) bool {
+func (s *Site) hasBrowsed(r *Answer) bool {
 	if !isServed(r.Status) || r.Path == "" {
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.clients[r.Key.String()]
-	return c != nil && !c.isSuspect && c.loaded > 0 && c.loaded%filesOfAVisit == 0 && s.askedFor(r.Path).isFile
+	c := s.clients[s.name(r.Key)]
+	return c != nil && !c.isSuspect && c.loaded > 0 && c.loaded%filesOfAVisit == 0 && s.asked.of(r.Path).isFile
 }
 
 // SiteState is what a Site has learned, without the clients that it watches: what a restart must not forget.
@@ -335,7 +378,8 @@ func (s *Site) State(now time.Time) *SiteState {
 	return state
 }
 
-// Restore has s know what was learned before. It returns an error for what State never returns.
+// Restore has s know what was learned before, or elsewhere, too. It returns an error for what State never
+// returns.
 func (s *Site) Restore(known *SiteState) error {
 	isLong := func(text string) bool { return text == "" || len(text) > maxKnownText }
 	for _, c := range known.Canaries {
@@ -358,15 +402,30 @@ func (s *Site) Restore(known *SiteState) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.canaries = slices.Clone(known.Canaries)
+	for _, c := range known.Canaries {
+		if !slices.Contains(s.canaries, c) {
+			s.canaries = append(s.canaries, c)
+		}
+	}
+	slices.SortStableFunc(s.canaries, func(a, b canary) int { return cmp.Compare(a.At, b.At) })
+	s.canaries = slices.Delete(s.canaries, 0, max(0, len(s.canaries)-maxCanaries))
 	for name, p := range known.Programs {
-		s.programs[name] = &program{maps.Clone(p.By), p.Last}
-		if p.By == nil {
-			s.programs[name].By = map[string]bool{}
+		for _, by := range slices.Sorted(maps.Keys(p.By)) {
+			s.show(name, by, p.Last)
 		}
 	}
 	s.missing = s.findMissing()
 	return nil
+}
+
+// forget forgets what was learned before an instant.
+func (s *Site) forget(before time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ms := before.UnixMilli()
+	s.canaries = slices.DeleteFunc(s.canaries, func(c canary) bool { return c.At < ms })
+	maps.DeleteFunc(s.programs, func(_ string, p *program) bool { return p.Last < ms })
+	s.missing = s.findMissing()
 }
 
 // SiteReport is what a Site has learned.

@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stint-dev/stint/internal/cli/client"
+	"github.com/stint-dev/stint/internal/cli/console"
+	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+func newSite(con *console.Console) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "site",
+		Short:   "Show and correct what the answers of sites have shown of them",
+		Example: "admin site list\nadmin site set shop.example.org --own-path '/phpmyadmin/*'",
+	}
+	c.AddCommand(listCommand(con, cobra.Command{
+		Short: "List the sites whose answers are reported",
+		Long: `List the sites of which reports say the status of answers, by host: with which statuses each
+answers what it does not have, and which programs that scanners look for it runs.`,
+		Example: "admin site list\nadmin site list -o json",
+	}, wire.ListSites, siteColumns, noFilter), newSiteSet(con))
+	return c
+}
+
+func newSiteSet(con *console.Console) *cobra.Command {
+	var r wire.SiteRequest
+	c := &cobra.Command{
+		Use:   "set [HOST]",
+		Short: "Name paths that are a site's own, or forget what was learned of it",
+		Long: `Name the paths that are a site's own although scanners look for them, in place of those named
+before, so that no request for them is the outcome probe. --forget also forgets what was
+learned. Without a host it is about requests whose host is not known.`,
+		Example: "admin site set shop.example.org --own-path '/phpmyadmin/*'\nadmin site set shop.example.org --forget",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			if len(args) > 0 {
+				r.Host = args[0]
+			}
+			if _, err := client.Call(c.Context(), server, wire.CorrectSite, r); err != nil {
+				return err
+			}
+			con.Notef("Corrected on this node, and on the others within a minute.")
+			return nil
+		}),
+	}
+	c.Flags().StringArrayVar(&r.OwnPaths, "own-path", []string{}, "a pattern of paths that are the site's own; may be repeated, none if omitted")
+	c.Flags().BoolVar(&r.Forget, "forget", false, "forget what was learned of the site")
+	return c
+}
+
+var siteColumns = []output.Column[wire.Site]{
+	{Name: "host", Head: "Host", Cell: func(s wire.Site) output.Cell { return output.Text(cmp.Or(s.Host, "(not known)")) }},
+	{Name: "missing_statuses", Head: "Missing", Cell: func(s wire.Site) output.Cell {
+		return output.Text(strings.ReplaceAll(strings.Trim(fmt.Sprint(append([]int{404, 410}, s.MissingStatuses...)), "[]"), " ", ", "))
+	}},
+	{Name: "own_programs", Head: "Runs", Cell: func(s wire.Site) output.Cell { return output.Text(strings.Join(s.OwnPrograms, ", ")) }},
+	{Name: "own_paths", Head: "Own paths", Drop: 1, Cell: func(s wire.Site) output.Cell { return output.Text(strings.Join(s.OwnPaths, ", ")) }},
+	{Name: "answers", Head: "Answers", Right: true, Drop: 2, Cell: func(s wire.Site) output.Cell { return output.Number(s.Answers) }},
+}

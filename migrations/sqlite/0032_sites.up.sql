@@ -1,0 +1,8 @@
+-- What is known of the sites of which answers are reported, and what operators have said of it.
+CREATE TABLE sites (
+    host         TEXT PRIMARY KEY,
+    own_paths    TEXT NOT NULL DEFAULT '[]',
+    forgotten_at INTEGER NOT NULL DEFAULT 0,
+    known        TEXT NOT NULL DEFAULT '{}',
+    written_at   INTEGER NOT NULL
+) STRICT;
