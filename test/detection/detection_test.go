@@ -11,6 +11,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/backtest"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/presets"
 )
 
 // document is written by "make bench-detection".
@@ -147,5 +152,54 @@ func TestOfficesOfAnySizeKeepTheirLogins(t *testing.T) {
 		if 100*lost > len(refused) {
 			t.Errorf("an office of %d loses %d of %d logins", people, lost, len(refused))
 		}
+	}
+}
+
+// TestWrongPasswordsOfAnOfficeLimitOnlyLogins has an office of which fifteen logins in a row fail within an hour:
+// only its logins are refused then, and none of its pages.
+func TestWrongPasswordsOfAnOfficeLimitOnlyLogins(t *testing.T) {
+	g := &generator{Rand: rand.New(rand.NewPCG(9, 9)), share: 1, kind: Kinds[1], t: &Traffic{Label: map[netip.Addr]string{}, Attack: map[netip.Addr]time.Time{}}}
+	a := g.client()
+	for i := range 300 {
+		at := day.Add(9*time.Hour + time.Duration(i)*10*time.Second)
+		g.add(at, a, "GET", fmt.Sprint("/page/", i%40), 200, browser)
+		if i%20 == 0 {
+			g.login(at.Add(time.Second), a, fmt.Sprint("person-", i), false, browser)
+		}
+	}
+	refused, _, err := stint("website", "traps")(t.Context(), g.t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logins := 0
+	for i, is := range refused {
+		switch r := g.t.Requests[i]; {
+		case is && r.Method == "POST":
+			logins++
+		case is:
+			t.Fatalf("%s %s at %s is refused", r.Method, r.Path, r.At)
+		}
+	}
+	if logins == 0 {
+		t.Error("no login is refused after ten that failed")
+	}
+}
+
+// TestWhatIsNoRequestIsRefused has a client send the beginning of TLS to the port of HTTP twice.
+func TestWhatIsNoRequestIsRefused(t *testing.T) {
+	preset, _ := presets.Find("website")
+	key := (keys.Parser{}).AddressKey(netip.MustParseAddr("192.0.2.1"))
+	var records []accesslog.Record
+	for i := range 3 {
+		records = append(records, accesslog.Record{Time: day.Add(time.Duration(i) * time.Minute).UnixMilli(), Key: key, Cost: 1, Status: 400, IsNoRequest: i < 2})
+	}
+	n := 0
+	_, err := backtest.Run(t.Context(), accesslog.Slice(records), backtest.Options{Plan: backtest.PoliciesPlan(preset.Policies), Decided: func(_ accesslog.Record, isRefused bool) {
+		if n++; isRefused != (n == 3) {
+			t.Errorf("request %d: refused is %t", n, isRefused)
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
