@@ -145,7 +145,7 @@ type HeardSite struct {
 	Host string
 	SiteReport
 	PathsOwn []string // that an operator has named the site's own
-	Answers  int64    // that this node was told of since its start
+	Answers  int64    // reported to this node since its start
 }
 
 // Heard returns the sites that are known, by host. Those of which nothing was learned, and of which an operator
@@ -246,7 +246,7 @@ func (h *heard) take(row *StoredSite) {
 		h.Forgotten = row.Forgotten
 		h.site.forget(row.Forgotten)
 	}
-	_ = h.site.Restore(&row.Known) // what is damaged is learned anew
+	_ = h.site.Restore(&row.Known) // the site teaches again what is damaged of it
 	h.site.forget(h.Forgotten)     // a node that has not read it yet may have stored more
 }
 
