@@ -207,12 +207,11 @@ func (t *trial) valuesOf(record accesslog.Record) map[string]string {
 	return nil
 }
 
-// scopeOf returns the scope that the caller gives a record, "" for none.
+// scopeOf returns the scope of a record, "" for none: that which the caller would have given it, or that of
+// the request itself.
 func (t *trial) scopeOf(record accesslog.Record) string {
-	if len(t.scopes) == 0 {
-		return ""
-	}
-	return t.scopes.Of(&record, t.attributesOf(record))
+	about := t.attributesOf(record)
+	return about.InScope(t.scopes.Of(&record, about)).Scope()
 }
 
 // requestOf returns all that the caller says of a record, nil for nothing.

@@ -143,6 +143,12 @@ func TestRunDerivesScopesFromMethodAndPath(t *testing.T) {
 	if report.Escalations[0] != want || report.Refused != 4 || report.Rules[0].Failed != 3 {
 		t.Errorf("escalation %+v, refused %d, by the rule %d", report.Escalations[0], report.Refused, report.Rules[0].Failed)
 	}
+	if report := run(t, backtest.Options{Plan: plan}, records...); report.Escalations[0] != want || report.Refused != 4 {
+		t.Errorf("logins that say no scope: escalation %+v, refused %d", report.Escalations[0], report.Refused)
+	}
+	for i := range records {
+		records[i].Path = "/elsewhere"
+	}
 	if report := run(t, backtest.Options{Plan: plan}, records...); report.Refused != 0 {
 		t.Errorf("%d are refused although no request has a scope", report.Refused)
 	}
