@@ -53,8 +53,8 @@ func recordSelection(f audit.Filter) (*db.Selection, error) {
 		q.And("object_id = ?", f.ObjectID)
 	}
 	if f.Search != "" {
-		like := db.LikeContaining(f.Search)
-		q.And(`(lower(summary) LIKE ? ESCAPE '\' OR lower(object_id) LIKE ? ESCAPE '\')`, like, like)
+		// One comparison per row, as for blocks; no text has a line break.
+		q.And("lower(summary || '\n' || object_id) LIKE ? ESCAPE '\\'", db.LikeContaining(f.Search))
 	}
 	if f.Cursor != "" {
 		id, err := strconv.ParseInt(f.Cursor, 36, 64)
@@ -64,6 +64,11 @@ func recordSelection(f audit.Filter) (*db.Selection, error) {
 		q.And("id < ?", id)
 	}
 	return q, nil
+}
+
+// newestRecords returns the query for the newest records of a selection.
+func newestRecords(q *db.Selection, limit int) string {
+	return db.RecordColumns + q.String() + " ORDER BY id DESC LIMIT " + strconv.Itoa(limit)
 }
 
 // FindRecords implements audit.Store.
@@ -79,7 +84,7 @@ func (s *Audit) FindRecords(ctx context.Context, f audit.Filter) (page audit.Pag
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		page.Next = ""
 		// Read one row more than the page has, to know whether another page follows.
-		page.Records, err = db.Each(t, db.ScanRecord, db.RecordColumns+q.String()+" ORDER BY id DESC LIMIT "+strconv.Itoa(limit+1), q.Args...)
+		page.Records, err = db.Each(t, db.ScanRecord, newestRecords(q, limit+1), q.Args...)
 		if len(page.Records) > limit {
 			page.Records = page.Records[:limit]
 			page.Next = strconv.FormatInt(page.Records[limit-1].ID, 36)
