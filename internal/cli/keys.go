@@ -526,11 +526,7 @@ func newKeyNoteAdd(con *console.Console) *cobra.Command {
 		Example: "admin key note add ip:203.0.113.7 \"Same client as in July.\"",
 		Args:    cobra.ExactArgs(2),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			note, err := client.Call(c.Context(), server, wire.AddNote, wire.NoteRequest{Key: args[0], Text: args[1]})
-			if err != nil {
-				return err
-			}
-			return output.One(con.Printer(), note, noteColumns)
+			return printOne(con, noteColumns)(client.Call(c.Context(), server, wire.AddNote, wire.NoteRequest{Key: args[0], Text: args[1]}))
 		}),
 	}
 }

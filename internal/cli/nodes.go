@@ -100,11 +100,7 @@ func newVersion(con *console.Console) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			if ofServer {
 				return online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-					build, err := client.Call(c.Context(), server, wire.GetVersion, wire.None{})
-					if err != nil {
-						return err
-					}
-					return output.One(con.Printer(), build, buildColumns)
+					return printOne(con, buildColumns)(client.Call(c.Context(), server, wire.GetVersion, wire.None{}))
 				})(c, args)
 			}
 			b := buildinfo.Read()

@@ -53,6 +53,16 @@ func setIf(query url.Values, name, value string) {
 	}
 }
 
+// printOne returns the function that prints what a call answers.
+func printOne[T any](con *console.Console, columns []output.Column[T]) func(T, error) error {
+	return func(answer T, err error) error {
+		if err != nil {
+			return err
+		}
+		return output.One(con.Printer(), answer, columns)
+	}
+}
+
 // printItems prints a list, and a note if it is empty.
 func printItems[T any](con *console.Console, items []T, columns []output.Column[T]) error {
 	p := con.Printer()

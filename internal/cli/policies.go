@@ -493,11 +493,7 @@ contains a list as @NAME, and a pattern with not excludes what it matches.`,
 				}
 				return printItems(con, all, listColumns)
 			}
-			l, err := client.Call(c.Context(), server, wire.GetConditionList, wire.ByName{Name: args[0]})
-			if err != nil {
-				return err
-			}
-			return output.One(con.Printer(), l, listDetail)
+			return printOne(con, listDetail)(client.Call(c.Context(), server, wire.GetConditionList, wire.ByName{Name: args[0]}))
 		}),
 	}
 }

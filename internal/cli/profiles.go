@@ -54,7 +54,7 @@ admin key set token:abc --plan=`,
 			if given("note") {
 				next.Note = note
 			}
-			return printProfile(con)(client.Call(c.Context(), server, wire.PutProfile, next))
+			return printOne(con, profileColumns)(client.Call(c.Context(), server, wire.PutProfile, next))
 		}),
 	}
 	flags := c.Flags()
@@ -99,14 +99,14 @@ admin key limit token:abc --end --reason "the launch is over"`,
 			case end && len(args) > 1:
 				return console.Usagef("--end takes no rules")
 			case end:
-				return printProfile(con)(client.Call(c.Context(), server, wire.EndLimit, wire.EndLimitRequest{Key: args[0], Reason: reason}))
+				return printOne(con, profileColumns)(client.Call(c.Context(), server, wire.EndLimit, wire.EndLimitRequest{Key: args[0], Reason: reason}))
 			case len(args) == 1:
 				return console.Usagef("name at least one rule, for example 5/s, or --end")
 			}
 			if err := expiry.requireChoice(); err != nil {
 				return err
 			}
-			return printProfile(con)(client.Call(c.Context(), server, wire.PutLimit, wire.OwnLimitRequest{
+			return printOne(con, profileColumns)(client.Call(c.Context(), server, wire.PutLimit, wire.OwnLimitRequest{
 				Key: args[0], Rules: args[1:], Reason: reason, ExpiresIn: expiry.in.Duration, ExpiresAt: expiry.at.Time,
 			}))
 		}),
@@ -274,16 +274,6 @@ lines with -o json.`,
 	}
 	addProfileFlags(c, &f)
 	return c
-}
-
-// printProfile returns a function that prints the response to a change.
-func printProfile(con *console.Console) func(wire.Profile, error) error {
-	return func(p wire.Profile, err error) error {
-		if err != nil {
-			return err
-		}
-		return output.One(con.Printer(), p, profileColumns)
-	}
 }
 
 var profileColumns = []output.Column[wire.Profile]{

@@ -139,11 +139,7 @@ func newProposalDismiss(con *console.Console) *cobra.Command {
 		Example: "admin proposal dismiss 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933 --reason \"a university\"",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			p, err := client.Call(c.Context(), server, wire.DismissProposal, wire.EndRequest{ID: args[0], Reason: reason})
-			if err != nil {
-				return err
-			}
-			return output.One(con.Printer(), p, proposalColumns)
+			return printOne(con, proposalColumns)(client.Call(c.Context(), server, wire.DismissProposal, wire.EndRequest{ID: args[0], Reason: reason}))
 		}),
 	}
 	c.Flags().StringVar(&reason, "reason", "", "the reason, for the audit log")

@@ -136,11 +136,7 @@ func newReportWrite(con *console.Console) *cobra.Command {
 		Example: "admin report write daily",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			written, err := client.Call(c.Context(), server, wire.WriteReport, wire.ReportRequest{Kind: args[0]})
-			if err != nil {
-				return err
-			}
-			return output.One(con.Printer(), written, reportColumns)
+			return printOne(con, reportColumns)(client.Call(c.Context(), server, wire.WriteReport, wire.ReportRequest{Kind: args[0]}))
 		}),
 	}
 }

@@ -170,11 +170,7 @@ a network, since others may be what is attacked. 'attack list' lists past attack
 		Example: "admin attack\nadmin attack -o json\nadmin attack list",
 	}
 	show := online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-		attack, err := client.Call(c.Context(), server, wire.GetAttack, wire.None{})
-		if err != nil {
-			return err
-		}
-		return output.One(con.Printer(), attack, attackColumns)
+		return printOne(con, attackColumns)(client.Call(c.Context(), server, wire.GetAttack, wire.None{}))
 	})
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {

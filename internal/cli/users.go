@@ -108,11 +108,7 @@ func editUser(c *cobra.Command, con *console.Console, server *client.Client, nam
 		return err
 	}
 	change.ID = user.ID
-	changed, err := client.Call(c.Context(), server, wire.ChangeUser, change)
-	if err != nil {
-		return err
-	}
-	return output.One(con.Printer(), changed, userColumns)
+	return printOne(con, userColumns)(client.Call(c.Context(), server, wire.ChangeUser, change))
 }
 
 func newUserSetPassword(con *console.Console) *cobra.Command {
@@ -164,11 +160,7 @@ password works until then, and two-factor authentication stays.`,
 }
 
 func inviteUser(c *cobra.Command, con *console.Console, server *client.Client, in wire.InvitationRequest) error {
-	made, err := client.Call(c.Context(), server, wire.InviteUser, in)
-	if err != nil {
-		return err
-	}
-	return output.One(con.Printer(), made, invitationColumns)
+	return printOne(con, invitationColumns)(client.Call(c.Context(), server, wire.InviteUser, in))
 }
 
 var invitationColumns = []output.Column[wire.Invitation]{
@@ -196,11 +188,7 @@ names the role, sets it up again before anything else.`,
 			if err != nil {
 				return err
 			}
-			reset, err := client.Call(c.Context(), server, wire.ResetTOTP, wire.ByID{ID: user.ID})
-			if err != nil {
-				return err
-			}
-			return output.One(con.Printer(), reset, userColumns)
+			return printOne(con, userColumns)(client.Call(c.Context(), server, wire.ResetTOTP, wire.ByID{ID: user.ID}))
 		}),
 	})
 	return c
@@ -257,11 +245,7 @@ func newWhoami(con *console.Console) *cobra.Command {
 		Example: "admin whoami\nadmin whoami --url https://stint.example.com:8081 --token-file ~/.stint-token",
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			who, err := client.Call(c.Context(), server, wire.WhoAmI, wire.None{})
-			if err != nil {
-				return err
-			}
-			return output.One(con.Printer(), who, whoamiColumns)
+			return printOne(con, whoamiColumns)(client.Call(c.Context(), server, wire.WhoAmI, wire.None{}))
 		}),
 	}
 }
