@@ -91,18 +91,6 @@ function counting.judge(v, max_wait)
   if moved and not v.peek then store(v.name, v.stack, v.state) end
 end
 
--- decide_plainly decides a request without flags and an id, and returns nil if it is refused or its key holds something
--- else. Fast path. Plain version: decide_rare. Benchmark: BenchmarkAmounts.
-function counting.decide_plainly(name, stack, cost)
-  local state = look(name, stack)
-  if not state then return nil end
-  local at, retry = engine.ask(stack.counting, state, now, cost, 0, 0)
-  if retry ~= 0 or at ~= now then return nil end
-  engine.add(stack.counting, state, now, at, cost, '', 0)
-  store(name, stack, state)
-  return true
-end
-
 function counting.charge(v, at)
   engine.add(v.stack.counting, v.state, now, at, v.cost, v.id or '', tag_of(v), v.hold)
   store(v.name, v.stack, v.state)
@@ -110,14 +98,33 @@ end
 
 function counting.room(v) return engine.room(v.stack.counting, v.state, now) end
 
--- A stack with higher limits may have left a state that expires before the wait ends, and the
--- settlement of a hold may end it earlier.
-function counting.ttl(v)
-  if v.retry == FOREVER then return FOREVER end
-  if v.state[1] and v.state[1] < 0 then return 0 end
-  if (v.state.n or 0) > 0 and v.state.window > 0 then return v.state.last + v.state.window - now end
-  local drops = call('PEXPIRETIME', v.name)
+-- valid_for returns how long a refusal that ends after a time stays valid. A stack with higher limits may have left a
+-- state that expires before the wait ends, and the settlement of a hold may end it earlier.
+local function valid_for(name, state, retry)
+  if retry == FOREVER then return FOREVER end
+  if state[1] and state[1] < 0 then return 0 end
+  if (state.n or 0) > 0 and state.window > 0 then return state.last + state.window - now end
+  local drops = call('PEXPIRETIME', name)
   return drops >= 0 and drops - now or FOREVER
+end
+
+function counting.ttl(v) return valid_for(v.name, v.state, v.retry) end
+
+-- decide_plainly answers a request without flags and an id, and returns nil if its key holds something else. Fast path.
+-- Plain version: decide_rare. Benchmark: BenchmarkAmounts.
+function counting.decide_plainly(name, stack, cost)
+  local state = look(name, stack)
+  if not state then return nil end
+  local at, retry, by, moved, full = engine.ask(stack.counting, state, now, cost, 0, 0)
+  if retry == 0 then
+    engine.add(stack.counting, state, now, at, cost, '', 0)
+    store(name, stack, state)
+    return ALLOWED
+  end
+  if moved then store(name, stack, state) end
+  local index = stack.rules[by].index
+  retry = retry < 0 and FOREVER or retry - now
+  return WAITS .. pack('>BI8I8I8', full and index + TOO_MANY_HOLDS or index, retry, 0, min(retry, max(0, valid_for(name, state, retry))))
 end
 
 function counting.states(v)

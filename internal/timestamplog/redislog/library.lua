@@ -436,7 +436,10 @@ local known_reservation, add_id
 -- set of ids.
 local function decide(name, stack, cost, flags, id, ids)
   if #stack.rules == 0 then return ALLOWED, '' end
-  if stack.counting and flags == 0 and not id and stack.engine.decide_plainly(name, stack, cost) then return ALLOWED, '' end
+  if stack.counting and flags == 0 and not id then
+    local answer = stack.engine.decide_plainly(name, stack, cost)
+    if answer then return answer, '' end
+  end
   if stack.engine or not open(name) or not ordinary then return decide_rare(name, stack, cost, flags, id, ids), '' end
   local peek, special = flags % 2 == PEEK, flags >= DETAIL  -- detail or UNCHARGED or both
   local known, known_cost, expires
