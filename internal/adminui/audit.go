@@ -69,7 +69,7 @@ type jsonChange struct{ Path, Was, Now string }
 // auditObjects are the kinds of objects of entries, and auditGroups.
 var auditObjects = []string{
 	"policy", "block", "exemption", "source", "proposal", "escalation", "key", "note", "profile", "view", "token", "user", "login",
-	"channel", "silence", "notification", "report", "job", "backup", "database", "audit",
+	"site", "channel", "silence", "notification", "report", "job", "backup", "database", "audit",
 }
 
 // auditGroups are the actions of entries that are about objects of another kind: logins, logouts
