@@ -92,7 +92,7 @@ func holdOnce(connection io.Writer, answers *bufio.Reader, key int, settled bool
 
 // exchange posts a body, and returns that of an answer of 200.
 func exchange(connection io.Writer, answers *bufio.Reader, path, body string) ([]byte, error) {
-	if _, err := fmt.Fprintf(connection, "POST %s HTTP/1.1\r\nHost: stint\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body); err != nil {
+	if _, err := fmt.Fprintf(connection, "POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body); err != nil {
 		return nil, err
 	}
 	response, err := http.ReadResponse(answers, nil)
