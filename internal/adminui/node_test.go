@@ -22,6 +22,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/admin/profiles"
 	"github.com/stint-dev/stint/internal/admin/sources"
+	"github.com/stint-dev/stint/internal/admin/usecases"
 	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/adminui/administration"
 	"github.com/stint-dev/stint/internal/answers"
@@ -177,10 +178,9 @@ func newNodeOn(t testing.TB, database string, change ...func(*adminui.Deps)) *no
 		Sample: func(ctx context.Context, from, to time.Time) (*admin.TrafficSample, error) {
 			return admin.ReadTrafficSample(ctx, n.store.Offences, secret(), from, to)
 		}})
-	deps := adminui.Deps{
-		Policies: policies, Logins: logins, TwoFactor: &identities.TwoFactor{Store: n.store.Factors, Throttle: throttle, Failed: n.failed, Now: n.clock.Now},
-		OwnPassword: &identities.OwnPassword{Store: n.store.Identities, Throttle: throttle, Failed: n.failed, Now: n.clock.Now}, Tokens: tokens, Connect: connect, Users: users, Entries: entries, Audit: &operations.Audit{Store: n.store.Audit}, Catalog: n.catalog,
-		Detection: n.detection, Keys: keyUse, Profiles: profileUse, Undo: &admin.Undo{Records: n.store.Audit, Store: n.store, Entries: entries, Policies: policies}, Events: n.events,
+	use := usecases.UseCases{
+		Policies: policies, Tokens: tokens, Connect: connect, Users: users, Entries: entries, Audit: &operations.Audit{Store: n.store.Audit},
+		Detection: n.detection, Keys: keyUse, Profiles: profileUse, Undo: &admin.Undo{Records: n.store.Audit, Store: n.store, Entries: entries, Policies: policies},
 		Sources: &sources.Sources{
 			Store: n.store.BlockSources, Entries: n.store.Entries, Leases: n.store.Jobs, View: n.catalog, Node: "a", Now: n.clock.Now, Log: logger,
 			Own: func() []netip.Prefix { return nil },
@@ -195,20 +195,21 @@ func newNodeOn(t testing.TB, database string, change ...func(*adminui.Deps)) *no
 		Jobs:          &operations.Jobs{Runner: runner, Recorder: n.store.Audit}, Reports: &operations.Reports{Builder: &reports.Builder{
 			Store: n.store.Reports, Counts: n.store.Offences, Detection: n.detection, Proposals: n.detection.Proposals, View: n.catalog, Now: n.clock.Now,
 		}},
+		Origins: operations.Origins{Database: someOrigins(t)},
+	}
+	deps := adminui.Deps{
+		UseCases: use, Logins: logins, TwoFactor: &identities.TwoFactor{Store: n.store.Factors, Throttle: throttle, Failed: n.failed, Now: n.clock.Now},
+		OwnPassword: &identities.OwnPassword{Store: n.store.Identities, Throttle: throttle, Failed: n.failed, Now: n.clock.Now}, Catalog: n.catalog, Events: n.events,
 		Settings: func() []administration.Setting { return someSettings }, Node: "a", Build: buildinfo.Info{Version: "v0.4.1", Commit: "3f2a9c41d07b", Date: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), Go: "go1.26"}, CheckURL: n.checks, AdminURL: n.url, DataDir: "./data",
 		Logger: logger, Now: n.clock.Now,
 	}
-	deps.Origins = operations.Origins{Database: someOrigins(t)}
 	for _, f := range change {
 		f(&deps)
 	}
 	ui, err := adminui.New(deps)
 	must(t, err)
 	n.routes = ui.Routes()
-	rest := api.New(api.Deps{
-		Gate: n.gate, Catalog: n.catalog, Keys: keyUse, Profiles: profileUse, Policies: deps.Policies, Entries: entries, Tokens: tokens, Connect: connect, Users: users,
-		Audit: deps.Audit, Jobs: &operations.Jobs{}, Backups: &operations.Backups{}, Reports: &operations.Reports{}, Notifications: &operations.Notifications{}, Detection: n.detection, Events: n.events, Now: n.clock.Now,
-	})
+	rest := api.New(api.Deps{Gate: n.gate, Catalog: n.catalog, UseCases: deps.UseCases, Events: n.events, Now: n.clock.Now})
 	server := httpserver.New(httpserver.Options{
 		Credentials: n.catalog, Tokens: n.store.Identities, Throttle: throttle, Sessions: ui.Sessions(), MissingPage: ui.MissingPage, Logger: logger, Now: n.clock.Now,
 		StoreLiveness: deps.StoreLiveness,

@@ -7,11 +7,8 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/admin/identities"
-	"github.com/stint-dev/stint/internal/admin/operations"
-	use "github.com/stint-dev/stint/internal/admin/profiles"
-	"github.com/stint-dev/stint/internal/admin/sources"
+	"github.com/stint-dev/stint/internal/admin/usecases"
 	"github.com/stint-dev/stint/internal/adminui/administration"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/policies"
@@ -26,11 +23,10 @@ import (
 
 // Deps are the dependencies of the pages. All are required unless their comment says otherwise.
 type Deps struct {
-	Policies *admin.Policies
+	// UseCases may lack Detection, which hides its figures, and Undo.
+	usecases.UseCases
 	// Challenges shows what refused visitors see; nil for the usual options.
 	Challenges *challenge.Service
-	Entries    *admin.Entries
-	Sources    *sources.Sources
 	Logins     *identities.Logins
 	OpenID     *identities.OpenIDLogins // nil without an OpenID provider
 	OpenAs     string                   // the user that everybody is logged in as without a password, "" for nobody; for the demo
@@ -38,35 +34,14 @@ type Deps struct {
 	TwoFactor *identities.TwoFactor
 	// OwnPassword changes the password of the current user.
 	OwnPassword *identities.OwnPassword
-	Tokens      *identities.Tokens
-	Connect     *operations.Connect
-	Users       *identities.Users
-	Audit       *operations.Audit
-	Bouncers    *admin.Bouncers
 	Catalog     site.View
 
-	// Detection reads what was refused; nil hides those figures.
-	Detection *admin.Detection
-	Keys      *admin.Keys
-	Profiles  *use.Profiles
-	Reports   *operations.Reports
 	// Events are shown by the live page; nil if there are none.
 	Events *events.Hub
 	// Health returns the state of the node's parts; nil shows the parts of Ready.
-	Health        func(ctx context.Context) []Part
-	Jobs          *operations.Jobs
-	Notifications *operations.Notifications
+	Health func(ctx context.Context) []Part
 	// Settings returns the settings as they are shown: secrets must already be hidden.
 	Settings func() []administration.Setting
-	// Crawlers are the crawlers that the node has verified by DNS.
-	Crawlers operations.Crawlers
-	// Sites are what the answers of sites have shown.
-	Sites *operations.Sites
-	Bots  *operations.Bots
-	// Origins finds the origins of addresses.
-	Origins operations.Origins
-	// Undo undoes changes on the audit page; nil disables that.
-	Undo *admin.Undo
 	// Checked reports whether any check was ever answered; nil means never.
 	Checked func(ctx context.Context) (bool, error)
 	// Ready reports which parts of the node fail; nil means none.
@@ -160,8 +135,7 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 	all := append(s.StaticRoutes(), policies.Routes()...)
 	all = append(all, (&profiles.Handler{Site: s, Profiles: d.Profiles, Choices: lengthChoices}).Routes()...)
 	all = append(all, administration.Routes(s, administration.Deps{
-		Bouncers: d.Bouncers, Reports: d.Reports, Jobs: d.Jobs, Notifications: d.Notifications, Connect: d.Connect, Tokens: d.Tokens, Users: d.Users, PagesURL: d.PagesURL, TwoFactor: d.TwoFactor, OwnPassword: d.OwnPassword,
-		Settings: d.Settings, Build: d.Build, Crawlers: d.Crawlers, Sites: d.Sites, Bots: d.Bots, Origins: d.Origins,
+		UseCases: d.UseCases, PagesURL: d.PagesURL, TwoFactor: d.TwoFactor, OwnPassword: d.OwnPassword, Settings: d.Settings, Build: d.Build,
 	})...)
 	for _, h := range handlers {
 		all = append(all, h.routes()...)

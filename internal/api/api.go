@@ -9,10 +9,8 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/admin"
-	"github.com/stint-dev/stint/internal/admin/identities"
-	use "github.com/stint-dev/stint/internal/admin/operations"
-	"github.com/stint-dev/stint/internal/admin/profiles"
 	"github.com/stint-dev/stint/internal/admin/sources"
+	"github.com/stint-dev/stint/internal/admin/usecases"
 	"github.com/stint-dev/stint/internal/answers"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/api/operations"
@@ -44,30 +42,9 @@ type Deps struct {
 	// Challenges reads the passes of checks; nil takes none.
 	Challenges *challenge.Service
 	Catalog    View
-	Keys       *admin.Keys
-	Profiles   *profiles.Profiles
-	Policies   *admin.Policies
-	Entries    *admin.Entries
-	Sources    *sources.Sources
-	Tokens     *identities.Tokens
-	Connect    *use.Connect
-	Users      *identities.Users
-	Audit      *use.Audit
-
-	Detection     *admin.Detection
-	Reports       *use.Reports
-	Nodes         *use.Nodes
-	Crawlers      use.Crawlers
-	Sites         *use.Sites
-	Learned       *answers.Sites // nil if nothing is learned of what sites answer
-	Bots          *use.Bots
-	Origins       use.Origins
-	Bouncers      *admin.Bouncers
-	Undo          *admin.Undo
-	Jobs          *use.Jobs
-	Backups       *use.Backups
-	Notifications *use.Notifications
-	Events        *events.Hub // nil on a node without them
+	usecases.UseCases
+	Learned *answers.Sites // nil if nothing is learned of what sites answer
+	Events  *events.Hub    // nil on a node without them
 
 	// Ready reports whether this node can answer; nil checks the catalog only.
 	Ready func(ctx context.Context) wire.Readiness
@@ -100,9 +77,7 @@ func New(d Deps) *API {
 		(&profileHandler{common: c, profiles: d.Profiles}).routes(),
 		identityRoutes(d.Tokens, d.Users),
 		connectRoutes(d.Connect),
-		operations.Routes(operations.Deps{
-			Audit: d.Audit, Undo: d.Undo, Reports: d.Reports, Jobs: d.Jobs, Notifications: d.Notifications, Backups: d.Backups,
-		}),
+		operations.Routes(d.UseCases),
 		(&offenderHandler{common: c, detection: d.Detection, origins: &d.Origins}).routes(),
 		(&trafficHandler{common: c, detection: d.Detection}).routes(),
 		(&escalationHandler{common: c, detection: d.Detection}).routes(),

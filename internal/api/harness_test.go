@@ -23,6 +23,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/admin/profiles"
 	"github.com/stint-dev/stint/internal/admin/sources"
+	"github.com/stint-dev/stint/internal/admin/usecases"
 	"github.com/stint-dev/stint/internal/answers"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/bots"
@@ -157,34 +158,36 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 	learned := answers.NewSites(answers.SitesOptions{Secret: func() []byte { return known.Settings().Secret }, Now: n.clock.Now, Store: store.Sites})
 	d := nodeParts{
 		Deps: Deps{
-			Gate: g, Catalog: known,
-			Profiles: &profiles.Profiles{View: known, Store: store.Profiles, Now: n.clock.Now},
-			Keys: &admin.Keys{View: known, Gate: g, Escalations: counted, Logs: []timestamplog.Log{log}, Notes: store.Notes, Recorder: store.Audit, WasSeen: entries.WasSeen,
-				Erasure: store.Erasure, Secret: func() []byte { return known.Settings().Secret }, Forget: func(context.Context, string) error { return nil }},
-			Jobs: &operations.Jobs{Runner: n.newJobs(store.Jobs), Recorder: store.Audit}, Backups: &operations.Backups{Recorder: store.Audit, Now: n.clock.Now},
-			Tokens: &identities.Tokens{Store: store.Identities, Now: n.clock.Now},
-			Connect: &operations.Connect{
-				Tokens: &identities.Tokens{Store: store.Identities, Now: n.clock.Now}, CheckURL: "http://0.0.0.0:8080", TokenHeader: "X-Stint-Token",
-			},
-			Users: &identities.Users{Store: store.Identities, Secret: func() []byte { return known.Settings().Secret }, Now: n.clock.Now},
-			Sites: &operations.Sites{Sites: learned, Store: store.Sites}, Learned: learned,
-			Bots: &operations.Bots{Store: store.Offences, Directory: &bots.Directory{Lists: bots.NewLists("", nil, n.clock.Now)}, View: known, Now: n.clock.Now},
-			Sources: &sources.Sources{
-				Store: store.BlockSources, Entries: store.Entries, Leases: store.Jobs, View: known, Node: "test", Now: n.clock.Now, Log: slog.New(slog.DiscardHandler),
-				Own: func() []netip.Prefix { return nil }, Fetch: n.fetchList,
-			},
-			Policies: policies, Entries: entries, Audit: &operations.Audit{Store: store.Audit}, Nodes: &operations.Nodes{Store: store.Nodes, Now: n.clock.Now},
-			Bouncers:  &admin.Bouncers{Store: store.Bouncers, Entries: store.Entries, View: known, Now: n.clock.Now},
-			Detection: counted, Reports: &operations.Reports{
-				Builder: &reports.Builder{Store: store.Reports, Counts: store.Offences, Detection: counted, Proposals: counted.Proposals, View: known, Now: n.clock.Now}, Recorder: store.Audit, Now: n.clock.Now,
-			},
-			Undo: &admin.Undo{Records: store.Audit, Store: store, Entries: entries, Policies: policies}, Events: n.events,
-			Notifications: &operations.Notifications{
-				Notifier: notify.New(notify.Options{Store: store.Outbox, Channels: []notify.Channel{&n.channel}, Now: n.clock.Now}),
-				Outbox:   store.Outbox, Recorder: store.Audit, Channels: store.Channels,
-				Builder: channels.Builder{Client: egress.New(egress.Options{})},
-				Preset:  []operations.Channel{{Preset: true, Config: notify.Config{Name: "desk", Type: notify.Webhook}}},
-				Now:     n.clock.Now,
+			Gate: g, Catalog: known, Events: n.events, Learned: learned,
+			UseCases: usecases.UseCases{
+				Profiles: &profiles.Profiles{View: known, Store: store.Profiles, Now: n.clock.Now},
+				Keys: &admin.Keys{View: known, Gate: g, Escalations: counted, Logs: []timestamplog.Log{log}, Notes: store.Notes, Recorder: store.Audit, WasSeen: entries.WasSeen,
+					Erasure: store.Erasure, Secret: func() []byte { return known.Settings().Secret }, Forget: func(context.Context, string) error { return nil }},
+				Jobs: &operations.Jobs{Runner: n.newJobs(store.Jobs), Recorder: store.Audit}, Backups: &operations.Backups{Recorder: store.Audit, Now: n.clock.Now},
+				Tokens: &identities.Tokens{Store: store.Identities, Now: n.clock.Now},
+				Connect: &operations.Connect{
+					Tokens: &identities.Tokens{Store: store.Identities, Now: n.clock.Now}, CheckURL: "http://0.0.0.0:8080", TokenHeader: "X-Stint-Token",
+				},
+				Users: &identities.Users{Store: store.Identities, Secret: func() []byte { return known.Settings().Secret }, Now: n.clock.Now},
+				Sites: &operations.Sites{Sites: learned, Store: store.Sites},
+				Bots:  &operations.Bots{Store: store.Offences, Directory: &bots.Directory{Lists: bots.NewLists("", nil, n.clock.Now)}, View: known, Now: n.clock.Now},
+				Sources: &sources.Sources{
+					Store: store.BlockSources, Entries: store.Entries, Leases: store.Jobs, View: known, Node: "test", Now: n.clock.Now, Log: slog.New(slog.DiscardHandler),
+					Own: func() []netip.Prefix { return nil }, Fetch: n.fetchList,
+				},
+				Policies: policies, Entries: entries, Audit: &operations.Audit{Store: store.Audit}, Nodes: &operations.Nodes{Store: store.Nodes, Now: n.clock.Now},
+				Bouncers:  &admin.Bouncers{Store: store.Bouncers, Entries: store.Entries, View: known, Now: n.clock.Now},
+				Detection: counted, Reports: &operations.Reports{
+					Builder: &reports.Builder{Store: store.Reports, Counts: store.Offences, Detection: counted, Proposals: counted.Proposals, View: known, Now: n.clock.Now}, Recorder: store.Audit, Now: n.clock.Now,
+				},
+				Undo: &admin.Undo{Records: store.Audit, Store: store, Entries: entries, Policies: policies},
+				Notifications: &operations.Notifications{
+					Notifier: notify.New(notify.Options{Store: store.Outbox, Channels: []notify.Channel{&n.channel}, Now: n.clock.Now}),
+					Outbox:   store.Outbox, Recorder: store.Audit, Channels: store.Channels,
+					Builder: channels.Builder{Client: egress.New(egress.Options{})},
+					Preset:  []operations.Channel{{Preset: true, Config: notify.Config{Name: "desk", Type: notify.Webhook}}},
+					Now:     n.clock.Now,
+				},
 			},
 			Now: n.clock.Now,
 		},

@@ -10,6 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin/identities"
 	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/admin/profiles"
+	"github.com/stint-dev/stint/internal/admin/usecases"
 	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/adminui/administration"
 	"github.com/stint-dev/stint/internal/api"
@@ -28,17 +29,20 @@ import (
 // newServer builds the REST API, the pages and the server for both.
 func (a *App) newServer() (*httpserver.Server, error) {
 	options := a.serverOptions()
-	use := a.useCases()
-	pages, err := a.newPages(use, options.Throttle)
+	recorded := &traffic{a.backends.store, a.detection, a.catalog}
+	use := a.useCases(recorded)
+	pages, err := a.newPages(use, recorded, options.Throttle)
 	if err != nil {
 		return nil, err
 	}
 	options.Sessions, options.MissingPage = pages.Sessions(), pages.MissingPage
 	own := append(httpserver.PprofRoutes(), httpserver.MetricsRoute(a.metrics.Handler()))
 	a.forward = forwardauth.New(forwardauth.Options{Gate: a.gate, View: a.catalog, TokenHeader: a.settings.ForwardTokenHeader, JA4Header: a.settings.JA4Header, Challenges: a.challenges, Logger: a.log})
-	deps := a.apiDeps(use)
-	deps.Doors = a.forward.Routes()
-	return httpserver.New(options, api.New(deps).Routes(), openapi.Served(deps.Doors), crowdsec.New(a.bouncers).Routes(), a.grpc.routes(), own, pages.Routes()), nil
+	doors := a.forward.Routes()
+	rest := api.New(api.Deps{
+		Gate: a.gate, Challenges: a.challenges, Catalog: a.catalog, UseCases: use, Learned: a.sites, Events: a.events, Ready: a.status.ready, Now: time.Now, Build: buildinfo.Read(), Doors: doors,
+	})
+	return httpserver.New(options, rest.Routes(), openapi.Served(doors), crowdsec.New(a.bouncers).Routes(), a.grpc.routes(), own, pages.Routes()), nil
 }
 
 func (a *App) serverOptions() httpserver.Options {
@@ -87,28 +91,12 @@ func (a *App) observe(of *httpserver.Answered) {
 	a.metrics.Request(name, of.Status, of.Took)
 }
 
-func (a *App) apiDeps(use useCases) api.Deps {
-	return api.Deps{
-		Gate: a.gate, Challenges: a.challenges, Catalog: a.catalog, Keys: use.keys, Profiles: use.profiles, Jobs: use.jobs, Backups: use.backups, Reports: use.reports,
-		Policies: use.policies, Entries: a.entries, Sources: a.sources, Tokens: use.tokens, Connect: use.connect, Users: use.users, Audit: use.audit,
-		Detection: a.detection, Bouncers: a.bouncers,
-		Undo: use.undo, Nodes: &operations.Nodes{Store: a.backends.store.Nodes, Now: time.Now}, Crawlers: use.crawlers, Sites: use.sites, Learned: a.sites, Bots: use.bots,
-		Origins:       use.origins,
-		Events:        a.events,
-		Notifications: use.notifications,
-		Ready:         a.status.ready, Now: time.Now, Build: buildinfo.Read(),
-	}
-}
-
-func (a *App) newPages(use useCases, throttle *httpserver.Throttle) (*adminui.Pages, error) {
+func (a *App) newPages(use usecases.UseCases, recorded *traffic, throttle *httpserver.Throttle) (*adminui.Pages, error) {
 	logins := loginsOf(a, throttle)
 	d := adminui.Deps{
-		Policies: use.policies, Challenges: a.challenges, Entries: a.entries, Sources: a.sources, Logins: logins, OpenID: openIDOf(a, logins, throttle), TwoFactor: twoFactorOf(a, throttle), OwnPassword: ownPasswordOf(a, throttle),
-		Tokens: use.tokens, Connect: use.connect, Users: use.users, Audit: use.audit,
-		Catalog: a.catalog, Keys: use.keys, Profiles: use.profiles, Jobs: use.jobs, Reports: use.reports, Notifications: use.notifications,
-		Detection: a.detection, Events: a.events, Health: a.status.health,
-		Undo: use.undo, Bouncers: a.bouncers, Crawlers: use.crawlers, Sites: use.sites, Bots: use.bots, Origins: use.origins,
-		Checked: use.recorded.hasChecks, Ready: a.status.ready, StoreLiveness: a.backends.liveness(),
+		UseCases: use, Challenges: a.challenges, Logins: logins, OpenID: openIDOf(a, logins, throttle), TwoFactor: twoFactorOf(a, throttle), OwnPassword: ownPasswordOf(a, throttle),
+		Catalog: a.catalog, Events: a.events, Health: a.status.health,
+		Checked: recorded.hasChecks, Ready: a.status.ready, StoreLiveness: a.backends.liveness(),
 		Node: a.settings.NodeName, Build: buildinfo.Read(),
 		CheckURL: urlOf(a.settings.TLS, a.checks), AdminURL: urlOf(a.settings.AdminTLS, a.admin), PagesURL: a.settings.Notify.Pages,
 		Secure: a.settings.AdminTLS.Enabled(), Logger: a.log, Now: time.Now,
@@ -195,58 +183,40 @@ func connectOf(a *App, tokens *identities.Tokens) *operations.Connect {
 	}
 }
 
-// useCases are the use cases that both front ends call.
-type useCases struct {
-	recorded      *traffic
-	policies      *admin.Policies
-	undo          *admin.Undo
-	keys          *admin.Keys
-	profiles      *profiles.Profiles
-	jobs          *operations.Jobs
-	backups       *operations.Backups
-	reports       *operations.Reports
-	tokens        *identities.Tokens
-	users         *identities.Users
-	audit         *operations.Audit
-	connect       *operations.Connect
-	notifications *operations.Notifications
-	crawlers      operations.Crawlers
-	sites         *operations.Sites
-	bots          *operations.Bots
-	origins       operations.Origins
-}
-
-func (a *App) useCases() useCases {
+func (a *App) useCases(recorded *traffic) usecases.UseCases {
 	store := a.backends.store
-	recorded := &traffic{store, a.detection, a.catalog}
 	policies := admin.NewPolicies(store.Policies, admin.PolicyOptions{View: a.catalog, Traffic: recorded.sample, Paths: recorded.paths, Now: time.Now,
 		Sample: func(ctx context.Context, from, to time.Time) (*admin.TrafficSample, error) {
 			return admin.ReadTrafficSample(ctx, store.Offences, a.secret(), from, to)
 		}})
-	use := useCases{
-		recorded: recorded,
-		policies: policies,
-		undo:     &admin.Undo{Records: store.Audit, Store: store, Entries: a.entries, Policies: policies},
-		keys: &admin.Keys{
+	use := usecases.UseCases{
+		Audit:     &operations.Audit{Store: store.Audit},
+		Backups:   &operations.Backups{Recorder: store.Audit, Now: time.Now},
+		Bots:      &operations.Bots{Store: store.Offences, Directory: a.bots, View: a.catalog, Now: time.Now},
+		Bouncers:  a.bouncers,
+		Crawlers:  operations.Crawlers{Verifier: a.crawlers},
+		Detection: a.detection,
+		Entries:   a.entries,
+		Jobs:      &operations.Jobs{Runner: a.jobs, Recorder: store.Audit},
+		Keys: &admin.Keys{
 			View: a.catalog, Gate: a.gate, Escalations: a.detection, Logs: a.logs(), Notes: store.Notes, Recorder: store.Audit, WasSeen: a.entries.WasSeen,
 			Erasure: store.Erasure, Secret: a.secret, Forget: a.forget,
 		},
-		profiles:      &profiles.Profiles{View: a.catalog, Store: store.Profiles, Now: time.Now},
-		jobs:          &operations.Jobs{Runner: a.jobs, Recorder: store.Audit},
-		backups:       &operations.Backups{Recorder: store.Audit, Now: time.Now},
-		reports:       &operations.Reports{Builder: a.reports, Recorder: store.Audit, Now: time.Now},
-		tokens:        &identities.Tokens{Store: store.Identities, Now: time.Now},
-		users:         &identities.Users{Store: store.Identities, Secret: a.secret, Now: time.Now},
-		audit:         &operations.Audit{Store: store.Audit},
-		notifications: notificationsOf(a),
-		crawlers:      operations.Crawlers{Verifier: a.crawlers},
-		sites:         &operations.Sites{Sites: a.sites, Store: store.Sites},
-		bots:          &operations.Bots{Store: a.backends.store.Offences, Directory: a.bots, View: a.catalog, Now: time.Now},
-		origins:       originsOf(a),
+		Nodes:         &operations.Nodes{Store: store.Nodes, Now: time.Now},
+		Notifications: notificationsOf(a),
+		Origins:       originsOf(a),
+		Policies:      policies,
+		Profiles:      &profiles.Profiles{View: a.catalog, Store: store.Profiles, Now: time.Now},
+		Reports:       &operations.Reports{Builder: a.reports, Recorder: store.Audit, Now: time.Now},
+		Sites:         &operations.Sites{Sites: a.sites, Store: store.Sites},
+		Sources:       a.sources,
+		Tokens:        &identities.Tokens{Store: store.Identities, Now: time.Now},
+		Undo:          &admin.Undo{Records: store.Audit, Store: store, Entries: a.entries, Policies: policies},
+		Users:         &identities.Users{Store: store.Identities, Secret: a.secret, Now: time.Now},
 	}
-	use.connect = connectOf(a, use.tokens)
+	use.Connect = connectOf(a, use.Tokens)
 	if a.backends.dir != nil {
-		use.backups.Store = newBackups(a)
+		use.Backups.Store = newBackups(a)
 	}
 	return use
 }

@@ -3,9 +3,8 @@
 package administration
 
 import (
-	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/admin/identities"
-	"github.com/stint-dev/stint/internal/admin/operations"
+	"github.com/stint-dev/stint/internal/admin/usecases"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -13,23 +12,13 @@ import (
 
 // Deps are the use cases that the pages call. All are required.
 type Deps struct {
-	Bouncers      *admin.Bouncers
-	Reports       *operations.Reports
-	Jobs          *operations.Jobs
-	Notifications *operations.Notifications
-	Connect       *operations.Connect
-	Tokens        *identities.Tokens
-	Users         *identities.Users
-	PagesURL      string // the URL of the pages, without a final /, "" if it is not set
-	TwoFactor     *identities.TwoFactor
-	OwnPassword   *identities.OwnPassword
+	usecases.UseCases
+	PagesURL    string // the URL of the pages, without a final /, "" if it is not set
+	TwoFactor   *identities.TwoFactor
+	OwnPassword *identities.OwnPassword
 	// Settings returns the settings as they are shown: secrets must already be hidden.
 	Settings func() []Setting
 	Build    buildinfo.Info
-	Crawlers operations.Crawlers
-	Sites    *operations.Sites
-	Bots     *operations.Bots
-	Origins  operations.Origins
 }
 
 // Setting is one setting on the settings page.

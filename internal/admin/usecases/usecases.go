@@ -1,0 +1,37 @@
+// Package usecases lists the use cases of operators that front ends call: a new one is declared here, and made
+// in internal/app.
+package usecases
+
+import (
+	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/admin/identities"
+	"github.com/stint-dev/stint/internal/admin/operations"
+	"github.com/stint-dev/stint/internal/admin/profiles"
+	"github.com/stint-dev/stint/internal/admin/sources"
+)
+
+// UseCases are the use cases that the REST API and the pages share.
+type UseCases struct {
+	Audit     *operations.Audit
+	Backups   *operations.Backups
+	Bots      *operations.Bots
+	Bouncers  *admin.Bouncers
+	Connect   *operations.Connect
+	Crawlers  operations.Crawlers // that the node has verified by DNS
+	Detection *admin.Detection
+	// Entries adds, changes and ends blocks and exemptions.
+	Entries       *admin.Entries
+	Jobs          *operations.Jobs
+	Keys          *admin.Keys
+	Nodes         *operations.Nodes
+	Notifications *operations.Notifications
+	Origins       operations.Origins // of addresses
+	Policies      *admin.Policies
+	Profiles      *profiles.Profiles
+	Reports       *operations.Reports
+	Sites         *operations.Sites
+	Sources       *sources.Sources
+	Tokens        *identities.Tokens
+	Undo          *admin.Undo // nil disables it
+	Users         *identities.Users
+}
