@@ -234,12 +234,12 @@ func (h *overviewHandler) addNewBlocks(ctx context.Context, page *overviewPage) 
 
 // newBlocks selects the newest automatic blocks.
 func newBlocks(page *overviewPage) blocks.Filter {
-	return blocks.Filter{Kind: blocks.Block, Source: blocks.Automatic, Limit: overviewBlocks, At: page.Now}
+	return blocks.Filter{Kind: blocks.Block, Source: blocks.Automatic, Limit: overviewBlocks, At: page.Now, Uncounted: true}
 }
 
 // takeNewBlocks shows the recent ones of what newBlocks selected.
 func (h *overviewHandler) takeNewBlocks(p *overviewPage, found *paging.Page[*blocks.Entry]) {
-	p.Blocks, p.NewBlocks = nil, found.Total
+	p.Blocks, p.NewBlocks = nil, max(len(found.Items), h.Catalog.Blocks().CountBySource(p.Now)[blocks.Automatic])
 	for _, b := range found.Items {
 		if p.Now.Sub(b.Created.Time()) < max(recentBlocks, p.Range.Length()) {
 			p.Blocks = append(p.Blocks, newBlock{b, h.LinkOfPattern(b.Pattern)})
