@@ -126,7 +126,7 @@ func BenchmarkServedEvidence(b *testing.B) {
 			rand.IntN(manyKeys), i)
 		c.requests[i] = fmt.Appendf(nil, "POST /v1/check HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	}
-	suspicion := &rules.Policy{Name: "suspicion", Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithms.AmountLog, Match: []keys.Pattern{patternOf(b, "allow:*")}}
+	suspicion := &rules.Policy{Name: "suspicion", Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithms.PointLog, Match: []keys.Pattern{patternOf(b, "allow:*")}}
 	var err error
 	if suspicion.Rules, err = rules.ParseStack([]string{"20 points/1h", "30 points/1d"}); err != nil {
 		b.Fatal(err)

@@ -112,7 +112,7 @@ func TestRangeIsProposedByReportsAlone(t *testing.T) {
 		}
 	}
 	// No check has the scope, so that none is refused.
-	plan := backtest.PoliciesPlan([]*rules.Policy{guessing(t, "login", "100/h", "net:/24 10/1h")})
+	plan := backtest.PoliciesPlan([]*rules.Policy{guessing(t, "elsewhere", "100/h", "net:/24 10/1h")})
 	report := run(t, backtest.Options{Plan: plan, Truth: truth}, logins(t, tries...)...)
 	if s := report.Score; report.Refused != 0 || s.Ranges.Proposed != 1 || s.Ranges.AttackersCovered != 6 || s.Attackers[0].Caught != 0 {
 		t.Errorf("refused %d, the score is %+v, of the ranges %+v", report.Refused, s, s.Ranges)
