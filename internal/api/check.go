@@ -50,7 +50,7 @@ func (h *checkHandler) routes() []route {
 		onChecks(del, wire.PathHolds+"/:handle", identity.Check, h.releaseHold, opReleaseHold),
 		onChecks(post, wire.PathHolds+"/:handle/extend", identity.Check, h.extendHold, opExtendHold),
 	}
-	all[0].Fast = h.fastCheck
+	all[0].Fast, all[3].Fast = h.fastCheck, h.fastSettle
 	for i, door := range []string{"check", "batch", "reservation", "hold", "hold", "hold"} {
 		all[i].Door = door
 	}
@@ -262,7 +262,7 @@ func (h *checkHandler) handleBatch(c *httpserver.Call) error {
 
 // appendProblem appends the problem that replaces a decision.
 func (h *checkHandler) appendProblem(b []byte, err error) []byte {
-	text, encodeErr := json.Marshal(httpserver.ProblemOf(err))
+	text, encodeErr := json.Marshal(httpserver.ProblemOf(err), json.Deterministic(true))
 	if encodeErr != nil { // cannot happen: a problem holds only values that can be encoded
 		return append(b, "null"...)
 	}

@@ -24,8 +24,12 @@ func usual(headers, body string) string {
 
 func checkOf(body string) string { return usual("", body) }
 
+func settleOf(body string) string {
+	return strings.Replace(checkOf(body), "/v1/check", "/v1/holds/{hold}", 1)
+}
+
 // conversation is the bytes that a client sends on one connection. {token} is a token with the scope
-// check, {read} one without it.
+// check, {read} one without it, and {hold} the handle of a new hold of 5.
 type conversation struct {
 	what, sent string
 	fast       int64 // how many of its requests the fast path answers on an open node
@@ -51,6 +55,19 @@ var conversations = []conversation{
 	{"a wrong token", usual("Authorization: Bearer stint_check_wrong\r\n", `{"key":"free:1"}`), 1},
 	{"another scheme", usual("Authorization: Basic {token}\r\n", `{"key":"free:1"}`), 1},
 	{"fast, slow, fast", checkOf(`{"key":"free:1"}`) + checkOf(`{"keys":["free:1","free:2"]}`) + checkOf(`{"key":"free:1"}`), 1},
+
+	{"a hold settled", settleOf(`{"cost":3}`), 1},
+	{"a hold settled with more", settleOf(`{"cost": 12}`), 1},
+	{"a hold settled as it was held", settleOf(`{}`), 1},
+	{"a hold released", settleOf(`{"cost":0}`), 1},
+	{"a hold settled twice", settleOf(`{"cost":3}`) + settleOf(`{"cost":3}`), 2},
+	{"a hold settled again with another cost", settleOf(`{"cost":3}`) + settleOf(`{"cost":4}`), 1},
+	{"a hold settled, with a token that is not required", strings.Replace(settleOf(`{"cost":3}`), "Content-Type", "Authorization: Bearer {token}\r\nContent-Type", 1), 1},
+	{"no hold", strings.Replace(settleOf(`{"cost":3}`), "{hold}", "abc", 1), 0},
+	{"a hold with an escaped handle", strings.Replace(settleOf(`{"cost":3}`), "{hold}", "%7bhold%7d", 1), 0},
+	{"a hold settled with a number that JSON does not know", settleOf(`{"cost":03}`), 0},
+	{"a hold settled with too much", settleOf(`{"cost":9000000000000000}`), 0},
+	{"a hold renewed", strings.Replace(settleOf(`{"hold":"10m"}`), "{hold}", "{hold}/extend", 1), 0},
 
 	{"two tokens", usual("Authorization: Bearer {token}\r\nAuthorization: Bearer {token}\r\n", `{"key":"free:1"}`), 0},
 	{"an id that is not plain", usual("X-Request-Id: a b c d e f g\r\n", `{"key":"free:1"}`), 0},
@@ -253,6 +270,7 @@ func startPair(t *testing.T, change func(*nodeParts)) (fast, plain *recorded) {
 			}
 			change(p)
 		})
+		putPolicy(r.testNode, "spend", `{"match":["spend:*"],"rules":["1M tokens/1h"],"hold":"10m"}`)
 		for name, rule := range map[string]string{"free": "1000/m", "tight": "2/m"} {
 			putPolicy(r.testNode, name, fmt.Sprintf(`{"match":[%q],"rules":[%q,"5000/h"]}`, name+":*", rule))
 		}
@@ -314,8 +332,15 @@ func compare(t *testing.T, what string, fast, plain *recorded, pieces ...string)
 	var got [2]string
 	for i, n := range []*recorded{fast, plain} {
 		filled := make([]string, len(pieces))
+		hold := ""
+		if strings.Contains(pieces[0]+pieces[len(pieces)-1], "{hold}") {
+			before := n.fast.Load()
+			hold = read[wire.Decision](t, n.must(n.send("POST", n.check+wire.PathCheck, `{"key":"spend:1","cost":5}`, "Authorization: Bearer "+n.tokens[identity.Check]), 200)).Hold.Handle
+			n.fast.Store(before)
+			n.reset()
+		}
 		for j, piece := range pieces {
-			filled[j] = strings.NewReplacer("{token}", n.tokens[identity.Check], "{read}", n.tokens[identity.Read]).Replace(piece)
+			filled[j] = strings.NewReplacer("{token}", n.tokens[identity.Check], "{read}", n.tokens[identity.Read], "{hold}", hold).Replace(piece)
 		}
 		got[i] = masked(n.talk(t, filled...))
 	}

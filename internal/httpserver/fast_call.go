@@ -83,6 +83,9 @@ func (c *FastCall) AppendLines(lines [][]byte, name string) [][]byte {
 // Path returns the path of the request.
 func (c *FastCall) Path() string { return c.request.route.Path }
 
+// Param returns the parameter at the end of the path, on a route that has one.
+func (c *FastCall) Param() string { return string(c.request.param) }
+
 // Host returns the host named by the request.
 func (c *FastCall) Host() string { return string(c.request.host) }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"net/http"
+	"strings"
 )
 
 // The parser of the fast path in fast.go.
@@ -14,15 +15,19 @@ import (
 // client.
 type fastRoute struct {
 	*Route
-	line  []byte               // the request line with its CRLF; for a route of every method, its path after a space
-	hosts func() *AllowedHosts // the result of Server.hostsOf
+	line     []byte               // the request line up to its version or parameter; for a route of every method, its path after a space
+	hasParam bool                 // the path ends with a parameter
+	hosts    func() *AllowedHosts // the result of Server.hostsOf
 }
 
 func newFastRoute(r *Route, hosts func() *AllowedHosts) fastRoute {
-	f := fastRoute{Route: r, line: []byte(r.Method + " " + r.Path + " HTTP/1.1\r\n"), hosts: hosts}
+	f := fastRoute{Route: r, hosts: hosts}
 	if f.isForwarded() {
 		f.line = []byte(" " + r.Path)
+		return f
 	}
+	path, _, hasParam := strings.Cut(r.Path, ":")
+	f.line, f.hasParam = []byte(r.Method+" "+path), hasParam
 	return f
 }
 
@@ -33,6 +38,7 @@ func (r *fastRoute) isForwarded() bool { return r.Method == AnyMethod }
 type fastRequest struct {
 	route                   *fastRoute
 	method, query           []byte // only for a route of every method
+	param                   []byte // at the end of the path, of a route that has one
 	body                    []byte
 	host, authorization, id []byte
 	headers                 []headerLine // all headers, only for a route of every method
@@ -129,7 +135,19 @@ func (r *fastRequest) requestLine(route *fastRoute, p []byte) int {
 		if !bytes.HasPrefix(p, route.line) {
 			return 0
 		}
-		return len(route.line)
+		at := len(route.line)
+		if route.hasParam {
+			size := plainParam(p[at:])
+			if size == 0 {
+				return 0
+			}
+			r.param = p[at : at+size]
+			at += size
+		}
+		if !bytes.HasPrefix(p[at:], []byte(lineEnd)) {
+			return 0
+		}
+		return at + len(lineEnd)
 	}
 	at := bytes.IndexByte(p[:min(len(p), maxFastMethod+1)], ' ')
 	if at < 0 || !isPlainMethod(p[:at]) || !bytes.HasPrefix(p[at:], route.line) {
@@ -146,12 +164,14 @@ func (r *fastRequest) requestLine(route *fastRoute, p []byte) int {
 		r.query = p[at : at+end]
 		at += end
 	}
-	const version = " HTTP/1.1\r\n"
-	if !bytes.HasPrefix(p[at:], []byte(version)) {
+	if !bytes.HasPrefix(p[at:], []byte(lineEnd)) {
 		return 0
 	}
-	return at + len(version)
+	return at + len(lineEnd)
 }
+
+// lineEnd is the end of a request line.
+const lineEnd = " HTTP/1.1\r\n"
 
 // forwardedHeader reads one header of a gateway's request. It returns false if the plain
 // version must read the request. Any header is allowed, also repeated, except those that HTTP
@@ -302,6 +322,17 @@ var inPlainName = func() (in [256]bool) {
 	}
 	return in
 }()
+
+// plainParam returns the length of the parameter of a path at the start of text, if it has only letters, digits,
+// "-" and "_".
+func plainParam(text []byte) int {
+	for i, c := range text {
+		if c != '_' && !inPlainName[c] {
+			return i
+		}
+	}
+	return 0
+}
 
 // isPlainMethod reports whether a method has only upper-case letters.
 func isPlainMethod(text []byte) bool {

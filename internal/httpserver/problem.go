@@ -160,7 +160,7 @@ func wantsPage(c *fiber.Ctx) bool {
 }
 
 func writeProblem(c *fiber.Ctx, p *wire.Problem) {
-	body, err := json.Marshal(p)
+	body, err := json.Marshal(p, json.Deterministic(true))
 	if err != nil { // cannot happen: a problem holds only values that can be encoded
 		body = []byte(`{"type":"about:blank","title":"Internal Server Error","status":500,"code":"internal"}`)
 	}
