@@ -93,7 +93,7 @@ func TestScannerIsBlockedInTheFirewall(t *testing.T) {
 	if err := json.Unmarshal(s.node.Do(t, http.MethodGet, "/v1/keys?key=ip:"+peerIPv4, "", http.StatusOK), &explained); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]int64{"website": count["401"] + count["404"], "suspicion": 20, "failed-logins-of-a-network": 2}
+	want := map[string]int64{"website": count["401"] + count["404"], "suspicion": 20, "guessed-logins": 4, "failed-logins-of-a-network": 2}
 	got := map[string]int64{}
 	for _, p := range append(explained.Conditional, explained.Policy) {
 		got[p.Name] = p.Rules[len(p.Rules)-1].Used
