@@ -20,6 +20,7 @@ import (
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/test/storetest"
 )
 
 // savedFrom returns the saved catalog of a database with some of everything.
@@ -46,6 +47,9 @@ func savedFrom(t testing.TB) *catalog.Saved {
 		if _, err := store.Entries.Add(t.Context(), by, blocks.Fail, blocks.Entry{Kind: blocks.Exemption, Pattern: p, Reason: "why"}); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if _, err := store.Entries.Add(t.Context(), by, blocks.Fail, storetest.FullBlock(t, "ip:198.51.100.0/24", time.Now().Add(time.Hour))); err != nil {
+		t.Fatal(err)
 	}
 	for name, scope := range map[string]identity.Access{"edge": identity.Check, "boss": identity.Admin} {
 		secret := identity.NewSecret([]identity.Access{scope})
@@ -91,7 +95,7 @@ func savedFrom(t testing.TB) *catalog.Saved {
 
 func TestSavedCatalogRoundTrips(t *testing.T) {
 	saved := savedFrom(t)
-	if len(saved.Entries) != 8 || len(saved.Policies) != 2 || len(saved.Settings.Secret) != 32 {
+	if len(saved.Entries) != 9 || len(saved.Policies) != 2 || len(saved.Settings.Secret) != 32 {
 		t.Fatalf("saved %+v", saved)
 	}
 	if len(saved.Tokens) != 1 || saved.Tokens[0].Name != "edge" {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,6 +60,22 @@ func Backup(t testing.TB, f *Fixture) string {
 func NewBlock(t testing.TB, text string, expires time.Time) blocks.Entry {
 	t.Helper()
 	return blocks.Entry{Kind: blocks.Block, Pattern: keytest.Pattern(t, text), Reason: "scraping", Expires: expires}
+}
+
+// FullBlock returns a block of a pattern with a value in each field that is not the store's own, so that tests show
+// where one is lost: a new field of entries has to get one here.
+func FullBlock(t testing.TB, text string, expires time.Time) blocks.Entry {
+	t.Helper()
+	b := NewBlock(t, text, expires)
+	b.Scope, b.Action, b.Author, b.Source, b.PolicyID, b.Level = "login", blocks.Challenge, "escalation", blocks.Automatic, 7, 3
+	fields := reflect.ValueOf(b)
+	for i := range fields.NumField() {
+		name := fields.Type().Field(i).Name
+		if isOwn := slices.Contains([]string{"ID", "Created", "End", "Revision", "From"}, name); !isOwn && fields.Field(i).IsZero() {
+			t.Fatalf("FullBlock has no value of the field %s", name)
+		}
+	}
+	return b
 }
 
 // AddEntry adds an entry as Operator.

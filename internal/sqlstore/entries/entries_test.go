@@ -36,6 +36,46 @@ func TestAddBlockStoresEveryField(t *testing.T) {
 	})
 }
 
+// TestNoFieldOfABlockIsLost on any way into the database, out of it, and back from an end.
+func TestNoFieldOfABlockIsLost(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		until := f.Clock.Now().Add(time.Hour)
+		added := storetest.FullBlock(t, "ip:203.0.113.0/24", until)
+		id := storetest.AddEntry(t, f, added, blocks.Fail).Entry.ID
+		imported := storetest.FullBlock(t, "ip:198.51.100.0/24", until)
+		if _, err := f.Entries.Import(t.Context(), storetest.Operator, storetest.Sequence(imported), "", nil); err != nil {
+			t.Fatal(err)
+		}
+		want := func(what string, all []*blocks.Entry, err error, wanted ...blocks.Entry) {
+			t.Helper()
+			if err != nil || len(all) != len(wanted) {
+				t.Fatalf("%s: %d blocks, %v", what, len(all), err)
+			}
+			for _, e := range all {
+				at := slices.IndexFunc(wanted, func(w blocks.Entry) bool { return w.Pattern == e.Pattern })
+				got := *e
+				got.ID, got.Created, got.Revision = "", 0, 0
+				if !got.Expires.Equal(wanted[at].Expires) {
+					t.Errorf("%s: it expires at %v, want %v", what, got.Expires, wanted[at].Expires)
+				}
+				if got.Expires = wanted[at].Expires; got != wanted[at] {
+					t.Errorf("%s: got %+v, want %+v", what, got, wanted[at])
+				}
+			}
+		}
+		page, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block})
+		want("the list", page.Items, err, added, imported)
+		each, err := storetest.Collect(f.Entries.Each(t.Context(), blocks.Filter{Kind: blocks.Block}))
+		want("the export", each, err, added, imported)
+		want("the changes that nodes read", storetest.ChangesSince(t, f, 0).Blocks, nil, added, imported)
+		if _, err := f.Entries.End(t.Context(), storetest.Operator, blocks.Block, "", id); err != nil {
+			t.Fatal(err)
+		}
+		restored, err := f.Entries.Restore(t.Context(), storetest.Operator, blocks.Block, id)
+		want("a block that was restored", restored, err, added)
+	})
+}
+
 func TestAddBlockFollowsOnConflict(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		now := f.Clock.Now()
