@@ -69,8 +69,8 @@ func TestWebsitePresetBlocksGuessersAndForgivesLogins(t *testing.T) {
 		report(office, 3)
 		reportOf("login_ok", office, 1)
 	}
-	report(people, 12)
-	report(guesser, 12)
+	report(people, 22)
+	report(guesser, 22)
 	for _, key := range []string{people, guesser, office} {
 		if b := blockOf(key); b != nil {
 			t.Fatalf("%s is blocked after two refused reports: %+v", key, b)
