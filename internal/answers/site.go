@@ -88,7 +88,7 @@ const (
 // NewSite returns a Site that knows nothing. own are patterns of paths that are the site's, as in
 // conditions.
 func NewSite(own []string) (*Site, error) {
-	if err := checkOwn(own); err != nil {
+	if err := CheckOwn(own); err != nil {
 		return nil, err
 	}
 	s := newSite(&targets{}, maxClients, keys.Key.String)
@@ -184,8 +184,8 @@ func classify(target string) asked {
 	return a
 }
 
-// checkOwn returns an error unless patterns are of paths that may be named a site's own.
-func checkOwn(patterns []string) error {
+// CheckOwn returns an error unless patterns are of paths that may be named a site's own.
+func CheckOwn(patterns []string) error {
 	for _, pattern := range patterns {
 		if _, err := ParsePaths(pattern); err != nil {
 			return fmt.Errorf("%q %w", clip(pattern), err)

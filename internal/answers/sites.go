@@ -164,9 +164,6 @@ func (s *Sites) Heard() []HeardSite {
 	return all
 }
 
-// CheckOwn returns an error unless patterns of paths may be named a site's own.
-func CheckOwn(patterns []string) error { return checkOwn(patterns) }
-
 // Run exchanges what is known with the store until ctx is done.
 func (s *Sites) Run(ctx context.Context) {
 	if s == nil {
@@ -238,7 +235,7 @@ func (s *Sites) Exchange(ctx context.Context) error {
 
 // take takes over what is stored of a site.
 func (h *heard) take(row *StoredSite) {
-	if !slices.Equal(h.Own, row.Own) && checkOwn(row.Own) == nil {
+	if !slices.Equal(h.Own, row.Own) && CheckOwn(row.Own) == nil {
 		h.Own = row.Own
 		h.site.setOwn(row.Own)
 	}

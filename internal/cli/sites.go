@@ -16,13 +16,14 @@ import (
 func newSite(con *console.Console) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "site",
-		Short:   "Show and correct what the answers of sites have shown of them",
+		Short:   "Show and correct what was learned of your sites",
 		Example: "admin site list\nadmin site set shop.example.org --own-path '/phpmyadmin/*'",
 	}
 	c.AddCommand(listCommand(con, cobra.Command{
 		Short: "List the sites whose answers are reported",
-		Long: `List the sites of which reports say the status of answers, by host: with which statuses each
-answers what it does not have, and which programs that scanners look for it runs.`,
+		Long: `List the sites whose answers are reported with their status, by host: with which statuses each
+answers requests for what it does not have, and which programs it runs of those that scanners
+look for.`,
 		Example: "admin site list\nadmin site list -o json",
 	}, wire.ListSites, siteColumns, noFilter), newSiteSet(con))
 	return c
@@ -30,17 +31,21 @@ answers what it does not have, and which programs that scanners look for it runs
 
 func newSiteSet(con *console.Console) *cobra.Command {
 	var r wire.SiteRequest
+	var none bool
 	c := &cobra.Command{
 		Use:   "set [HOST]",
 		Short: "Name paths that are a site's own, or forget what was learned of it",
 		Long: `Name the paths that are a site's own although scanners look for them, in place of those named
-before, so that no request for them is the outcome probe. --forget also forgets what was
-learned. Without a host it is about requests whose host is not known.`,
+before: requests for them are no probes. --forget forgets what was learned, and keeps the paths.
+Without a host it is about requests whose host is not known.`,
 		Example: "admin site set shop.example.org --own-path '/phpmyadmin/*'\nadmin site set shop.example.org --forget",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
 			if len(args) > 0 {
 				r.Host = args[0]
+			}
+			if none {
+				r.OwnPaths = []string{}
 			}
 			if _, err := client.Call(c.Context(), server, wire.CorrectSite, r); err != nil {
 				return err
@@ -49,8 +54,11 @@ learned. Without a host it is about requests whose host is not known.`,
 			return nil
 		}),
 	}
-	c.Flags().StringArrayVar(&r.OwnPaths, "own-path", []string{}, "a pattern of paths that are the site's own; may be repeated, none if omitted")
+	c.Flags().StringArrayVar(&r.OwnPaths, "own-path", nil, "a pattern of paths that are the site's own; may be repeated, and replaces those before")
+	c.Flags().BoolVar(&none, "no-own-paths", false, "no paths that are the site's own")
 	c.Flags().BoolVar(&r.Forget, "forget", false, "forget what was learned of the site")
+	c.MarkFlagsMutuallyExclusive("own-path", "no-own-paths")
+	c.MarkFlagsOneRequired("own-path", "no-own-paths", "forget")
 	return c
 }
 

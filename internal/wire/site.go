@@ -1,10 +1,10 @@
 package wire
 
-// Site is what the answers of a site have shown of it, by the reports that say their status.
+// Site is what was learned of a site from reports that say the status of its answers.
 type Site struct {
 	Host string `json:"host"` // "" for requests whose host was not reported, is none of ours, or is one too many
-	// MissingStatuses are the statuses with which the site answers what it does not have, besides 404 and 410.
-	// Requests for programs that it does not run that are answered so are the outcome probe.
+	// MissingStatuses are the statuses, besides 404 and 410, with which the site answers requests for what it does
+	// not have. A request for a program that it does not run, answered so, has the outcome probe.
 	MissingStatuses []int    `json:"missing_statuses"`
 	OwnPrograms     []string `json:"own_programs"` // of those that scanners look for, the ones that the site was seen to run
 	OwnPaths        []string `json:"own_paths"`    // patterns that an operator has named the site's own
@@ -16,9 +16,10 @@ type SiteRequest struct {
 	// Host is that of the site, "" for requests whose host is not known.
 	Host string `json:"host"`
 	// OwnPaths are patterns of paths that are the site's own although scanners look for them, such as
-	// /phpmyadmin/*; they replace those before. "*" means that nothing there is a probe. Up to 32.
-	OwnPaths []string `json:"own_paths"`
-	Forget   bool     `json:"forget,omitzero"` // Also forget what was learned of the site.
+	// /phpmyadmin/*: requests for them are no probes. They replace those before, which stay if this is omitted; an
+	// empty list removes them. At most 32, and none that selects every path.
+	OwnPaths []string `json:"own_paths,omitzero"`
+	Forget   bool     `json:"forget,omitzero"` // also forget what was learned of the site
 }
 
 // PathSites is the path of the sites.
@@ -28,8 +29,8 @@ const PathSites = "/v1/sites"
 var (
 	ListSites = Op[None, Page[Site]]{
 		ID: "listSites", Route: "GET " + PathSites, Access: "read", Tag: "health",
-		Summary: "List the sites whose answers are reported, with what they have shown of themselves.", Answer: "The sites by host.",
-		Doc: "Reports with a status teach it. The nodes of one database share it within a minute.",
+		Summary: "List the sites whose answers are reported, with what was learned of them.", Answer: "The sites by host.",
+		Doc: "It is learned from reports with a status. The nodes of one database share it within a minute.",
 	}
 	CorrectSite = Op[SiteRequest, None]{
 		ID: "correctSite", Route: "PUT " + PathSites, Access: "operate", Tag: "health",

@@ -109,6 +109,10 @@ var keyChanges = []change{
 		pages: []form{{path: "/sites", fields: []string{"host", "shop$N.example", "own_paths", "/pma/*"}}},
 	},
 	{
+		name: "site: correct with every path", want: fault{"invalid", "own_paths"}, rest: request{"PUT", "/v1/sites", `{"host":"shop$N.example","own_paths":["/*"]}`},
+		cli: command{args: []string{"site", "set", "shop$N.example", "--own-path", "/*"}}, pages: []form{{path: "/sites", fields: []string{"host", "shop$N.example", "own_paths", "/*"}}},
+	},
+	{
 		name: "site: correct with an unknown list", want: fault{"invalid", "own_paths"}, rest: request{"PUT", "/v1/sites", `{"host":"shop$N.example","own_paths":["@none"]}`},
 		cli: command{args: []string{"site", "set", "shop$N.example", "--own-path", "@none"}}, pages: []form{{path: "/sites", fields: []string{"host", "shop$N.example", "own_paths", "@none"}}},
 	},

@@ -2,6 +2,7 @@ package administration
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/stint-dev/stint/internal/admin/operations"
@@ -14,14 +15,16 @@ import (
 
 type sitesPage struct {
 	site.Frame
-	Learns bool
-	Sites  []wire.Site
+	Learns      bool
+	Sites       []wire.Site
+	FieldErrors form.FieldErrors // of the form of the site Host
+	Host        string
 }
 
 // Lines returns patterns one a line, for a field.
 func (sitesPage) Lines(patterns []string) string { return strings.Join(patterns, "\n") }
 
-// sitesHandler shows and corrects what the answers of sites have shown.
+// sitesHandler shows and corrects what was learned of sites.
 type sitesHandler struct {
 	*site.Site
 	sites *operations.Sites
@@ -36,15 +39,19 @@ func (h *sitesHandler) showSites(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	all, err := h.sites.List(c.Context(), site.CallerOf(c), wire.None{})
+	page, err := h.newSitesPage(c)
 	if err != nil {
 		return err
 	}
-	page := sitesPage{Frame: h.NewFrame(c, "Sites", "/sites"), Learns: h.sites.Learns(), Sites: all.Items}
 	if q.Get("done") != "" {
 		page.Toast = &site.Toast{Text: "Corrected on this node, and on the others within a minute."}
 	}
 	return h.Render(c, http.StatusOK, "sites", page)
+}
+
+func (h *sitesHandler) newSitesPage(c *httpserver.Call) (sitesPage, error) {
+	all, err := h.sites.List(c.Context(), site.CallerOf(c), wire.None{})
+	return sitesPage{Frame: h.NewFrame(c, "Sites", "/sites"), Learns: h.sites.Learns(), Sites: all.Items, FieldErrors: form.FieldErrors{}}, err
 }
 
 func (h *sitesHandler) correctSite(c *httpserver.Call) error {
@@ -52,9 +59,18 @@ func (h *sitesHandler) correctSite(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	r := wire.SiteRequest{Host: values.Get("host"), OwnPaths: strings.Fields(values.Get("own_paths")), Forget: values.Get("forget") != ""}
-	if _, err := h.sites.Correct(c.Context(), site.CallerOf(c), r); err != nil {
-		return err
+	r := wire.SiteRequest{Host: values.Get("host"), OwnPaths: append([]string{}, strings.Fields(values.Get("own_paths"))...), Forget: values.Get("forget") != ""}
+	if _, wrong := h.sites.Correct(c.Context(), site.CallerOf(c), r); wrong != nil {
+		page, err := h.newSitesPage(c)
+		if err != nil {
+			return err
+		}
+		at := slices.IndexFunc(page.Sites, func(s wire.Site) bool { return s.Host == r.Host })
+		if at < 0 { // no form is of it
+			return wrong
+		}
+		page.Host, page.Sites[at].OwnPaths = r.Host, r.OwnPaths
+		return page.FieldErrors.Again(wrong, func(status int) error { return h.Render(c, status, "sites", page) })
 	}
 	return h.Redirect(c, "/sites?done=corrected")
 }

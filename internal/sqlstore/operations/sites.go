@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 
@@ -88,23 +89,27 @@ func (s *Sites) CorrectSite(ctx context.Context, by audit.Actor, r wire.SiteRequ
 		if err != nil {
 			return err
 		}
-		own, err := json.Marshal(r.OwnPaths)
+		var before any
+		paths, forgotten := []string{}, int64(0)
+		if len(found) > 0 {
+			paths, forgotten = found[0].Own, db.ToMS(found[0].Forgotten)
+			before = siteSnapshot{r.Host, paths}
+		}
+		var did []string
+		if r.OwnPaths != nil {
+			paths, did = r.OwnPaths, append(did, "named the paths that are its own")
+		}
+		if r.Forget {
+			forgotten, did = db.ToMS(t.Now), append(did, "forgot what was learned of it")
+		}
+		own, err := json.Marshal(paths)
 		if err != nil {
 			return err
-		}
-		var before any
-		forgotten := int64(0)
-		if len(found) > 0 {
-			before, forgotten = siteSnapshot{r.Host, found[0].Own}, db.ToMS(found[0].Forgotten)
-		}
-		did := "Named the paths"
-		if r.Forget {
-			forgotten, did = db.ToMS(t.Now), "Forgot what was learned, and named the paths"
 		}
 		if _, err := t.Exec(correctSite, r.Host, string(own), forgotten, db.ToMS(t.Now)); err != nil {
 			return err
 		}
 		name := cmp.Or(r.Host, "of unknown hosts")
-		return t.Record("site.correct", "site", name, fmt.Sprintf("%s that are the own of the site %q.", did, name), before, siteSnapshot{r.Host, r.OwnPaths})
+		return t.Record("site.correct", "site", name, fmt.Sprintf("Site %q: %s.", name, strings.Join(did, ", ")), before, siteSnapshot{r.Host, paths})
 	})
 }
