@@ -27,8 +27,9 @@ type Client struct {
 	// traceparent is nil for none.
 	traceparent func(context.Context) string
 	memory      *memory // nil if nothing is remembered
-	// background counts reservations that are being cancelled.
+	// background counts reservations that are being cancelled, and reports that are being sent.
 	background sync.WaitGroup
+	queue      queue
 }
 
 // New returns a client of the check listener at baseURL, for example
@@ -52,9 +53,10 @@ func New(baseURL string, options ...Option) (*Client, error) {
 	return c, nil
 }
 
-// Close waits until abandoned reservations have been cancelled, and closes idle
-// connections. Call it after the last call has returned. It is needed only if the
-// program exits right after a context has ended.
+// Close waits until abandoned reservations have been cancelled and the reports of
+// ReportSoon have been sent, and closes idle connections. Call it after the last call has
+// returned. It is needed only if the program exits right after a context has ended or a
+// report.
 func (c *Client) Close() {
 	c.background.Wait()
 	if c.own != nil {

@@ -1,7 +1,10 @@
 package client
 
 import (
+	"bufio"
 	"context"
+	"io"
+	"net"
 	"net/http"
 	"time"
 )
@@ -36,6 +39,9 @@ type Guard struct {
 	// which keeps a flood away from Stint. Such refusals are not counted as offences and
 	// do not escalate.
 	Remember bool
+	// ReportStatus reports the status of each answer by ReportSoon, for policies with outcomes or evidence: Stint
+	// finds by it that a page was missing or a login failed, and learns what the site has.
+	ReportStatus bool
 	// OnError, if not nil, is called for each request that the server did not decide, even
 	// if FailOpen or FailClosed did.
 	OnError func(*http.Request, error)
@@ -68,7 +74,7 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 			r = r.WithContext(context.WithValue(r.Context(), decisionKey{}, d))
 			usage := g.Client.Keep(context.WithoutCancel(r.Context()), d.Held) // next may go on when the client has gone
 			defer func() { _ = usage.Release(r.Context()) }()                  // if next panics; otherwise it is settled already
-			next.ServeHTTP(w, r)
+			g.serve(next, w, r, &q)
 			g.settle(r, usage)
 			return
 		}
@@ -81,6 +87,24 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 		w.WriteHeader(reply.Status)
 		_, _ = w.Write(reply.Body) // the client may have closed the connection
 	})
+}
+
+// serve calls next, and reports the status of its answer.
+func (g *Guard) serve(next http.Handler, w http.ResponseWriter, r *http.Request, q *Check) {
+	if !g.ReportStatus {
+		next.ServeHTTP(w, r)
+		return
+	}
+	a := &statusWriter{ResponseWriter: w}
+	report := Report{Key: q.Key, Request: q.Request, Status: http.StatusInternalServerError} // if next panics
+	defer func() {
+		if a.status != 0 {
+			report.Status = a.status
+		}
+		g.Client.ReportSoon(report)
+	}()
+	next.ServeHTTP(a.writer(), r)
+	report.Status = http.StatusOK
 }
 
 func (g *Guard) question(r *http.Request) (Check, bool) {
@@ -126,4 +150,75 @@ type decisionKey struct{}
 func DecisionOf(ctx context.Context) *Decision {
 	d, _ := ctx.Value(decisionKey{}).(*Decision)
 	return d
+}
+
+// statusWriter notes the status of an answer.
+type statusWriter struct {
+	http.ResponseWriter
+	status int // 0 until it is known
+}
+
+// WriteHeader notes the status. Those below 200 but 101 come before it.
+func (a *statusWriter) WriteHeader(status int) {
+	if a.status == 0 && (status >= http.StatusOK || status == http.StatusSwitchingProtocols) {
+		a.status = status
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// ReadFrom keeps sendfile.
+func (a *statusWriter) ReadFrom(from io.Reader) (int64, error) {
+	return io.Copy(a.ResponseWriter, from)
+}
+
+// Unwrap is for http.ResponseController.
+func (a *statusWriter) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// writer returns a writer that can do what that of the server can: handlers ask for it by assertions.
+func (a *statusWriter) writer() http.ResponseWriter {
+	switch w := a.ResponseWriter.(type) {
+	case interface {
+		flusher
+		http.Hijacker
+	}: // HTTP/1
+		return struct {
+			*statusWriter
+			flusher
+			hijacker
+		}{a, w, hijacker{a, w}}
+	case interface {
+		flusher
+		http.Pusher
+	}: // HTTP/2
+		return struct {
+			*statusWriter
+			flusher
+			http.Pusher
+		}{a, w, w}
+	case http.Flusher:
+		return struct {
+			*statusWriter
+			http.Flusher
+		}{a, w}
+	}
+	return a
+}
+
+type flusher interface {
+	http.Flusher
+	http.CloseNotifier //nolint:staticcheck // gin asserts it
+}
+
+// hijacker notes that a connection is no longer one of HTTP.
+type hijacker struct {
+	a *statusWriter
+	w http.Hijacker
+}
+
+// Hijack takes over the connection, as for a WebSocket.
+func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	if h.a.status == 0 {
+		h.a.status = http.StatusSwitchingProtocols
+	}
+	return h.w.Hijack()
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/gofiber/fiber/v2/middleware/adaptor"
+	"github.com/valyala/fasthttp"
 
 	"github.com/stint-dev/stint/client"
 	"github.com/stint-dev/stint/client/internal/peer"
@@ -42,6 +43,9 @@ type Config struct {
 	// which keeps a flood away from Stint. Such refusals are not counted as offences and
 	// do not escalate.
 	Remember bool
+	// ReportStatus reports the status of each answer by client.ReportSoon, for policies with outcomes or
+	// evidence: Stint finds by it that a page was missing or a login failed, and learns what the site has.
+	ReportStatus bool
 	// OnError, if not nil, is called for each request that the server did not decide, even
 	// if FailOpen or FailClosed did.
 	OnError func(*fiber.Ctx, error)
@@ -69,6 +73,9 @@ func New(config Config) fiber.Handler {
 		}
 		if reply.Status == 0 {
 			c.Locals(decisionLocal{}, d)
+			if config.ReportStatus {
+				c.Locals(answerLocal{}, &answer{c.Context(), config.Client, client.Report{Key: q.Key, Request: q.Request}})
+			}
 			return config.next(c, d)
 		}
 		if to := client.ChallengeOf(d, c.Method(), c.OriginalURL(), func(name string) string { return c.Get(name) }); to != "" {
@@ -135,6 +142,24 @@ type stream struct {
 func (s *stream) Close() error {
 	_, err := s.usage.Settle(s.ctx, client.AsHeld)
 	return err
+}
+
+// answerLocal is the key of an answer among fiber's locals.
+type answerLocal struct{}
+
+// answer reports the status of an answer once it has been written: only then have error handlers set it. fasthttp
+// resets the response after it has closed what a request has.
+type answer struct {
+	ctx    *fasthttp.RequestCtx
+	client *client.Client
+	report client.Report
+}
+
+// Close reports the status.
+func (a *answer) Close() error {
+	a.report.Status = a.ctx.Response.StatusCode()
+	a.client.ReportSoon(a.report)
+	return nil
 }
 
 // UsageOf returns what the request holds, nil if it holds nothing. A handler that streams its answer
