@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the programs that the tests start (redis-server, Postgres, pgbouncer, Chromium for the
 # pages, gateways, a shared cache, CrowdSec, Prometheus, and the languages and frameworks that the clients are tested with), as
-# root on Debian or Ubuntu. On other systems it prints what to install and fails. It
+# root on Debian or Ubuntu. Otherwise it prints what to install and fails. It
 # returns at once if nothing is missing.
 set -euo pipefail
 
@@ -50,7 +50,7 @@ unpack() {
 	echo "unpacking $* into $folder" >&2
 	mkdir -p "$folder"
 	cd "$folder"
-	apt-get -qq update || true # the lists may be recent enough, or not ours to update
+	[ "$(id -u)" -ne 0 ] || apt-get -qq update || true # the lists may be recent enough
 	apt-get -qq download "$@"
 	for package in *.deb; do
 		dpkg -x "$package" .
@@ -121,12 +121,22 @@ php -r 'require "Nyholm/Psr7/autoload.php";' >/dev/null 2>&1 || missing+=(php-ny
 have mariadbd || [ -x /usr/sbin/mariadbd ] || missing+=(mariadb-server-core)
 have my_print_defaults || missing+=(mariadb-client-core) # which mariadb-install-db calls
 
+# test/firewall asks the kernel for the same.
+if [ "$(uname)" = Linux ] && [ "$(id -u)" -ne 0 ] && ! unshare --user --map-current-user --keep-caps --net true 2>/dev/null; then
+	echo "the kernel refuses network namespaces to $(id -un): test/firewall is left out; run it as root" >&2
+fi
+
 if [ ${#missing[@]} -eq 0 ]; then
 	check_node
 	install_frameworks
 	unpack_all
 	exit 0
 fi
+
+# Debian's Chromium without windows shows pages for half of the processor time.
+choose_chromium() {
+	! apt-cache show chromium-headless-shell >/dev/null 2>&1 || missing=("${missing[@]/%chromium/chromium-headless-shell}")
+}
 
 if have apt-get && [ "$(id -u)" -eq 0 ]; then
 	echo "installing ${missing[*]}" >&2
@@ -138,10 +148,7 @@ if have apt-get && [ "$(id -u)" -eq 0 ]; then
 		trap 'rm -f /usr/sbin/policy-rc.d' EXIT
 	fi
 	apt-get -qq update
-	# Debian's Chromium without windows shows pages for half of the processor time.
-	if apt-cache show chromium-headless-shell >/dev/null 2>&1; then
-		missing=("${missing[@]/%chromium/chromium-headless-shell}")
-	fi
+	choose_chromium
 	apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null
 	check_node
 	install_frameworks
@@ -149,5 +156,10 @@ if have apt-get && [ "$(id -u)" -eq 0 ]; then
 	exit 0
 fi
 
-echo "the tests need ${missing[*]}: install them (Debian: sudo apt-get install ${missing[*]}; macOS: brew install redis postgresql@17 pgbouncer and brew install --cask chromium)" >&2
+how="macOS: brew install redis postgresql@17 pgbouncer and brew install --cask chromium"
+if have apt-get; then
+	choose_chromium
+	how="an administrator runs: sudo apt-get install --no-install-recommends ${missing[*]}"
+fi
+echo "the tests need ${missing[*]}: $how" >&2
 exit 1

@@ -15,6 +15,7 @@ import (
 // A server that loses its power says nothing on the connections that it had. Where no caller has a
 // deadline, as in jobs and heartbeats, only the kernel gives them up.
 func TestVanishedPostgresEndsCallsWithoutDeadline(t *testing.T) {
+	needNamespace(t)
 	server := servers.DedicatedPostgres(t)
 	store, err := sqlstore.Open(t.Context(), server.URL, sqlstore.Options{})
 	if err != nil {
