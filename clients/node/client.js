@@ -2,11 +2,16 @@
 import http from 'node:http'
 import https from 'node:https'
 import { randomUUID } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
 import { urlToHttpOptions } from 'node:url'
 import { cutTexts } from './attributes.js'
 
 const maxAnswer = 1 << 20 // bytes; an answer about 16 keys has some 20 KiB
 const outageRetrySeconds = 1
+const maxQueued = 4096 // reports that wait
+const queueDelay = 200 // milliseconds in which reports are collected
+const queueBatch = 64 // whatever clients choose of that many reports fits into a call
+const queueTimeout = 1000 // milliseconds; nobody waits for them
 const statuses = new Map(Object.entries({ allowed: 200, limited: 429, blocked: 403, unavailable: 503 }))
 
 // The headers of the pages of challenges, and of what leads on from them.
@@ -28,6 +33,7 @@ export class StintError extends Error {
 /** Asks one Stint server. Create one for the whole program: it keeps the connections. */
 export class Stint {
   #url; #admin; #agent; #adminAgent; #token; #adminToken; #timeout; #failOpen
+  #waiting = []; #sending; #dropped = 0
 
   constructor(url, { token, timeout = 100, onOutage = 'closed', connections = 64, agent, adminUrl, adminToken, adminAgent } = {}) {
     this.#url = listener('url', url)
@@ -71,14 +77,51 @@ export class Stint {
 
   /** Reports the outcome of a request. See index.d.ts. */
   async report(report) {
-    // The id makes it safe to send the report again: it is counted once.
-    const answer = await this.#ask('POST', '/v1/report', { ...cutTexts(report), id: report.id ?? randomUUID() })
+    const answer = await this.#ask('POST', '/v1/report', sentReport(report))
     return answered(answer, (reported) => Array.isArray(reported?.policies))
   }
 
   /** Reports up to 1,000 outcomes in one call. See index.d.ts. */
-  async reportMany(reports) {
-    const answer = await this.#ask('POST', '/v1/report/batch', { reports: reports.map((report) => ({ ...cutTexts(report), id: report.id ?? randomUUID() })) })
+  reportMany(reports) {
+    return this.#reportAll(reports.map(sentReport), this.#timeout)
+  }
+
+  /** Reports an outcome without waiting for it. See index.d.ts. */
+  reportSoon(report) {
+    if (this.#waiting.length >= maxQueued) {
+      this.#dropped++
+      return
+    }
+    this.#waiting.push(sentReport(report))
+    this.#sending ??= this.#sendWaiting()
+  }
+
+  /** Waits until what reportSoon took has been sent. */
+  async flush() {
+    await this.#sending
+  }
+
+  /** How many reports of reportSoon were not sent. */
+  get dropped() {
+    return this.#dropped
+  }
+
+  async #sendWaiting() {
+    while (this.#waiting.length > 0) {
+      if (this.#waiting.length < queueBatch) await delay(queueDelay)
+      const reports = this.#waiting.splice(0, queueBatch)
+      try {
+        const answers = await this.#reportAll(reports, Math.max(this.#timeout, queueTimeout))
+        this.#dropped += answers.filter((answer) => answer instanceof StintError).length
+      } catch {
+        this.#dropped += reports.length
+      }
+    }
+    this.#sending = undefined
+  }
+
+  async #reportAll(reports, timeout) {
+    const answer = await this.#ask('POST', '/v1/report/batch', { reports }, timeout)
     const { answers } = answered(answer, (given) => Array.isArray(given?.answers) && given.answers.length === reports.length)
     return answers.map((item) => (Array.isArray(item?.policies) ? item : new StintError(item?.status, item)))
   }
@@ -141,8 +184,8 @@ export class Stint {
   }
 
   // Returns an answer, or the error of a call without one.
-  #ask(method, path, body) {
-    return this.#send(method, this.#url, path, textOf(body), this.#agent, this.#token).catch((error) => error)
+  #ask(method, path, body, timeout = this.#timeout) {
+    return this.#send(method, this.#url, path, textOf(body), this.#agent, this.#token, undefined, timeout).catch((error) => error)
   }
 
   async #askAdmin(method, path, body) {
@@ -152,11 +195,11 @@ export class Stint {
 
   // A server closes idle connections when it likes, also at the moment of a new
   // request: that request is sent again on another.
-  async #send(method, to, path, text, agent, token, more) {
+  async #send(method, to, path, text, agent, token, more, timeout = this.#timeout) {
     const headers = text === '' ? { ...more } : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) }
     if (token !== undefined) headers.authorization = `Bearer ${token}`
     const options = { ...to, method, agent, headers, path: to.path + path }
-    const call = new Call(this.#timeout)
+    const call = new Call(timeout)
     try {
       for (let attempt = 0; ; attempt++) {
         try {
@@ -239,6 +282,9 @@ function listener(name, base) {
   const { protocol, hostname, port, auth, path } = urlToHttpOptions(url)
   return { protocol, hostname, port, auth, path: path.replace(/\/$/, '') }
 }
+
+// The id makes it safe to send a report again: it is counted once.
+const sentReport = (report) => ({ ...cutTexts(report), id: report.id ?? randomUUID() })
 
 const textOf = (body) => (body === undefined ? '' : JSON.stringify(body))
 

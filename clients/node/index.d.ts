@@ -87,7 +87,9 @@ export interface Decision {
 export interface Report {
   key: string
   /** 1 to 64 of a-z, 0-9 and _, beginning with a letter, for example login_failed. */
-  outcome: string
+  outcome?: string
+  /** The status of the answer, in place of an outcome: Stint finds the outcomes that it means by it, and the path and method of request. */
+  status?: number
   /** The attributes of the request, for policies with conditions. Long ones are cut, as are the values of meta. */
   request?: { path?: string, method?: string, agent?: string, host?: string, scope?: string }
   /** Further values of the request, such as {account: 'alice'}, which distinct rules count: at most 8, or the report is refused with a StintError. Stint stores only a hash. Long values are cut, and what is not a string is sent as one. */
@@ -105,7 +107,9 @@ export interface Report {
 /** The answer of Stint to POST /v1/report, as its OpenAPI document describes it. */
 export interface Reported {
   key: string
-  outcome: string
+  outcome?: string
+  /** Those that a status means. */
+  outcomes?: string[]
   /** The policies that count the outcome for this key and request, and whether they refuse its checks from now on. */
   policies: {
     policy: string, mode: 'enforce' | 'shadow', result: 'charged' | 'full' | 'replayed' | 'lost', id: string | null, refuses: boolean
@@ -148,6 +152,13 @@ export class Stint {
   checkMany(checks: Check[]): Promise<(Decision | StintError)[]>
   /** Reports up to 1,000 outcomes in one call. */
   reportMany(reports: Report[]): Promise<(Reported | StintError)[]>
+  /** Reports an outcome without waiting for it: reports are sent together some 200 ms later, at most 4,096 wait, and what cannot be
+   * sent is dropped. */
+  reportSoon(report: Report): void
+  /** Resolves once what reportSoon took has been sent. */
+  flush(): Promise<void>
+  /** How many reports of reportSoon were not sent. */
+  readonly dropped: number
   /** Settles a hold with what was used, all of it if cost is omitted. May be repeated. Rejects with a StintError where it was settled
    * otherwise (409) or has expired (410). */
   settle(handle: string, cost?: number): Promise<SettledHold>
@@ -185,6 +196,9 @@ export interface GuardOptions<Args extends unknown[]> {
   meta?: (...args: Args) => Record<string, string>
   /** Lets a request pass without a check, for health checks and the like. A client that can make it true has no limit. */
   skip?: (...args: Args) => boolean | Promise<boolean>
+  /** Reports the status of each response by reportSoon, for policies with outcomes or evidence: Stint finds by it that a page was missing
+   * or a login failed, and learns what the site has. */
+  reportStatus?: boolean
   /** Called for each request without a decision of the server. */
   onError?: (error: Error, ...args: Args) => void
 }

@@ -45,9 +45,10 @@ const plainAddress = (address = '') => address
 export function expressGuard(stint, options = {}) {
   const ask = asker(stint, { key: frameworkAddress, ...options }, expressPath)
   return (request, response, next) => {
-    ask(request).then(({ status, headers, body, usage }) => {
+    ask(request).then(({ status, headers, body, usage, report }) => {
       for (const name in headers) response.setHeader(name, headers[name])
       if (usage) settleAtEnd(response, usage)
+      if (report) reportAtEnd(response, report)
       if (status === undefined) return next()
       response.statusCode = status
       response.end(body)
@@ -60,9 +61,10 @@ export function expressGuard(stint, options = {}) {
 export async function fastifyGuard(fastify, { stint, ...options }) {
   const ask = asker(stint, { key: frameworkAddress, ...options })
   fastify.addHook('onRequest', async (request, reply) => {
-    const { status, headers, body, usage } = await ask(request)
+    const { status, headers, body, usage, report } = await ask(request)
     reply.headers(headers)
     if (usage) settleAtEnd(reply.raw, usage)
+    if (report) reportAtEnd(reply.raw, report)
     if (status !== undefined) return reply.code(status).send(body)
   })
 }
@@ -72,15 +74,17 @@ fastifyGuard[Symbol.for('skip-override')] = true // hooks of this plugin are tho
 export function fetchGuard(stint, options, handler) {
   const ask = asker(stint, options)
   return async (request, ...rest) => {
-    const { status, headers, body, usage } = await ask(request, ...rest)
+    const { status, headers, body, usage, report } = await ask(request, ...rest)
     if (status !== undefined) return new Response(body, { status, headers })
     let response
     try {
       response = await handler(request, ...rest)
     } catch (error) {
+      report?.(500)
       await usage?.release()
       throw error
     }
+    report?.(response.status)
     if (Object.keys(headers).length === 0 && !usage) return response
     if (usage) response = new Response(await settledAtEnd(response.body, usage), response)
     return withHeaders(response, headers)
@@ -143,6 +147,13 @@ function settleAtEnd(response, usage) {
   else response.once('close', () => usage.settle())
 }
 
+// Reports the status of a response of node:http, unless its client has gone before it had one.
+function reportAtEnd(response, report) {
+  response.once('close', () => {
+    if (response.headersSent) report(response.statusCode)
+  })
+}
+
 // Returns a body that settles when it has been read, or is cancelled, or fails.
 async function settledAtEnd(body, usage) {
   if (!body) {
@@ -171,9 +182,10 @@ async function settledAtEnd(body, usage) {
 
 const frameworkAddress = (request) => `ip:${plainAddress(request.ip)}`
 
-function asker(stint, { key, policy, cost, hold, source, meta, skip, onError }, readPath = (target) => target) {
+function asker(stint, { key, policy, cost, hold, source, meta, skip, reportStatus, onError }, readPath = (target) => target) {
   if (typeof stint?.check !== 'function') throw new TypeError('stint must be a Stint')
   if (typeof key !== 'function') throw new TypeError('key must be a function')
+  if (reportStatus && typeof stint.reportSoon !== 'function') throw new TypeError('reportStatus needs a Stint')
   const valueOf = (value, args) => (typeof value === 'function' ? value(...args) : value)
   return async (...args) => {
     if (isChallenge(args[0])) return visitChallenge(stint, args[0], await key(...args))
@@ -197,10 +209,12 @@ function asker(stint, { key, policy, cost, hold, source, meta, skip, onError }, 
     if (decision.outage) onError?.(decision.outage, ...args)
     if (!decision.allowed) return challengeOf(decision, args[0]) ?? refusal(refusalOf(decision), decision.headers)
     decisions.set(args[0], decision)
-    if (!decision.hold) return { headers: decision.headers }
+    const about = (question.keys ?? [question]).map((part) => part.key)
+    const report = reportStatus && ((status) => about.forEach((one) => stint.reportSoon({ key: one, status, request: question.request, source })))
+    if (!decision.hold) return { headers: decision.headers, report }
     const usage = new Usage(stint, decision.hold, (error) => onError?.(error, ...args))
     usages.set(args[0], usage)
-    return { headers: decision.headers, usage }
+    return { headers: decision.headers, usage, report }
   }
 }
 

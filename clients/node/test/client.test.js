@@ -6,7 +6,7 @@ import test from 'node:test'
 import express from 'express'
 import fastify from 'fastify'
 import { Stint, StintError, expressGuard, fastifyGuard, fetchGuard, usageOf } from '../index.js'
-import { connect, fresh, nobody, policy } from './support.js'
+import { connect, fresh, nobody, policy, serve } from './support.js'
 
 test('a batch answers each check', async () => {
   await policy('nodebatch:*', ['1/1d'])
@@ -170,4 +170,61 @@ test('a guard of fetch settles when the body has been read, cancelled or failed'
 test('CommonJS can require the package', () => {
   const required = createRequire(import.meta.url)('../index.js')
   assert.equal(required.Stint, Stint)
+})
+
+test('guards report the status of responses', async (t) => {
+  await policy('nodestatus:*', ['1/1d'], { outcome: 'not_found' })
+  await policy('nodestatus:*', ['1000/1d'])
+  const stint = connect()
+  const keys = []
+  const options = { reportStatus: true, key: () => ['nodeother:a', { key: keys.at(-1) }] }
+  await policy('nodeother:*', ['1000/1d'])
+  const app = express()
+  app.use(expressGuard(stint, options))
+  app.get('/gone', (_, response) => response.destroy())
+  const plugin = fastify()
+  plugin.register(fastifyGuard, { stint, ...options })
+  t.after(() => plugin.close())
+  const guarded = fetchGuard(stint, options, async ({ url }) => {
+    if (url.endsWith('/fails')) throw new Error('broken')
+    return new Response('nothing', { status: 404 })
+  })
+  const urls = { express: await serve(t, http.createServer(app)), fastify: await plugin.listen({ port: 0, host: '127.0.0.1' }) }
+  for (const [framework, path, refused] of [['express', '/missing', true], ['fastify', '/missing', true], ['fetch', '/missing', true], ['express', '/gone', false], ['fetch', '/fails', false]]) {
+    keys.push(fresh('nodestatus'))
+    const response = await (framework === 'fetch' ? guarded(new Request(`http://site.example${path}`)) : fetch(urls[framework] + path)).catch(() => {})
+    await response?.text()
+    // The response is closed a moment after its client has it.
+    let isAllowed = !refused
+    do {
+      await stint.flush()
+      isAllowed = (await stint.check({ key: keys.at(-1), peek: true })).allowed
+    } while (isAllowed && refused)
+    assert.equal(isAllowed, !refused, `${framework} ${path}`)
+  }
+  assert.equal(stint.dropped, 0)
+  assert.throws(() => expressGuard({ check() {} }, { reportStatus: true }), TypeError)
+})
+
+test('reports wait for others, and are dropped beyond a bound', async (t) => {
+  const sizes = []
+  const server = http.createServer(async (request, response) => {
+    const parts = []
+    for await (const part of request) parts.push(part)
+    const { reports } = JSON.parse(Buffer.concat(parts).toString())
+    sizes.push(reports.length)
+    response.end(JSON.stringify({ answers: reports.map(({ key }) => (key === '' ? { status: 422 } : { policies: [] })) }))
+  })
+  const stint = new Stint(await serve(t, server), { timeout: 60_000 })
+  for (let i = 0; i < 5000; i++) stint.reportSoon({ key: 'ip:192.0.2.1', status: 200 })
+  await stint.flush()
+  assert.equal(stint.dropped, 5000 - 4096)
+  assert.equal(sizes.reduce((sum, n) => sum + n), 4096)
+  assert.ok(Math.max(...sizes) <= 64)
+  stint.reportSoon({ key: '', status: 200 })
+  await stint.flush()
+  const gone = new Stint(nobody)
+  gone.reportSoon({ key: 'ip:192.0.2.1', status: 200 })
+  await gone.flush()
+  assert.deepEqual([stint.dropped, gone.dropped], [5000 - 4096 + 1, 1])
 })

@@ -16,6 +16,7 @@ express().use(expressGuard<Request>(stint, {
   key: (request) => [`ip:${request.ip}`, { key: `header:x-api-key:${hashOf(request.get('X-Api-Key') ?? '')}`, policy: 'keys', cost: 2 }],
   cost: (request) => (request.path === '/' ? 1 : 2),
   skip: async (request) => request.path === '/livez',
+  reportStatus: true,
   onError: (error, request) => console.error(error.message, request.url),
 }))
 express().use((request, response) => { response.send(decisionOf(request)?.headers['RateLimit']) })
@@ -27,6 +28,8 @@ const response: Promise<Response> = handler(new Request('http://example.org'), {
 
 stint.check({ keys: ['ip:192.0.2.1', { key: 'user:1' }], peek: true }).then((d) => d.allowed, (error: StintError) => error.field)
 stint.report({ key: 'ip:192.0.2.1', outcome: 'login_failed', request: { path: '/login' } }).then((r) => r.policies.some((p) => p.refuses))
+stint.reportSoon({ key: 'ip:192.0.2.1', status: 404, request: { path: '/old', method: 'GET' } })
+stint.flush().then(() => stint.dropped > 0)
 // @ts-expect-error a guard of Requests needs a key
 fetchGuard(stint, {}, async () => response)
 // @ts-expect-error no such choice

@@ -86,10 +86,16 @@ final class Client
     public const STATUS = ['allowed' => 200, 'limited' => 429, 'blocked' => 403, 'unavailable' => 503];
     private const RETRY_SECONDS = 1;
     private const MAX_ANSWER = 4 << 20; // bytes; the answer to a batch of 1,000 checks with rules has some 1 MiB
+    private const SOON = 64; // reports that wait: whatever clients choose of them fits into a call
     private const MOST = ['path' => 8192, 'method' => 32, 'agent' => 2048, 'host' => 255]; // bytes
 
     /** @var array<string, resource> the connection to each listener */
     private array $connections = [];
+
+    /** @var list<array<string, mixed>> reports that are sent when the program ends */
+    private array $soon = [];
+    private bool $isSentAtEnd = false;
+    private int $dropped = 0;
 
     /** @param array<string, array<string, mixed>> $context */
     public function __construct(
@@ -171,13 +177,14 @@ final class Client
     }
 
     /**
-     * Reports the outcome of a request, such as login_failed. Options: request, values, at, source, meta and id. Returns the answer of
-     * the server; throws a StintError where the report is wrong, and a StintOutage while Stint cannot be reached.
+     * Reports the outcome of a request, such as login_failed, or, where it is null, the option status, by which Stint finds the outcomes.
+     * Options: request, values, at, source, meta, id and status. Returns the answer of the server; throws a StintError where the
+     * report is wrong, and a StintOutage while Stint cannot be reached.
      *
      * @param array<string, mixed> $options
      * @return array<string, mixed>
      */
-    public function report(string $key, string $outcome, array $options = []): array
+    public function report(string $key, ?string $outcome, array $options = []): array
     {
         $answer = $this->call('POST', '/v1/report', self::sentReport($key, $outcome, $options));
         $given = self::decoded($answer);
@@ -188,7 +195,7 @@ final class Client
     }
 
     /**
-     * Reports up to 1,000 outcomes in one call: arrays with key, outcome and the options of report.
+     * Reports up to 1,000 outcomes in one call: arrays with key, outcome or status, and the options of report.
      *
      * @param list<array<string, mixed>> $reports
      * @return list<array<string, mixed>|StintError>
@@ -197,10 +204,57 @@ final class Client
     {
         $sent = [];
         foreach ($reports as $report) {
-            $sent[] = self::sentReport($report['key'], $report['outcome'], array_diff_key($report, ['key' => 0, 'outcome' => 0]));
+            $sent[] = self::sentReport($report['key'], $report['outcome'] ?? null, array_diff_key($report, ['key' => 0, 'outcome' => 0]));
         }
         $items = self::items($this->call('POST', '/v1/report/batch', ['reports' => $sent]), 'answers', count($sent));
         return array_map(static fn ($item) => isset($item['policies']) ? $item : new StintError((int) ($item['status'] ?? 422), $item), $items);
+    }
+
+    /**
+     * Reports an outcome once the program ends: under FPM, when the client has its response. A program that runs on sends 64 reports
+     * together. What cannot be sent is dropped. See reportMany.
+     *
+     * @param array<string, mixed> $report
+     */
+    public function reportSoon(array $report): void
+    {
+        $this->soon[] = $report;
+        if (count($this->soon) >= self::SOON) {
+            $this->flush();
+        }
+        if (!$this->isSentAtEnd) {
+            $this->isSentAtEnd = true;
+            // After the functions of the application, which may write.
+            register_shutdown_function(fn () => register_shutdown_function($this->end(...)));
+        }
+    }
+
+    /** Sends what reportSoon took. */
+    public function flush(): void
+    {
+        [$reports, $this->soon] = [$this->soon, []];
+        if ($reports === []) {
+            return;
+        }
+        try {
+            $this->dropped += count(array_filter($this->reportMany($reports), static fn ($result) => $result instanceof StintError));
+        } catch (\Throwable) {
+            $this->dropped += count($reports);
+        }
+    }
+
+    /** Returns how many reports of reportSoon were not sent. */
+    public function dropped(): int
+    {
+        return $this->dropped;
+    }
+
+    private function end(): void
+    {
+        if ($this->soon !== [] && function_exists('fastcgi_finish_request')) {
+            fastcgi_finish_request();
+        }
+        $this->flush();
     }
 
     /**
@@ -344,7 +398,7 @@ final class Client
         return self::cutTexts($check);
     }
 
-    private static function sentReport(string $key, string $outcome, array $options): array
+    private static function sentReport(string $key, ?string $outcome, array $options): array
     {
         return self::cutTexts(['key' => $key, 'outcome' => $outcome] + $options + ['id' => bin2hex(random_bytes(16))]);
     }

@@ -19,11 +19,13 @@ use Psr\Http\Server\RequestHandlerInterface;
  * - policy, cost, source: of the check;
  * - skip: a function that lets a request pass without a check; a client that can make it true has no limit;
  * - outcome: a function of the request and the response that returns the name of an outcome to report for the keys, or null;
+ * - reportStatus: true reports the status of each response by reportSoon, for policies with outcomes or evidence: Stint finds by it
+ *   that a page was missing or a login failed, and learns what the site has;
  * - onError: a function that is called with each error, and the request.
  */
 final class Middleware implements MiddlewareInterface
 {
-    private const OPTIONS = ['trusted', 'key', 'policy', 'cost', 'source', 'skip', 'outcome', 'onError'];
+    private const OPTIONS = ['trusted', 'key', 'policy', 'cost', 'source', 'skip', 'outcome', 'reportStatus', 'onError'];
 
     /** @param array<string, mixed> $options */
     public function __construct(private readonly Client $stint, private readonly ResponseFactoryInterface $responses, private readonly array $options = [])
@@ -58,7 +60,13 @@ final class Middleware implements MiddlewareInterface
         if (!$decision->allowed) {
             return $this->refusal(Refusal::of($decision));
         }
-        $response = $handler->handle($request->withAttribute('stint', $decision));
+        try {
+            $response = $handler->handle($request->withAttribute('stint', $decision));
+        } catch (\Throwable $error) {
+            $this->reportStatus((array) $keys, 500, $attributes);
+            throw $error;
+        }
+        $this->reportStatus((array) $keys, $response->getStatusCode(), $attributes);
         foreach ($decision->headers as $name => $value) {
             $response = $response->withHeader($name, $value);
         }
@@ -89,6 +97,14 @@ final class Middleware implements MiddlewareInterface
             }
         } catch (StintError | StintOutage $error) {
             $this->failed($error, $request);
+        }
+    }
+
+    private function reportStatus(array $keys, int $status, array $attributes): void
+    {
+        foreach (empty($this->options['reportStatus']) ? [] : $keys as $key) {
+            $key = is_array($key) ? $key['key'] : $key;
+            $this->stint->reportSoon(['key' => $key, 'status' => $status, 'request' => $attributes, 'source' => $this->options['source'] ?? null]);
         }
     }
 

@@ -91,6 +91,30 @@ function testAnOutageIsAnsweredAsWasChosen(): void
     throws(StintOutage::class, fn () => (new Client(NOBODY, 'open', timeout: TIMEOUT))->report('a:b', 'login_failed'));
 }
 
+function testReportsAreSentTogetherAtTheEnd(): void
+{
+    policy('phpsoon:*', ['2/1d'], ['outcome' => 'not_found']);
+    policy('phpsoon:*', ['1000/1d']);
+    $key = fresh('phpsoon');
+    // Another program ends, also by exit, and its own functions at the end still write.
+    $program = 'require $argv[1]; $stint = new Stint\Client($argv[2], "raise", timeout: 60.0);
+        $stint->reportSoon(["key" => $argv[3], "status" => 404, "request" => ["path" => "/a"]]);
+        register_shutdown_function(function () use ($stint, $argv) { echo "written"; $stint->reportSoon(["key" => $argv[3], "status" => 404, "request" => ["path" => "/b"]]); });
+        exit;';
+    exec(implode(' ', array_map(escapeshellarg(...), ['php', '-r', $program, '--', __DIR__ . '/../src/Client.php', getenv('STINT_CHECK_URL'), $key])), $lines, $code);
+    same([['written'], 0], [$lines, $code]);
+    same('limited', node()->check($key, ['peek' => true])->decision);
+    $gone = new Client(NOBODY, 'open', timeout: TIMEOUT);
+    for ($i = 0; $i < 64; $i++) {
+        $gone->reportSoon(['key' => 'ip:192.0.2.1', 'status' => 200]);
+    }
+    same(64, $gone->dropped());
+    $wrong = node();
+    $wrong->reportSoon(['key' => '', 'status' => 200]);
+    $wrong->flush();
+    same(1, $wrong->dropped());
+}
+
 function testWrongOptionsAreRefused(): void
 {
     foreach ([[NOBODY, 'maybe'], [NOBODY, 'open', 'a b'], [NOBODY, 'open', "a\n"], [NOBODY, 'open', null, 0.0], ['stint', 'open'], ['http://u:p@a', 'open']] as $options) {

@@ -20,7 +20,10 @@ function get(Client $stint, string $path, string $address, array $options = [], 
     $handler = new class implements RequestHandlerInterface {
         public function handle(ServerRequestInterface $request): ResponseInterface
         {
-            return new Response($request->getUri()->getPath() === '/login' ? 401 : 200, [], 'Hello ' . ($request->getAttribute('stint')->decision ?? 'skipped'));
+            if ($request->getUri()->getPath() === '/broken') {
+                throw new LogicException('broken');
+            }
+            return new Response(['/login' => 401, '/missing' => 404][$request->getUri()->getPath()] ?? 200, [], 'Hello ' . ($request->getAttribute('stint')->decision ?? 'skipped'));
         }
     };
     $request = new ServerRequest('GET', "http://site.example$path", $headers, null, '1.1', ['REMOTE_ADDR' => $address]);
@@ -68,6 +71,22 @@ function testOutcomesOfResponsesAreReported(): void
     policy('phpoutcome:*', ['1000/1d']);
     $options = ['key' => fn () => 'phpoutcome:a', 'outcome' => fn ($request, $response) => $response->getStatusCode() === 401 ? 'login_failed' : null];
     same([200, 401, 429], array_map(fn ($path) => get(node(), $path, '192.0.2.1', $options)->getStatusCode(), ['/', '/login', '/']));
+}
+
+function testTheStatusOfResponsesIsReported(): void
+{
+    policy('phpstatus:*', ['1/1d'], ['outcome' => 'not_found']);
+    policy('phpstatus:*', ['1000/1d']);
+    policy('phpplain:*', ['1000/1d']);
+    $stint = node();
+    $options = ['key' => fn () => ['phpplain:a', ['key' => 'phpstatus:a']], 'reportStatus' => true];
+    throws(LogicException::class, fn () => get($stint, '/broken', '192.0.2.1', $options));
+    $statuses = [];
+    foreach (['/', '/missing', '/'] as $path) {
+        $statuses[] = get($stint, $path, '192.0.2.1', $options)->getStatusCode();
+        $stint->flush();
+    }
+    same([[200, 404, 429], 0], [$statuses, $stint->dropped()]);
 }
 
 run();

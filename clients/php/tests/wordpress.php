@@ -76,6 +76,7 @@ function install(string $folder, array &$children): string
     ] as $name => $value) {
         $constants .= "define('$name', " . var_export($value, true) . ");\n";
     }
+    $constants .= "define('STINT_REPORT_STATUS', isset(\$_SERVER['HTTP_X_STATUS']));\n";
     file_put_contents("$folder/site/wp-config.php", "<?php\n$constants\$table_prefix = 'wp_';\nif (!defined('ABSPATH')) define('ABSPATH', __DIR__ . '/');\nrequire ABSPATH . 'wp-settings.php';\n");
     file_put_contents("$folder/install.php", <<<'PHP'
         <?php
@@ -173,6 +174,7 @@ function testPagesThatDoNotExistAreReported(): void
 {
     policy('ip:203.0.113.0/24', ['2/1d'], ['outcome' => 'not_found']);
     same([404, 404, 429], array_map(fn () => ask('/?p=99999', '203.0.113.9')[0], [1, 2, 3]));
+    same([200, 404, 404, 429], array_map(fn ($path) => ask($path, '203.0.113.10', null, 'X-Status: 1')[0], ['/', '/?p=99999', '/?p=99999', '/']), 'by their status');
 }
 
 function testThePluginIsMadeOfItsSources(): void

@@ -42,10 +42,15 @@ final class Plugin
         add_filter('xmlrpc_login_error', $plugin->refuseCall(...), 10, 2);
         add_action('application_password_failed_authentication', $plugin->applicationFailed(...));
         add_action('wp_authenticate_application_password_errors', $plugin->refuseApplication(...), 10, 2);
-        if (defined('STINT_CHECK_REQUESTS') && STINT_CHECK_REQUESTS && PHP_SAPI !== 'cli' && !(defined('DOING_CRON') && DOING_CRON)) {
+        $isOfClient = PHP_SAPI !== 'cli' && !(defined('DOING_CRON') && DOING_CRON);
+        if (defined('STINT_CHECK_REQUESTS') && STINT_CHECK_REQUESTS && $isOfClient) {
             $plugin->checkRequest();
         }
-        if (defined('STINT_REPORT_NOT_FOUND') && STINT_REPORT_NOT_FOUND) {
+        if (defined('STINT_REPORT_STATUS') && STINT_REPORT_STATUS) {
+            if ($isOfClient) {
+                add_action('shutdown', $plugin->reportStatus(...), PHP_INT_MAX);
+            }
+        } elseif (defined('STINT_REPORT_NOT_FOUND') && STINT_REPORT_NOT_FOUND) {
             add_action('template_redirect', $plugin->notFound(...), PHP_INT_MAX); // after core's redirects
         }
     }
@@ -117,6 +122,12 @@ final class Plugin
         if (is_404()) {
             $this->send([['key' => 'ip:' . $this->address(), 'outcome' => 'not_found']]);
         }
+    }
+
+    /** Reports the status of the response, also of a redirect and of a fatal error. */
+    public function reportStatus(): void
+    {
+        $this->stint->reportSoon(['key' => 'ip:' . $this->address(), 'status' => (int) http_response_code(), 'request' => self::attributes(), 'source' => 'wordpress']);
     }
 
     private function checkRequest(): void

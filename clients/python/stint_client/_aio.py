@@ -5,6 +5,7 @@ import ssl
 import weakref
 from typing import Any, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
+from ._client import Stint
 from ._http import Answer, AnswerReader, BrokenAnswer, ClosedWithoutAnswer, Target
 from ._protocol import Call, Calls, Check, Decision, Key, Report, Reported, SettledHold, StintError, StintOutage, valid_token
 
@@ -100,6 +101,8 @@ class AsyncStint:
         self._admin = None if admin_url is None else _Pool(Target.of(admin_url), connections, ssl_context)
         self._token = valid_token(token)
         self._admin_token = valid_token(admin_token)
+        # Its thread sends reports that nobody waits for, also after an event loop has ended.
+        self._soon = Stint(url, on_outage=on_outage, token=token, timeout=timeout, connections=1, ssl_context=ssl_context)
 
     async def check(
         self,
@@ -128,7 +131,7 @@ class AsyncStint:
     async def report(
         self,
         key: str,
-        outcome: str,
+        outcome: Optional[str] = None,
         *,
         request: Optional[Mapping[str, Any]] = None,
         values: Optional[Mapping[str, Any]] = None,
@@ -136,14 +139,28 @@ class AsyncStint:
         source: Optional[str] = None,
         meta: Optional[Mapping[str, Any]] = None,
         id: Optional[str] = None,
+        status: Optional[int] = None,
     ) -> Reported:
         """Reports the outcome of a request. Raises a StintError where the report is wrong, and a StintOutage while Stint
         cannot be reached."""
-        return await self._run(self._calls.report(Report(key, outcome, request, values, at, source, meta, id)))
+        return await self._run(self._calls.report(Report(key, outcome, request, values, at, source, meta, id, status)))
 
     async def report_many(self, reports: Sequence[Report]) -> List[Union[Reported, StintError]]:
         """Reports up to 1,000 outcomes in one call."""
         return await self._run(self._calls.reports(reports))
+
+    def report_soon(self, report: Report) -> None:
+        """Reports an outcome without waiting for it. See Stint.report_soon."""
+        self._soon.report_soon(report)
+
+    async def flush(self) -> None:
+        """Waits until what report_soon took has been sent."""
+        await asyncio.get_running_loop().run_in_executor(None, self._soon.flush)
+
+    @property
+    def dropped(self) -> int:
+        """How many reports of report_soon were not sent."""
+        return self._soon.dropped
 
     async def settle(self, handle: str, cost: Optional[int] = None) -> SettledHold:
         """Settles a hold with what was used, all of it if cost is None. May be repeated. Raises a StintError where it was
@@ -164,6 +181,7 @@ class AsyncStint:
 
     async def close(self) -> None:
         """Closes the idle connections of the running event loop."""
+        self._soon.close()
         await self._pool.close()
         if self._admin is not None:
             await self._admin.close()

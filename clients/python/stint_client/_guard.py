@@ -121,8 +121,10 @@ class Refusal:
 class Guard:
     """The options of a middleware. key returns one key or several, each a string or a Key. skip lets a request pass
     without a check; a client that can make it true has no limit. outcome is called with the status of the response and
-    returns what is reported: the name of an outcome for all keys of the request, or whole Reports. on_error is called for
-    each request without a decision of the server, and for a report that failed."""
+    returns what is reported: the name of an outcome for all keys of the request, or whole Reports. report_status reports the
+    status of each response by report_soon, for policies with outcomes or evidence: Stint finds by it that a page was missing
+    or a login failed, and learns what the site has. on_error is called for each request without a decision of the server,
+    and for a report of an outcome that failed."""
 
     key: KeyFunction = dataclasses.field(default_factory=address_key)
     policy: Optional[str] = None
@@ -131,6 +133,7 @@ class Guard:
     meta: Optional[Callable[[Incoming], Mapping[str, Any]]] = None
     skip: Optional[Callable[[Incoming], bool]] = None
     outcome: Optional[OutcomeFunction] = None
+    report_status: bool = False
     on_error: Optional[ErrorFunction] = None
 
     def check(self, request: Incoming) -> Check:
@@ -168,8 +171,13 @@ class Guard:
             return [outcome]
         if not isinstance(outcome, str):
             return list(outcome)
-        keys = [check.key] if isinstance(check.key, str) else [key.key if isinstance(key, Key) else key for key in check.key]
-        return [Report(key, outcome, request=request.attributes, source=self.source) for key in keys]
+        return [Report(key, outcome, request=request.attributes, source=self.source) for key in _names(check)]
+
+    def answered(self, soon: Callable[[Report], None], request: Incoming, check: Check, status: int) -> None:
+        """Reports the status of a response."""
+        if self.report_status:
+            for key in _names(check):
+                soon(Report(key, request=request.attributes, source=self.source, status=status))
 
     def failed(self, error: BaseException, request: Incoming) -> None:
         if self.on_error is not None:
@@ -180,6 +188,10 @@ class Guard:
         for result in results:
             if isinstance(result, StintError):
                 self.failed(result, request)
+
+
+def _names(check: Check) -> List[str]:
+    return [check.key] if isinstance(check.key, str) else [key.key if isinstance(key, Key) else key for key in check.key]
 
 
 def guard_of(options: Mapping[str, Any]) -> Guard:

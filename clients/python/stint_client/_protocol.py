@@ -158,19 +158,21 @@ class Check:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """The outcome of a request of a key, such as login_failed, for policies with an outcome. at is in RFC 3339."""
+    """The outcome of a request of a key, such as login_failed, for policies with an outcome; or, in its place, the status of
+    the answer, by which Stint finds the outcomes. at is in RFC 3339."""
 
     key: str
-    outcome: str
+    outcome: Optional[str] = None
     request: Optional[Mapping[str, Any]] = None
     values: Optional[Mapping[str, Any]] = None
     at: Optional[str] = None
     source: Optional[str] = None
     meta: Optional[Mapping[str, Any]] = None
     id: Optional[str] = None
+    status: Optional[int] = None
 
     def sent(self) -> Dict[str, Any]:
-        sent = {"key": self.key, "outcome": self.outcome, "at": self.at, "id": self.id or uuid.uuid4().hex}
+        sent = {"key": self.key, "outcome": self.outcome, "status": self.status, "at": self.at, "id": self.id or uuid.uuid4().hex}
         return _said({**sent, **_texts(self.source, self.meta, self.request, self.values)})
 
 

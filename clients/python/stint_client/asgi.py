@@ -39,7 +39,8 @@ def incoming(scope: Scope) -> Incoming:
 
 class StintMiddleware:
     """Asks about each request and WebSocket, and answers a refused one itself: app.add_middleware(StintMiddleware,
-    stint=stint). The options are those of a Guard: key, policy, cost, source, meta, skip, outcome and on_error."""
+    stint=stint). The options are those of a Guard: key, policy, cost, source, meta, skip, outcome, report_status and
+    on_error."""
 
     def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]], stint: AsyncStint, **options: Any) -> None:
         if not isinstance(stint, AsyncStint):
@@ -63,7 +64,7 @@ class StintMiddleware:
         if refusal is not None:
             return await _refuse(scope, receive, send, refusal)
         scope[DECISION] = decision
-        status = 500  # of an application that fails before it answers
+        status = 0  # until the application answers
 
         async def started(message: Message) -> None:
             nonlocal status
@@ -75,10 +76,15 @@ class StintMiddleware:
 
         try:
             await self.app(scope, receive, started)
+        except Exception:
+            status = status or 500
+            raise
         finally:
+            if status != 0:
+                self.guard.answered(self.stint.report_soon, request, check, status)
             if self.guard.outcome is not None:
                 # Also where the client has gone, which cancels this task.
-                await asyncio.shield(self._report(request, check, status))
+                await asyncio.shield(self._report(request, check, status or 500))
 
     async def _ask(self, check: Check) -> Decision:
         return await self.stint.check(

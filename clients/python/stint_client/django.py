@@ -2,8 +2,8 @@
 INSTALLED_APPS for reports of logins. "stint_client.django.StintBackend" as the first of AUTHENTICATION_BACKENDS refuses logins.
 
 STINT in the settings: url and on_outage, and optionally token, timeout, connections and ssl_context as of Stint;
-trusted_proxies, a list for address_key; and key, policy, cost, source, meta, skip, outcome and on_error of a Guard, functions of
-which may be named by their dotted path."""
+trusted_proxies, a list for address_key; and key, policy, cost, source, meta, skip, outcome, report_status and on_error of a Guard,
+functions of which may be named by their dotted path."""
 
 from __future__ import annotations
 
@@ -121,6 +121,7 @@ class StintMiddleware:
             return _response(refusal)
         request.stint = decision
         response = _with_headers(self.get_response(request), decision)
+        guard.answered(self._of.stint.report_soon, given, check, response.status_code)
         reports = guard.reports(given, check, response.status_code)
         if reports:
             send_reports(reports, given)
@@ -140,6 +141,7 @@ class StintMiddleware:
             return _response(refusal)
         request.stint = decision
         response = _with_headers(await self.get_response(request), decision)
+        guard.answered(self._of.asynchronous.report_soon, given, check, response.status_code)
         reports = guard.reports(given, check, response.status_code)
         if reports:
             try:

@@ -30,7 +30,7 @@ def incoming(environ: Environ) -> Incoming:
 
 class StintMiddleware:
     """Asks about each request, and answers a refused one itself: app.wsgi_app = StintMiddleware(app.wsgi_app, stint).
-    The options are those of a Guard: key, policy, cost, source, meta, skip, outcome and on_error."""
+    The options are those of a Guard: key, policy, cost, source, meta, skip, outcome, report_status and on_error."""
 
     def __init__(self, app: Callable[..., Iterable[bytes]], stint: Stint, **options: Any) -> None:
         if not isinstance(stint, Stint):
@@ -59,8 +59,14 @@ class StintMiddleware:
             status[:] = [int(line.split(" ", 1)[0])]
             return start_response(line, headers + list(decision.headers.items()), exc_info)
 
-        response = self.app(environ, start)
-        return response if self.guard.outcome is None else _Reported(response, lambda: self._report(request, check, status))
+        if self.guard.outcome is None and not self.guard.report_status:
+            return self.app(environ, start)
+        try:
+            response = self.app(environ, start)
+        except Exception:
+            self._report(request, check, [500])
+            raise
+        return _Reported(response, lambda: self._report(request, check, status or [500]))
 
     def _ask(self, check: Check) -> Decision:
         return self.stint.check(
@@ -68,7 +74,8 @@ class StintMiddleware:
         )  # fmt: skip
 
     def _report(self, request: Incoming, check: Check, status: List[int]) -> None:
-        reports = self.guard.reports(request, check, status[0] if status else 500)
+        self.guard.answered(self.stint.report_soon, request, check, status[0])
+        reports = self.guard.reports(request, check, status[0])
         if not reports:
             return
         try:

@@ -196,3 +196,42 @@ class KeyTest(unittest.TestCase):
 
 if __name__ == "__main__":
     unittest.main()
+
+    def test_reports_are_queued_and_dropped_beyond_a_bound(self):
+        stint, sizes, may_go = Stint(NOBODY, on_outage="closed"), [], threading.Event()
+
+        def send(reports):
+            may_go.wait()
+            sizes.append(len(reports))
+            return [StintError(422) if report.key == "" else None for report in reports]
+
+        stint._soon._send = send
+        for _ in range(5000):
+            stint.report_soon(Report("ip:192.0.2.1", status=200, request={"path": "/" + "x" * 100000}))
+        self.assertLessEqual(max(len(report.request["path"]) for report in stint._soon._waiting), 8192)
+        may_go.set()
+        stint.flush()
+        self.assertEqual(sum(sizes) + stint.dropped, 5000)
+        self.assertTrue(4096 <= sum(sizes) <= 4096 + 64 and max(sizes) <= 64, sizes)
+        before = stint.dropped
+        stint.report_soon(Report("", status=200))
+        stint.flush()
+        self.assertEqual(stint.dropped, before + 1)
+        for gone in (Stint(NOBODY, on_outage="open"), AsyncStint(NOBODY, on_outage="open")):
+            gone.report_soon(Report("ip:192.0.2.1", status=200))
+            asyncio.run(gone.flush()) if isinstance(gone, AsyncStint) else gone.flush()
+            self.assertEqual(gone.dropped, 1)
+
+    def test_a_forked_process_sends_its_own_reports(self):
+        policy("pyfork:*", "1/1d", outcome="not_found")
+        policy("pyfork:*", "100000/1d")
+        stint, key = Stint(CHECK, on_outage="closed", timeout=TIMEOUT), fresh("pyfork")
+        stint.report_soon(Report("pyfork:parent", status=200))
+        child = os.fork()
+        if child == 0:
+            stint.report_soon(Report(key, status=404, request={"path": "/missing"}))
+            stint.flush()
+            os._exit(0)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        stint.flush()
+        self.assertFalse(stint.check(key, peek=True).allowed)

@@ -3,6 +3,7 @@ import json
 import uuid
 
 import django
+import stint_client.django
 from django.conf import settings
 
 from .support import CHECK, NOBODY, TIMEOUT, Case, address, policy
@@ -91,6 +92,21 @@ class DjangoTest(Case):
         with override_settings(STINT={**STINT, "outcome": f"{__name__}.only_login"}):
             answers = [Client().get("/", HTTP_X_FORWARDED_FOR=forwarded).status_code for _ in range(2)]
         self.assertEqual(answers, [200, 429])
+
+    def test_the_status_of_responses_is_reported(self):
+        policy("ip:10.0.0.0/8", "1/1d", outcome="not_found")
+        policy("ip:10.0.0.0/8", "2/1d")
+
+        async def get(path, forwarded):
+            return await AsyncClient().get(path, X_FORWARDED_FOR=forwarded)
+
+        with override_settings(STINT={**STINT, "report_status": True}):
+            for one in (lambda path, forwarded: Client().get(path, HTTP_X_FORWARDED_FOR=forwarded), lambda *given: asyncio.run(get(*given))):
+                forwarded = address()
+                self.assertEqual(one("/missing", forwarded).status_code, 404)
+                stint_client.django.configured().stint.flush()
+                asyncio.run(stint_client.django.configured().asynchronous.flush())
+                self.assertEqual(one("/", forwarded).status_code, 429)
 
     def test_failed_logins_are_reported_and_refused(self):
         policy("login:*", "2/1d", outcome="login_failed")

@@ -27,7 +27,7 @@ def flask_app(stint, **options):
             raise RuntimeError("broken")
         if path == "stream":
             return flask.Response(iter(["a", "b"]))
-        return "Hello", 401 if path == "login" else 200
+        return "Hello", {"login": 401, "missing": 404}.get(path, 200)
 
     app.wsgi_app = stint_client.wsgi.StintMiddleware(app.wsgi_app, stint(Stint), **options)
     client = app.test_client()
@@ -65,7 +65,7 @@ def starlette_app(stint, **options):
                 yield "b"
 
             return starlette.responses.StreamingResponse(parts())
-        return starlette.responses.PlainTextResponse("Hello", 401 if request.url.path == "/login" else 200)
+        return starlette.responses.PlainTextResponse("Hello", {"/login": 401, "/missing": 404}.get(request.url.path, 200))
 
     app = starlette.applications.Starlette(routes=[starlette.routing.Route("/{path:path}", hello)])
     app.add_middleware(stint_client.asgi.StintMiddleware, stint=stint(AsyncStint), **options)
@@ -79,7 +79,7 @@ def fastapi_app(stint, **options):
     async def hello(path: str):
         if path == "broken":
             raise RuntimeError("broken")
-        return starlette.responses.PlainTextResponse("Hello", 401 if path == "login" else 200)
+        return starlette.responses.PlainTextResponse("Hello", {"login": 401, "missing": 404}.get(path, 200))
 
     app.add_middleware(stint_client.asgi.StintMiddleware, stint=stint(AsyncStint), **options)
     return asgi(app)
@@ -94,6 +94,14 @@ def each(test):
                 test(self, make)
 
     return run
+
+
+def flushed(stint):
+    """Waits until what a client reports has been sent."""
+    if isinstance(stint, AsyncStint):
+        asyncio.run(stint.flush())
+    else:
+        stint.flush()
 
 
 def node(on_outage="closed"):
@@ -166,6 +174,24 @@ class MiddlewareTest(Case):
         self.assertEqual(get("/login" if make is not starlette_app else "/broken", "10.0.0.1")[0] in (401, 500), True)
         self.assertEqual(get("/", "10.0.0.1")[0], 429)
         self.assertEqual(errors, [])
+
+    @each
+    def test_the_status_of_responses_is_reported(self, make):
+        policy("pystatus:*", "1/1d", outcome="not_found")
+        policy("pystatus:*", "100000/1d")
+        clients, errors = [], []
+
+        def connect(kind):
+            clients.append(node()(kind))
+            return clients[-1]
+
+        key = f"pystatus:{hash_of(make.__name__ + str(address()))}"
+        get = make(connect, key=lambda request: [key, "pyplain:a"], report_status=True, on_error=lambda error, request: errors.append(error))
+        policy("pyplain:*", "100000/1d")
+        for path, want in (("/", 200), ("/broken", 500), ("/missing", 404), ("/", 429)):
+            self.assertEqual(get(path, "10.0.0.1")[0], want, path)
+            flushed(clients[0])
+        self.assertEqual((errors, clients[0].dropped), ([], 0))
 
     def test_a_streamed_response_passes(self):
         policy("pystream:*", "100000/1d")
