@@ -19,8 +19,10 @@ import (
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/etag"
+	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/test/keytest"
 )
 
 // editorForm returns the editor's form for a version of the policy default with some fields
@@ -176,7 +178,9 @@ func TestPolicyEditorSetsAmounts(t *testing.T) {
 	}
 	v.get("/policies/default").is(http.StatusOK).holds(`name="unit" value="tokens"`).holds(`name="cost" value="2000"`).holds(`name="concurrent" value="16"`).holds(`value="500k"`).holds(`value="1M"`).holds(`name="hold" value="30s"`).holds(`name="time_zone" value="Europe/Berlin"`).holds(`value="calendar-month" selected`).says("At most 16 at once").says("20,000,000 tokens in each month of the calendar in").says("month of the calendar in Europe/Berlin")
 	v.get("/policies").is(http.StatusOK).holds("16 concurrent").holds("1M tokens/day")
-	v.get("/key?key=ip:203.0.113.7").is(http.StatusOK).holds("1M tokens/day").holds("16 concurrent")
+	decisions, errs := make([]gate.Decision, 1), make([]error, 1)
+	n.gate.Decide(t.Context(), []gate.Check{{Key: keytest.Key(t, "ip:203.0.113.7"), Source: "worker <7>"}}, decisions, errs)
+	v.get("/key?key=ip:203.0.113.7").is(http.StatusOK).holds("1M tokens/day").holds("16 concurrent").holds("Held by").holds("worker &lt;7&gt;").lacks("worker <7>")
 	for field, says := range map[string]string{"unit": "Must be 1 to 32", "cost": "Must be a whole number up to 1000T", "concurrent": "This rule has", "hold": "Enter a duration", "time_zone": "Must be the name of a time zone"} {
 		v.post("/policies/default", n.editorForm(t, 2, url.Values{field: {"No Such"}})).is(http.StatusUnprocessableEntity).holds(says)
 	}

@@ -1,5 +1,5 @@
 -- The log of amounts. A state is a table with its holds, see holds.go: while there are any, their number,
--- negated, and four numbers for each. Its runs, the oldest first, each have the time of its earliest request, the
+-- negated, and five values for each. Its runs, the oldest first, each have the time of its earliest request, the
 -- time at which it counts, and the sum of all amounts up to it. amount_log.go explains when runs are merged. As a
 -- text they have a head before them and room for some more behind them. While a state is in use, its field n is how
 -- many runs it has, room for how many there is room, last the time of the newest, window for how long that one counts,
@@ -12,6 +12,7 @@
 local GRAINS, MAX_TOTAL = 256, 4503599627370496
 local FORGIVES, VALUES = 2251799813685248, 2147483648  -- 2^51, 2^31
 local MAX_HOLDS, MIN_LATE, LONGEST_LATE = 1024, 60000, 3600000
+local HOLD = 5 -- values of a hold; the source is what the engine is given, a text or a number
 local RUN, SIZE, TIME, SUM = '>I7I6I7', 20, -12, -6  -- the offsets of a time and a sum in runs are those of its run times SIZE, plus TIME or SUM
 local HEAD, HEAD_SIZE = '>c1I4I4I6I5I6I7I7', 40
 
@@ -273,7 +274,7 @@ end
 local function holds_end(s)
   local first = s[1]
   if not first or first >= 0 then return 0 end
-  return smaller(1 - 4 * first, #s - (#s - 1) % 4)
+  return smaller(1 - HOLD * first, #s - (#s - 1) % HOLD)
 end
 
 -- drop removes n numbers of s after the first from.
@@ -292,7 +293,7 @@ end
 -- drop_hold removes the hold whose numbers begin at i.
 local function drop_hold(s, i)
   s[1] = s[1] + 1
-  drop(s, i - 1, 4)
+  drop(s, i - 1, HOLD)
   if s[1] == 0 then drop(s, 0, 1) end
 end
 
@@ -310,20 +311,20 @@ end
 -- in which they were taken.
 local function end_holds(stack, s, now)
   local first, to, ended = holds_end(s), 1, {}
-  for i = 2, first, 4 do
+  for i = 2, first, HOLD do
     local keeps = late(s, i)
-    local tag, taken, amount, expires = s[i], s[i + 1], s[i + 2], s[i + 3]
+    local tag, taken, amount, expires, source = s[i], s[i + 1], s[i + 2], s[i + 3], s[i + 4]
     if expires <= now and amount > 0 then
       if tag < FORGIVES then ended[#ended + 1], ended[#ended + 2] = taken, amount end
       amount = -amount
     end
     if expires > now or expires + keeps > now then
-      s[to + 1], s[to + 2], s[to + 3], s[to + 4] = tag, taken, amount, expires
-      to = to + 4
+      s[to + 1], s[to + 2], s[to + 3], s[to + 4], s[to + 5] = tag, taken, amount, expires, source
+      to = to + HOLD
     end
   end
   drop(s, to, first - to)
-  s[1] = -quotient(to, 4)
+  s[1] = -quotient(to, HOLD)
   if s[1] == 0 then drop(s, 0, 1) end
   insert_all(stack, s, ended, now)
 end
@@ -335,7 +336,7 @@ local function shift(stack, s, by)
     if not stack.tagged then list[i] = back(stack, list[i], by) end
   end
   set_list(s, 0, list)
-  for i = 2, holds_end(s), 4 do s[i + 1], s[i + 3] = back(stack, s[i + 1], by), s[i + 3] - by end
+  for i = 2, holds_end(s), HOLD do s[i + 1], s[i + 3] = back(stack, s[i + 1], by), s[i + 3] - by end
 end
 
 -- advance brings a state to now, and returns whether it must be stored: it was shifted, or holds were ended,
@@ -346,12 +347,12 @@ local function advance(stack, s, now)
   if s.n > 0 and s.last + stack.longest <= now then empty(s) end
   local newest, changed, expires = larger(now, s.last), false, FURTHEST
   local first = s[1] and holds_end(s) or 0
-  for i = 2, first, 4 do newest = larger(newest, s[i + 1]) end
+  for i = 2, first, HOLD do newest = larger(newest, s[i + 1]) end
   if newest > now then
     shift(stack, s, newest - now)
     changed = true
   end
-  for i = 2, first, 4 do expires = smaller(expires, ends(s, i)) end
+  for i = 2, first, HOLD do expires = smaller(expires, ends(s, i)) end
   if expires <= now then
     end_holds(stack, s, now)
     changed = true
@@ -368,7 +369,7 @@ end
 -- open_holds returns how many holds are open and what they total.
 local function open_holds(s, first)
   local open, held = 0, 0
-  for i = 2, first, 4 do
+  for i = 2, first, HOLD do
     if s[i + 2] > 0 then open, held = open + 1, held + s[i + 2] end
   end
   return open, held
@@ -376,7 +377,7 @@ end
 
 -- find_hold returns where the numbers of the hold with a tag begin, nil if there is none.
 local function find_hold(s, tag)
-  for i = 2, holds_end(s), 4 do
+  for i = 2, holds_end(s), HOLD do
     if s[i] == tag then return i end
   end
 end
@@ -389,7 +390,7 @@ end
 
 local function last_end(rule, s, first)
   local last = 0
-  for i = 2, first, 4 do
+  for i = 2, first, HOLD do
     if s[i + 2] > 0 then last = larger(last, hold_leaves(rule, s, i)) end
   end
   return last
@@ -398,7 +399,7 @@ end
 -- slot_wait returns how long fewer than most holds are not open.
 local function slot_wait(s, first, most, now)
   local ends = {}
-  for i = 2, first, 4 do
+  for i = 2, first, HOLD do
     if s[i + 2] > 0 then ends[#ends + 1] = s[i + 3] end
   end
   if #ends < most then return 0 end
@@ -410,7 +411,7 @@ end
 local function held_wait(rule, s, first, now, cost)
   local total, i = used(s, since(rule, now))
   local before, order, at, held = s.total - total, {}, {}, 0
-  for h = 2, first, 4 do
+  for h = 2, first, HOLD do
     if s[h + 2] > 0 then order[#order + 1], held = h, held + s[h + 2] end
   end
   local excess, free, k = total + held + cost - rule.limit, now, 1
@@ -565,7 +566,7 @@ end
 
 -- add_hold takes a hold. If there are as many as a key may have, the expired one that ended first
 -- is forgotten.
-local function add_hold(s, now, cost, tag, hold)
+local function add_hold(s, now, cost, tag, hold, source)
   if find_hold(s, tag) then return end
   local first = holds_end(s)
   if first == 0 then
@@ -573,15 +574,15 @@ local function add_hold(s, now, cost, tag, hold)
     s[1], first = 0, 1
   elseif s[1] <= -MAX_HOLDS then
     local oldest
-    for i = 2, first, 4 do
+    for i = 2, first, HOLD do
       if s[i + 2] < 0 and (not oldest or s[i + 3] < s[oldest + 3]) then oldest = i end
     end
     if not oldest then return end
     drop_hold(s, oldest)
-    first = first - 4
+    first = first - HOLD
   end
-  open_up(s, first, 4)
-  s[first + 1], s[first + 2], s[first + 3], s[first + 4] = tag, now, cost, now + hold
+  open_up(s, first, HOLD)
+  s[first + 1], s[first + 2], s[first + 3], s[first + 4], s[first + 5] = tag, now, cost, now + hold, source or ''
   s[1] = s[1] - 1
 end
 
@@ -597,7 +598,7 @@ local function forgive(s, tag, points)
   set_list(s, 0, list)
 end
 
-function amounts.add(stack, s, now, _, cost, _, tag, hold)
+function amounts.add(stack, s, now, _, cost, _, tag, hold, source)
   if stack.tagged then
     if tag >= FORGIVES then
       trim(stack, s, now)
@@ -609,7 +610,7 @@ function amounts.add(stack, s, now, _, cost, _, tag, hold)
     end
     return
   end
-  if hold and hold > 0 then return add_hold(s, now, cost, tag, hold) end
+  if hold and hold > 0 then return add_hold(s, now, cost, tag, hold, source) end
   add_amount(stack, s, now, cost)
 end
 
@@ -648,7 +649,7 @@ function amounts.ttl(stack, s, now)
   advance(stack, s, now)
   local first, ttl = s[1] and holds_end(s) or 0, 0
   if s.n > 0 then ttl = larger(0, s.last + stack.longest - now) end
-  for i = 2, first, 4 do
+  for i = 2, first, HOLD do
     ttl = larger(ttl, s[i + 3] + late(s, i) - now)
     if s[i + 2] > 0 then ttl = larger(ttl, s[i + 1] + stack.longest - now) end
   end
@@ -743,11 +744,20 @@ function amounts.changes(s)
   return head(s), added, HEAD_SIZE + SIZE * s.n - #added
 end
 
--- numbers returns the numbers of a state as Go keeps them.
+-- holds returns when each open hold was taken, its amount, when it expires and its source.
+function amounts.holds(s, now)
+  local open = {}
+  for i = 2, holds_end(s), HOLD do
+    if s[i + 2] > 0 and s[i + 3] > now then open[#open + 1] = { s[i + 1], s[i + 2], s[i + 3], s[i + 4] } end
+  end
+  return open
+end
+
+-- numbers returns the numbers of a state as Go keeps them, with 0 for a source that is a text.
 function amounts.numbers(s)
   if not s.n then empty(s) end
   local all, list, sum = {}, list_of(s, 1), 0
-  for i = 1, #s do all[i] = s[i] end
+  for i = 1, #s do all[i] = type(s[i]) == 'number' and s[i] or 0 end
   for i = 1, #list, 3 do
     sum = sum + list[i + 2]
     all[#all + 1], all[#all + 2], all[#all + 3] = list[i], list[i + 1], sum

@@ -91,6 +91,8 @@ type Query struct {
 	// Hold makes a request under the log of amounts hold its cost for so many milliseconds instead of
 	// charging it; 0 charges it. Only requests that hold need a place under a rule with the window 0.
 	Hold int64
+	// Source is a number of the caller's for who holds, which Holds returns.
+	Source int64
 }
 
 // Result is the answer to a Query.

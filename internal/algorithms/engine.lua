@@ -224,12 +224,13 @@ function engine.ask(stack, s, now, cost, max_wait, tag, hold)
 end
 
 -- tag is what a request is charged for under the log of points, 0 for nothing in particular, and
--- the tag of the hold of one that holds its cost for hold milliseconds under the log of amounts.
+-- the tag of the hold of one that holds its cost for hold milliseconds under the log of amounts; source
+-- is who asks for that, a text.
 --
 -- add counts a request that ask has just allowed, at the reservation that ask returned or
 -- later; or, at now, any cost up to room.
-function engine.add(stack, s, now, reservation, cost, id, tag, hold)
-  if stack.shared then return stack.shared.add(stack, s, now, reservation, cost, id, tag, hold) end
+function engine.add(stack, s, now, reservation, cost, id, tag, hold, source)
+  if stack.shared then return stack.shared.add(stack, s, now, reservation, cost, id, tag, hold, source) end
   local size, rules, counter = stack.size, stack.rules, stack.counter
   if reservation > now then
     s[size + 3] = s[size + 1] or 0
@@ -344,6 +345,9 @@ function engine.numbers(s)
   end
   return numbers
 end
+
+-- holds returns the open holds of a state, the oldest first; see amount_log.lua.
+function engine.holds(s, now) return counters.amount_log.holds(s, now) end
 
 -- is_empty returns whether a state has no information.
 function engine.is_empty(s) return #s == 0 and (s.n or 0) == 0 end

@@ -12,13 +12,13 @@ const (
 	// MaxHold is the longest time of a hold, in milliseconds.
 	MaxHold = 86_400_000
 
-	holdNumbers      = 4
+	holdNumbers      = 5
 	minLate, maxLate = 60_000, 3_600_000
 )
 
-// A state of the log of amounts with holds begins with their number, negated. Each hold follows as four
-// numbers: its tag; the time at which it was taken; its amount, negated once it has expired; and the time
-// at which it expires. The runs follow. A state without holds has only runs, whose first number is never
+// A state of the log of amounts with holds begins with their number, negated. Each hold follows as five
+// numbers: its tag; the time at which it was taken; its amount, negated once it has expired; the time
+// at which it expires; and its source. The runs follow. A state without holds has only runs, whose first number is never
 // negative.
 //
 // An open hold counts in every window, until it is settled or expires, and its amount counts at the
@@ -44,6 +44,7 @@ func (t Tag) releases() bool { return t&forgiveness != 0 }
 type Hold struct {
 	Taken, Expires int64 // Unix milliseconds
 	Amount         int64
+	Source         int64 // that of the Query
 }
 
 // Holds returns the open holds of a state of the log of amounts at now, the oldest first.
@@ -51,7 +52,7 @@ func Holds(numbers []int64, now int64) (open []Hold) {
 	holds, _ := split(numbers)
 	for ; len(holds) > 0; holds = holds[holdNumbers:] {
 		if holds[2] > 0 && holds[3] > now {
-			open = append(open, Hold{Taken: holds[1], Amount: holds[2], Expires: holds[3]})
+			open = append(open, Hold{Taken: holds[1], Amount: holds[2], Expires: holds[3], Source: holds[4]})
 		}
 	}
 	return open
@@ -261,7 +262,7 @@ func (a *amounts) addHold(s *State, q *Query) {
 		}
 		holds = slices.Delete(slices.Clone(holds), first, first+holdNumbers)
 	}
-	s.Numbers = join(append(holds, int64(q.Tag), q.Now, q.Cost, q.Now+q.Hold), runs) //nolint:gosec // 52 bits
+	s.Numbers = join(append(holds, int64(q.Tag), q.Now, q.Cost, q.Now+q.Hold, q.Source), runs) //nolint:gosec // 52 bits
 }
 
 // HoldState is what became of a hold.

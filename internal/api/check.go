@@ -123,7 +123,7 @@ func (h *checkHandler) handleCheck(c *httpserver.Call) error {
 	k := h.takeScratch()
 	defer h.putScratch(k)
 	h.setPass(&check, in.Pass)
-	check.Meta = c.MetaWithTrace(check.Meta)
+	check.Meta, check.Caller = c.MetaWithTrace(check.Meta), c.Caller()
 	k.checks = append(k.checks, check)
 	h.decide(c, k)
 	if k.errs[0] != nil {
@@ -153,6 +153,7 @@ func (h *checkHandler) fastCheck(c *httpserver.FastCall) bool {
 	if err != nil {
 		return false
 	}
+	check.Caller = c.Caller()
 	k.checks = append(k.checks, check)
 	k.decisions = slices.Grow(k.decisions[:0], 1)[:1]
 	k.errs = append(k.errs, nil)
@@ -180,7 +181,7 @@ func (h *checkHandler) checkKeys(c *httpserver.Call, in *checkjson.Check) error 
 		return err
 	}
 	for i := range k.checks {
-		k.checks[i].Meta = c.MetaWithTrace(k.checks[i].Meta)
+		k.checks[i].Meta, k.checks[i].Caller = c.MetaWithTrace(k.checks[i].Meta), c.Caller()
 		h.setPass(&k.checks[i], in.Pass)
 	}
 	j, err := h.gate.DecideAll(c.DecisionContext(), k.checks)
@@ -231,7 +232,7 @@ func (h *checkHandler) handleBatch(c *httpserver.Call) error {
 			k.problems[i] = err
 			continue
 		}
-		check.Meta = c.MetaWithTrace(check.Meta)
+		check.Meta, check.Caller = c.MetaWithTrace(check.Meta), c.Caller()
 		h.setPass(&check, k.inputs[i].Pass)
 		k.checks = append(k.checks, check)
 	}

@@ -2,10 +2,12 @@ package api
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -49,6 +51,34 @@ func TestHoldIsMadeSettledReleasedAndExtended(t *testing.T) {
 	n.clock.Add(2 * time.Minute)
 	if p := n.wantProblem(n.send(post, n.check+wire.PathHolds+"/"+later.Hold.Handle, ""), http.StatusGone, ""); p.Code != "expired" {
 		t.Errorf("after it expired: got %+v", p)
+	}
+}
+
+// A hold says who asked for it: the token, whatever the check says; without one what the check says.
+func TestOpenHoldsSayWhoAskedForThem(t *testing.T) {
+	held := func(n *recorded) (sources []string) {
+		for _, h := range read[wire.KeyExplanation](t, n.must(n.as(reader, get, wire.PathKeys+"?key=team:a", ""), http.StatusOK)).Policy.Holds {
+			sources = append(sources, string(h.Source))
+		}
+		return sources
+	}
+	for withTokens, want := range map[bool][]string{true: {"test-check", "test-check", "test-check"}, false: {"worker 7", "", "worker 8"}} {
+		fast, plain := startPair(t, func(p *nodeParts) { p.Server.CheckAuth = withTokens })
+		for _, n := range []*recorded{fast, plain} {
+			putPolicy(n.testNode, "tokens", `{"match":["team:*"],"rules":["1M tokens/1d"],"hold":"1m"}`, "If-Match: *")
+			ask := func(path, body string) {
+				n.must(n.send(post, n.check+path, body, "Authorization: Bearer "+n.tokens[identity.Check]), http.StatusOK)
+			}
+			ask(wire.PathCheck, `{"key":"team:a","source":"worker 7"}`)
+			ask(wire.PathCheck, `{"keys":["team:a"]}`)
+			ask(wire.PathBatch, `{"checks":[{"key":"team:a","source":"worker 8"}]}`)
+			if got := held(n); !slices.Equal(got, want) {
+				t.Errorf("with tokens: %v, held by %q, want %q", withTokens, got, want)
+			}
+		}
+		if fast.fast.Load() == 0 {
+			t.Error("the fast path answered nothing")
+		}
 	}
 }
 

@@ -160,7 +160,7 @@ func fromKeyPolicy(x *admin.KeyExplanation, px *gate.PolicyExplanation) *wire.Ke
 		out.Charges = append(out.Charges, wire.KeyCharge{At: wire.At(c.At), For: c.For, Points: c.Points})
 	}
 	for _, h := range px.Holds {
-		out.Holds = append(out.Holds, wire.OpenHold{Amount: h.Amount, TakenAt: wire.At(h.Taken), ExpiresAt: wire.At(h.Expires)})
+		out.Holds = append(out.Holds, wire.OpenHold{Amount: h.Amount, TakenAt: wire.At(h.Taken), ExpiresAt: wire.At(h.Expires), Source: wire.NullString(h.Source)})
 	}
 	if px.Derived != nil {
 		out.DerivedKey = px.Derived.String()

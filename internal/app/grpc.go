@@ -50,7 +50,7 @@ func (g *grpcDoor) build(a *App) error {
 		MaxBatch: maxBatch,
 		Gate:     a.gate, Limits: newGate(a, a.settings.GRPCDeadline, true), View: a.catalog, Challenges: a.challenges, JA4Header: a.settings.JA4Header,
 		Clients:   a.live.clients,
-		Authorize: func(address netip.Addr, token string) error { return a.server.AuthorizeCheck(address, token) },
+		Authorize: func(address netip.Addr, token string) (string, error) { return a.server.AuthorizeCheck(address, token) },
 		Knows:     func(token string) bool { return httpserver.KnowsCheckToken(a.server, token) },
 		TLS:       a.live.checkCert.config(), Logger: a.log, Reflection: a.settings.GRPCReflection,
 		Tracer: a.tracer, Conns: a.conns.grpc,

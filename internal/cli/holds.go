@@ -97,6 +97,7 @@ type heldUnder struct {
 var heldColumns = []output.Column[heldUnder]{
 	{Name: "policy", Head: "Policy", Cell: func(h heldUnder) output.Cell { return output.Text(h.Policy) }},
 	{Name: "amount", Head: "Held", Right: true, Cell: func(h heldUnder) output.Cell { return output.Number(h.Amount) }},
+	{Name: "source", Head: "By", Cell: func(h heldUnder) output.Cell { return output.Text(string(h.Source)) }},
 	{Name: "taken_at", Head: "Since", Cell: func(h heldUnder) output.Cell { return output.Time(h.TakenAt.Time) }},
 	{Name: "expires_at", Head: "Expires", Cell: func(h heldUnder) output.Cell { return output.Time(h.ExpiresAt.Time) }},
 }
@@ -106,7 +107,7 @@ func newHoldList(con *console.Console) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "list KEY",
 		Short:   "List the open holds of a key",
-		Long:    "List the open holds of a key, the oldest first, under each policy that applies to it.",
+		Long:    "List the open holds of a key and who asked for them, the oldest first, under each policy that\napplies to it.",
 		Example: "admin hold list team:search\nadmin hold list user:17 --policy exports -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {

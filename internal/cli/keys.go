@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -422,7 +423,7 @@ func printKeyPolicy(p *output.Printer, k *wire.KeyPolicy, at time.Time, times bo
 	if len(k.Holds) > 0 {
 		p.Sayf("Open holds: %s", output.Escape(fmt.Sprint(len(k.Holds))))
 		for _, h := range k.Holds {
-			p.Sayf("  %d  since %s, expires %s", h.Amount, h.TakenAt, h.ExpiresAt)
+			p.Sayf("  %d  by %s, since %s, expires %s", h.Amount, output.Escape(cmp.Or(string(h.Source), "-")), h.TakenAt, h.ExpiresAt)
 		}
 	}
 	if times {

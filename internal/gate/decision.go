@@ -47,7 +47,10 @@ type Check struct {
 	Peek     bool   // answer without charging or counting anything
 	Detail   bool   // fill in what each rule has left
 	Source   string // the caller, for display; never trusted
-	Meta     map[string]string
+	// Caller is the name of the token of the request, "" for none. What the check holds says who holds it:
+	// the caller, or else Source.
+	Caller string
+	Meta   map[string]string
 	// ChargeAlways reports usage after the fact: if a rule refuses the check, as much of its cost
 	// as fits is charged. MaxWait must be 0. See timestamplog.Request.
 	ChargeAlways bool

@@ -222,7 +222,7 @@ func (g *Gate) explainPolicy(ctx context.Context, who rules.Subject, p *rules.Po
 			return px, err
 		}
 		for _, h := range holds {
-			px.Holds = append(px.Holds, OpenHold{time.UnixMilli(h.Taken), time.UnixMilli(h.Expires), int(h.Amount)})
+			px.Holds = append(px.Holds, OpenHold{time.UnixMilli(h.Taken), time.UnixMilli(h.Expires), int(h.Amount), h.Source})
 		}
 		charges, _, err := g.log.Charges(limited, request.LogID, p.Rules.LongestWindow().Milliseconds()+algorithms.CalendarSlack)
 		if err != nil {
@@ -249,6 +249,7 @@ func (g *Gate) explainPolicy(ctx context.Context, who rules.Subject, p *rules.Po
 type OpenHold struct {
 	Taken, Expires time.Time
 	Amount         int
+	Source         string // who asked for it, "" if that is not known; see Check.Caller
 }
 
 // AmountCharge is an amount that was charged at a time.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/internal/algorithms"
@@ -112,7 +113,14 @@ func releases(p *rules.Policy) bool { return p.Expiry() == rules.ExpiryReleases 
 func (b *batch) hold(r *timestamplog.Request, d *Decision, p *rules.Policy) {
 	if until := d.holdFor(p); until > 0 {
 		r.Hold, r.Value = until.Milliseconds(), b.signer.tagOf(d.Check.holdID, releases(p))
+		r.Source = d.Check.asker()
 	}
+}
+
+// asker returns who asks: the caller, or else who the check says that it is.
+func (c *Check) asker() string {
+	name := cmp.Or(c.Caller, c.Source)
+	return strings.ToValidUTF8(name[:min(len(name), timestamplog.MaxSource)], "")
 }
 
 // holdOf returns what d holds, which must be settled.

@@ -86,20 +86,23 @@ func sessionOf(s *Server, c *Call) (*Principal, error) {
 }
 
 // AuthorizeCheck refuses a check that arrived over another protocol, unless checks need no
-// token or this token allows them. secret is the token, "" for none. The error is a
+// token or this token allows them. secret is the token, "" for none. It returns the token's name. The error is a
 // *fault.Error or a *RetryError. Invalid tokens are counted as for HTTP requests.
-func (s *Server) AuthorizeCheck(address netip.Addr, secret string) error {
+func (s *Server) AuthorizeCheck(address netip.Addr, secret string) (caller string, err error) {
 	if !s.o.CheckAuth {
-		return nil
+		return "", nil
 	}
 	if secret == "" {
-		return fault.New(fault.Unauthorized, "Send a token of the scope check.")
+		return "", fault.New(fault.Unauthorized, "Send a token of the scope check.")
 	}
 	principal, err := s.holder(address, secret)
-	if err == nil && !principal.May(identity.Check) {
-		err = fault.New(fault.Unauthorized, "This needs the access %q; the token has %s.", identity.Check, AccessList(principal.Access))
+	if err != nil {
+		return "", err
 	}
-	return err
+	if !principal.May(identity.Check) {
+		return "", fault.New(fault.Unauthorized, "This needs the access %q; the token has %s.", identity.Check, AccessList(principal.Access))
+	}
+	return principal.Name, nil
 }
 
 // KnowsCheckToken reports whether AuthorizeCheck decides about a secret without waiting. For an

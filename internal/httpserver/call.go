@@ -81,6 +81,14 @@ func (c *Call) Actor() audit.Actor {
 	return actor
 }
 
+// Caller returns the name of the caller's token, or of the user, "" on a public route.
+func (c *Call) Caller() string {
+	if c.Principal == nil {
+		return ""
+	}
+	return c.Principal.Name
+}
+
 // Access returns the caller's access, nil on a public route.
 func (c *Call) Access() []identity.Access {
 	if c.Principal == nil {

@@ -155,6 +155,9 @@ func (f *fastConn) answer() bool {
 	if r.hosts != nil && principal == nil && !r.hosts().allows(request.host) {
 		return false
 	}
+	if principal != nil {
+		call.caller = principal.Name
+	}
 	if call.RequestID = request.id; call.RequestID == nil {
 		call.RequestID = appendRequestID(f.id[:0])
 	}

@@ -29,6 +29,7 @@ type FastCall struct {
 	Outcome, Key, Policy string
 
 	server  *Server
+	caller  string // the name of its token
 	request *fastRequest
 	peer    netip.Addr
 	lines   [][]byte // working memory
@@ -44,6 +45,9 @@ func (c *FastCall) begin(s *Server, request *fastRequest, peer netip.Addr, now t
 		c.Now = s.o.Now()
 	}
 }
+
+// Caller is Call.Caller.
+func (c *FastCall) Caller() string { return c.caller }
 
 // Get returns the first line of a header, "" if there is none. Like the methods below, it works
 // only on routes of every method: the headers of other requests are not kept.

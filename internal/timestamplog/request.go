@@ -38,6 +38,9 @@ type Request struct {
 	// Hold makes an allowed request under the log of amounts hold its cost for so many milliseconds,
 	// up to algorithms.MaxHold, instead of charging it; see Log.Settle. ChargeAlways must not be set.
 	Hold int64
+	// Source is who asks, for display: the log keeps it with what the request holds, and with nothing else. At
+	// most MaxSource bytes; "" if that is not known.
+	Source string
 	// Peek asks the log, never a cache, what it would answer if the request were made, and
 	// writes nothing. One peek makes peeks of all requests of a DecideAll.
 	Peek bool
@@ -77,6 +80,14 @@ func (q *Request) IsDistinct() bool { return len(q.Rules) > 0 && q.Rules[0].Dist
 // TakesValue reports whether Value means something.
 func (q *Request) TakesValue() bool {
 	return q.IsDistinct() || q.Hold > 0 || q.Algorithm != nil && q.Algorithm.Name == algorithms.PointLog
+}
+
+// Hold is an open hold of a log.
+type Hold struct {
+	Taken, Expires int64 // Unix milliseconds on the log's clock
+	Amount         int64
+	// Source is the Source of the request that holds, "" if it had none or is no longer known.
+	Source string
 }
 
 // Settlement ends a hold, or renews it if Extend is set.

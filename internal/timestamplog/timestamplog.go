@@ -99,7 +99,9 @@
 // RetryAt is exact if nobody settles, since holds expire in the log. A log has at most
 // algorithms.MaxHolds holds. A settlement that is sent again within IDLifetime gets the same answer. One
 // that comes after the hold has expired charges what is not charged yet, once, as long as the
-// log remembers the hold. Tests: "holds are settled once, at their own time, and expire by the log's
+// log remembers the hold. A hold keeps who asked for it, Request.Source, until it ends, whatever renews it. Memory
+// knows the names of sources that asked lately, and of a loaded snapshot those that ask again. Tests: "open holds
+// say who asked for them, also after they were renewed", "holds are settled once, at their own time, and expire by the log's
 // clock", "an open hold takes a place until it is settled or expires", "holds of several logs are taken
 // together", and a brute-force model in package algorithms.
 //
@@ -149,6 +151,8 @@ const (
 	MaxReserved = 10_000
 	// MaxID is the longest Request.ID in bytes.
 	MaxID = 64
+	// MaxSource is the longest Request.Source in bytes.
+	MaxSource = 64
 	// IDLifetime is how long the ID of a charged request is known after the time it was charged
 	// for, in milliseconds. The ID stays known for that long even if its log expires earlier.
 	IDLifetime = int64(time.Minute / time.Millisecond)
@@ -253,7 +257,7 @@ type Log interface {
 
 	// Holds returns the open holds of a log, the oldest first, and the log's present time. It writes
 	// nothing.
-	Holds(ctx context.Context, id LogID) (open []algorithms.Hold, now int64, err error)
+	Holds(ctx context.Context, id LogID) (open []Hold, now int64, err error)
 
 	// Reset deletes a log with its known IDs and reports whether it existed.
 	Reset(ctx context.Context, id LogID) (existed bool, err error)

@@ -103,6 +103,9 @@ type OpenHold struct {
 	Amount    int  `json:"amount"`   // what is held
 	TakenAt   Time `json:"taken_at"` // when it was taken, and from when it counts
 	ExpiresAt Time `json:"expires_at"`
+	// Source is who asked for it: the name of the token of the check, or else the source that the check said, or
+	// the door; null if it said none.
+	Source NullString `json:"source"`
 }
 
 // KeyCharge is what a policy with evidence charged a key for.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 func holdContracts() []contract {
 	return []contract{
 		{"holds are settled once, at their own time, and expire by the log's clock", settlesOnce},
+		{"open holds say who asked for them, also after they were renewed", saysSources},
 		{"an open hold takes a place until it is settled or expires", takesPlaces},
 		{"a refused check stores what it ended of expired holds", endsOnce},
 		{"holds of several logs are taken together", holdsTogether},
@@ -105,11 +107,54 @@ func settlesOnce(t *testing.T, h Harness) {
 	renewed := f.end(timestamplog.Settlement{Request: f.holding(1, 1, 10), Extend: 5000})
 	f.wantSettled(renewed, timestamplog.Settled{State: algorithms.HoldOpen, Held: 300, Expires: 108_000, Was: 105_000})
 	f.at(107_999)
-	if open, _, err := f.Log.Holds(t.Context(), f.id()); err != nil || !slices.Equal(open, []algorithms.Hold{{Taken: f.start + 103_000, Expires: f.start + 108_000, Amount: 300}}) {
+	if open, _, err := f.Log.Holds(t.Context(), f.id()); err != nil || !slices.Equal(open, []timestamplog.Hold{{Taken: f.start + 103_000, Expires: f.start + 108_000, Amount: 300}}) {
 		t.Fatalf("Holds: %v, %v", open, err)
 	}
 	f.wantSettled(f.settle(10, 0), settled(300, 0, 0, 108_000)) // released: nothing is left behind
 	f.at(113_000).wantLeft(1000)
+}
+
+// saysSources has a source that contains bytes of every kind, and one that is as long as one may be.
+func saysSources(t *testing.T, h Harness) {
+	f, other := pair(newFixture(t, h, "1000/10s"), "500/1m")
+	take := func(number uint64, source string) {
+		q := f.holding(10, 5000, number)
+		q.Source = source
+		f.wantAllowed(f.decide(q))
+	}
+	long := strings.Repeat("é", timestamplog.MaxSource/2)
+	f.at(0)
+	take(2, "gateway \x00\xff 7")
+	take(4, "")
+	f.allow(10) // a run beside the holds
+	f.at(1000)
+	take(6, long)
+	take(6, "another that sends it again")
+	a, b := f.holding(10, 5000, 8), other.holding(10, 5000, 8)
+	a.Source, b.Source = "both", "both"
+	for _, r := range f.decideCombined(a, b) {
+		f.wantAllowed(r)
+	}
+	f.end(timestamplog.Settlement{Request: f.holding(1, 1, 2), Extend: 60_000})
+	f.settle(4, 5)
+	want := func(f *fixture, sources ...string) {
+		t.Helper()
+		open, _, err := f.Log.Holds(t.Context(), f.id())
+		said := make([]string, len(open))
+		for i, h := range open {
+			said[i] = h.Source
+		}
+		if err != nil || !slices.Equal(said, sources) {
+			t.Fatalf("at +%d: held by %q, %v, want %q", f.Clock.NowMS()-f.start, said, err, sources)
+		}
+	}
+	want(f, "gateway \x00\xff 7", long, "both")
+	want(other, "both")
+	f.at(6000)
+	f.allow(1) // the later two have expired
+	want(f, "gateway \x00\xff 7")
+	f.settle(2, 0)
+	want(f)
 }
 
 // wantLimited0 is wantLimited without a boundary, which no counter has.

@@ -109,7 +109,7 @@ func (h batchHandler) add(b *batch, c *grpcserver.Call) (bool, error) {
 	if h.o.Tracer != nil || !h.o.Knows(tokenOf(c.Metadata)) {
 		return false, nil
 	}
-	if err := h.o.Authorize(c.Peer(), tokenOf(c.Metadata)); err != nil {
+	if _, err := h.o.Authorize(c.Peer(), tokenOf(c.Metadata)); err != nil {
 		return false, err
 	}
 	if c.Method == ratelimitv3.RateLimitService_ShouldRateLimit_FullMethodName {

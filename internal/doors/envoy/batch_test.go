@@ -164,14 +164,14 @@ func newNode(t *testing.T, logs logs) *node {
 		return gate.New(o)
 	}
 	o := Options{View: n, Limits: gateOf(logs.limits), Gate: gateOf(logs.checks)}
-	o.Authorize = func(_ netip.Addr, token string) error {
+	o.Authorize = func(_ netip.Addr, token string) (string, error) {
 		if token == panickingToken {
 			panic("a bug in the check of tokens")
 		}
 		if token != rightToken {
-			return fault.New(fault.Unauthorized, "There is no such token.")
+			return "", fault.New(fault.Unauthorized, "There is no such token.")
 		}
-		return nil
+		return "gateway", nil
 	}
 	o.Observe = func(status int, _ time.Duration, _ string) {
 		n.mu.Lock()

@@ -190,8 +190,10 @@ func (s *Server) reserve(ctx context.Context, q *dynamicpb.Message) (*dynamicpb.
 		return nil, err
 	}
 	amount := min(fieldOf(q, "amount").Uint(), wire.MaxAmount)
+	caller, _ := ctx.Value(callerKey{}).(string)
 	for i := range l.checks {
 		c := &l.checks[i]
+		c.Caller, c.Source = caller, "kuadrant"
 		c.Cost, c.Peek, c.ChargeAlways = int(max(1, amount)), amount == 0, false //nolint:gosec // bounded
 		if amount > 0 {
 			c.Hold, c.HoldElse = holdTime(q), defaultHold

@@ -13,6 +13,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
 // kuadrantClient speaks the public proto of Limitador (kuadrantrls.proto) by its numbers, as Kuadrant's
@@ -94,11 +96,15 @@ func (c kuadrantClient) wantLeft(who string, left uint64) {
 // Reservations of Kuadrant's gateways are holds: never more than the limit, committed once however often they
 // are sent, and a gateway that only checks or reports counts in the same log.
 func TestKuadrantReservesAndCommits(t *testing.T) {
-	n := newNode(t, logs{})
+	var log timestamplog.Log
+	n := newNode(t, logs{limits: func(its timestamplog.Log) timestamplog.Log { log = its; return its }})
 	c := kuadrantClient{t, n.conn}
 	code, id := c.reserve("ann", 700, 60)
 	if code != 1 || id == "" {
 		t.Fatalf("Reserve: %d, %q", code, id)
+	}
+	if open, _, err := log.Holds(t.Context(), timestamplog.LogID{Policy: 7, Key: "envoy:ai:user=ann"}); err != nil || len(open) != 1 || open[0].Source != "gateway" {
+		t.Errorf("held: %+v, %v, want by the gateway of the token", open, err)
 	}
 	if code, none := c.reserve("ann", 400, 60); code != 2 || none != "" {
 		t.Fatalf("beyond the limit: %d, %q", code, none)

@@ -32,7 +32,7 @@ func serveMemory(t *testing.T, reflection bool) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(Options{View: emptyView{}, Reflection: reflection, Authorize: func(netip.Addr, string) error { return nil }})
+	s := New(Options{View: emptyView{}, Reflection: reflection, Authorize: func(netip.Addr, string) (string, error) { return "", nil }})
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
 	t.Cleanup(func() {

@@ -79,8 +79,8 @@ type Options struct {
 	// Clients returns the ClientAddresses for ext_authz, which find clients behind trusted
 	// proxies; nil trusts no header.
 	Clients func() httpserver.ClientAddresses
-	// Authorize refuses a call if the token, "" for none, does not allow it.
-	Authorize func(address netip.Addr, token string) error
+	// Authorize refuses a call if the token, "" for none, does not allow it, and returns the token's name.
+	Authorize func(address netip.Addr, token string) (caller string, err error)
 	// Knows reports whether Authorize decides about a token, "" for none, without waiting; nil
 	// means always. Calls with other tokens do not delay those that arrive with them.
 	Knows func(token string) bool
@@ -180,7 +180,7 @@ type plain struct{ *Server }
 func (p plain) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.Path, "/grpc.reflection.") {
 		token := tokenOf(metadata.MD{authorizationMetadata: r.Header.Values(authorizationMetadata), tokenMetadata: r.Header.Values(tokenMetadata)})
-		if err := p.o.Authorize(socketAddress(r.RemoteAddr), token); err != nil {
+		if _, err := p.o.Authorize(socketAddress(r.RemoteAddr), token); err != nil {
 			refusal := status.Convert(p.callError(err))
 			w.Header().Set("Content-Type", "application/grpc")
 			w.Header().Set(http.TrailerPrefix+"Grpc-Status", strconv.Itoa(int(refusal.Code())))
@@ -241,10 +241,11 @@ func (s *Server) unary(ctx context.Context, q any, info *grpc.UnaryServerInfo, h
 		asked, span = s.trace(ctx, info.FullMethod, began)
 	}
 	err = supervise.Call("grpc call", func() (err error) {
-		if err := s.authorize(ctx, info.FullMethod); err != nil {
+		caller, err := s.authorize(ctx, info.FullMethod)
+		if err != nil {
 			return err
 		}
-		answer, err = handle(asked, q)
+		answer, err = handle(context.WithValue(asked, callerKey{}, caller), q)
 		return err
 	})
 	if isCheck {
@@ -257,7 +258,7 @@ func (s *Server) unary(ctx context.Context, q any, info *grpc.UnaryServerInfo, h
 
 func (s *Server) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	return s.callError(supervise.Call("grpc call", func() error {
-		if err := s.authorize(stream.Context(), info.FullMethod); err != nil {
+		if _, err := s.authorize(stream.Context(), info.FullMethod); err != nil {
 			return err
 		}
 		return handle(service, stream)
@@ -273,9 +274,12 @@ const (
 	tokenMetadata         = "x-stint-token"
 )
 
-func (s *Server) authorize(ctx context.Context, method string) error {
+// callerKey is that of the name of a call's token in its context.
+type callerKey struct{}
+
+func (s *Server) authorize(ctx context.Context, method string) (caller string, err error) {
 	if isHealth(method) {
-		return nil
+		return "", nil
 	}
 	md, _ := metadata.FromIncomingContext(ctx)
 	return s.o.Authorize(peerOf(ctx), tokenOf(md))

@@ -20,7 +20,7 @@ import (
 // does not either. Besides path, method, agent, host and scheme it describes of the request what the
 // policies of selector look at.
 func (q *Query) appendChecks(k *scratch, r request, parser keys.Parser, selector *rules.Selector) error {
-	check := gate.Check{Policy: q.Policy, Cost: max(q.Cost, 1), Detail: true, Source: q.Source, ID: q.id(r), Address: parser.AddressKey(r.CountedAddress())}
+	check := gate.Check{Policy: q.Policy, Cost: max(q.Cost, 1), Detail: true, Source: q.Source, Caller: r.Caller(), ID: q.id(r), Address: parser.AddressKey(r.CountedAddress())}
 	k.address, k.host = check.Address, hostOf(r)
 	about, err := q.clientRequest(k, r, k.host, k.ja4, selector.AskedNamed())
 	switch {

@@ -22,6 +22,7 @@ type request interface {
 	OriginalMethod() string
 	CountedAddress() netip.Addr
 	FromTrustedProxy() bool
+	Caller() string // the name of its token, "" for none
 }
 
 // plainRequest is the request of a call.

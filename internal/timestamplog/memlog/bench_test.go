@@ -182,7 +182,7 @@ func BenchmarkHolds(b *testing.B) {
 				results := make([]timestamplog.Result, 1)
 				for i := range holds {
 					q := benchRequest(p, i/each)
-					q.Hold, q.Value = time.Hour.Milliseconds(), uint64(algorithms.HoldTag(uint64(i), true))
+					q.Hold, q.Value, q.Source = time.Hour.Milliseconds(), uint64(algorithms.HoldTag(uint64(i), true)), "gateway-eu-west-7"
 					if log.Decide(b.Context(), []timestamplog.Request{q}, results); !results[0].Allowed {
 						b.Fatalf("hold %d: %+v", i, results[0])
 					}

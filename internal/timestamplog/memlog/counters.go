@@ -182,7 +182,11 @@ func queryOf(now int64, q *timestamplog.Request) algorithms.Query {
 // addCounted counts q for a reservation. If there is no room for a new counter, the ID is not
 // stored either: as with a log, a retry is then decided as a new request.
 func (s *shard) addCounted(c *counting, hash uint64, now, reservation int64, q *timestamplog.Request) {
-	c.stack.Add(&c.state, queryOf(now, q), reservation)
+	query := queryOf(now, q)
+	if q.Hold > 0 {
+		query.Source = s.sources.number(q.Source)
+	}
+	c.stack.Add(&c.state, query, reservation)
 	if isKept := s.keep(c, hash, now, q); isKept && q.ID != "" {
 		s.know(q, reservation, now)
 	}

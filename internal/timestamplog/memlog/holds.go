@@ -2,6 +2,7 @@ package memlog
 
 import (
 	"context"
+	"hash/fnv"
 	"strings"
 
 	"github.com/stint-dev/stint/internal/algorithms"
@@ -79,8 +80,39 @@ func (s *shard) settledBefore(id holdID, now int64) timestamplog.Settled {
 	return answer
 }
 
+// sources has the names of those who hold, by their numbers, so that a hold takes no more for a long name. The
+// zero value is empty.
+type sources map[int64]string
+
+// maxSources bounds the names that a shard knows. It forgets them when there are more; those that ask again are
+// soon known again.
+const maxSources = 256
+
+// number returns the number of a source, 0 for none. It is the same after a restart: a snapshot has only numbers.
+func (s *sources) number(name string) int64 {
+	if name == "" {
+		return 0
+	}
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(name))
+	number := int64(hash.Sum64() >> 12) //nolint:gosec // 52 bits
+	if _, known := (*s)[number]; !known {
+		if *s == nil || len(*s) >= maxSources {
+			*s = sources{}
+		}
+		(*s)[number] = strings.Clone(name)
+	}
+	return number
+}
+
 // Holds returns the open holds in the log of id. It never fails.
-func (l *Log) Holds(_ context.Context, id timestamplog.LogID) ([]algorithms.Hold, int64, error) {
+func (l *Log) Holds(_ context.Context, id timestamplog.LogID) (open []timestamplog.Hold, now int64, err error) {
 	numbers, now := l.numbersOf(id)
-	return algorithms.Holds(numbers, now), now, nil
+	s := l.shard(hashOf(l.seed, id))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range algorithms.Holds(numbers, now) {
+		open = append(open, timestamplog.Hold{Taken: h.Taken, Expires: h.Expires, Amount: h.Amount, Source: s.sources[h.Source]})
+	}
+	return open, now, nil
 }

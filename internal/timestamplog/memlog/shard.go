@@ -17,6 +17,8 @@ type shard struct {
 	ids   ids
 	// settled has the holds that were settled within IDLifetime.
 	settled settledHolds
+	// sources has the names of those who hold.
+	sources sources
 	// cancelled has the charges that were cancelled while they count.
 	cancelled cancelledCharges
 	// values has the values of the logs that are distinct logs.
@@ -35,6 +37,7 @@ func (s *shard) clear() {
 	s.wheel = wheel{}
 	s.ids = ids{}
 	s.settled = settledHolds{}
+	s.sources = nil
 	s.cancelled = cancelledCharges{}
 	s.bytes = 0
 	s.values = make(map[*keyLog][]valueTime)

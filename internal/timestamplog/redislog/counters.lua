@@ -92,7 +92,7 @@ function counting.judge(v, max_wait)
 end
 
 function counting.charge(v, at)
-  engine.add(v.stack.counting, v.state, now, at, v.cost, v.id or '', tag_of(v), v.hold)
+  engine.add(v.stack.counting, v.state, now, at, v.cost, v.id or '', tag_of(v), v.hold, v.source)
   store(v.name, v.stack, v.state)
 end
 

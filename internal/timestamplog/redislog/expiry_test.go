@@ -83,7 +83,7 @@ func (e *expiring) Charges(ctx context.Context, id timestamplog.LogID, window in
 	return e.Log.Charges(ctx, id, window)
 }
 
-func (e *expiring) Holds(ctx context.Context, id timestamplog.LogID) ([]algorithms.Hold, int64, error) {
+func (e *expiring) Holds(ctx context.Context, id timestamplog.LogID) ([]timestamplog.Hold, int64, error) {
 	if err := e.expire(ctx, id); err != nil {
 		return nil, 0, err
 	}

@@ -21,10 +21,11 @@ type item struct {
 	peek, detail bool
 	counted      bool // whether a counter counts it; its waits may be long
 	uncharged    bool // Request.Uncharged
-	// Only stint_reserve supports the next five fields.
+	// Only stint_reserve supports the next six fields.
 	always  bool   // Request.ChargeAlways
 	value   uint64 // Request.Value, 0 for none
 	hold    int64  // Request.Hold
+	source  string // Request.Source, of a request with hold
 	maxWait int64
 	id      string
 	// elsewhere says that the primary did nothing because another has the log.

@@ -38,7 +38,7 @@ var (
 type library struct {
 	text string
 	// Names of the functions.
-	decide, across, reservations, cancelReservation, times, numbers, reset, settle, try string
+	decide, across, reservations, cancelReservation, times, numbers, holds, reset, settle, try string
 }
 
 var functions = newLibrary(strings.Join([]string{
@@ -54,7 +54,7 @@ func newLibrary(text string) library {
 	return library{
 		text: head + text, decide: decideFunction + suffix, across: acrossFunction + suffix, reservations: reservationsFunction + suffix,
 		cancelReservation: cancelFunction + suffix, times: timesFunction + suffix, reset: resetFunction + suffix,
-		numbers: numbersFunction + suffix, settle: settleFunction + suffix, try: tryFunction + suffix,
+		numbers: numbersFunction + suffix, holds: holdsFunction + suffix, settle: settleFunction + suffix, try: tryFunction + suffix,
 	}
 }
 

@@ -71,6 +71,7 @@ const (
 	cancelFunction       = "stint_cancel_"
 	timesFunction        = "stint_times_"
 	numbersFunction      = "stint_numbers_"
+	holdsFunction        = "stint_holds_"
 	resetFunction        = "stint_reset_"
 	settleFunction       = "stint_settle_"
 	tryFunction          = "stint_try_"

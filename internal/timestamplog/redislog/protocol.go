@@ -60,6 +60,7 @@ func reservationsArguments(now string, items []*item, together bool) (keys int, 
 		}
 		if it.hold > 0 {
 			packed = binary.BigEndian.AppendUint32(packed, uint32(it.hold)) //nolint:gosec // at most algorithms.MaxHold
+			packed = append(append(packed, byte(len(it.source))), it.source...)
 		}
 	}
 	mode := ""

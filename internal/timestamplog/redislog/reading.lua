@@ -34,6 +34,21 @@ local function numbers(keys, args)
   return found
 end
 
+-- stint_holds reads the open holds of a log.
+-- KEYS 1  the log
+-- ARGV 1  as in stint_decide
+-- return  the present time, and of each hold, the oldest first, when it was taken, its amount, when it expires and
+--         its source, as strings
+local function holds(keys, args)
+  set_now(args[1])
+  local found, open = { number(now) }, engine.holds(state_of(keys[1]) or {}, now)
+  for i = 1, #open do
+    local size, hold = #found, open[i]
+    found[size + 1], found[size + 2], found[size + 3], found[size + 4] = number(hold[1]), number(hold[2]), number(hold[3]), hold[4]
+  end
+  return found
+end
+
 -- stint_reset deletes a log.
 -- KEYS 1  the log
 -- ARGV 1  as in stint_decide
@@ -90,3 +105,4 @@ redis.register_function('stint_try_' .. suffix, try_commands)
 redis.register_function('stint_reset_' .. suffix, reset)
 redis.register_function{ function_name = 'stint_times_' .. suffix, callback = times, flags = { 'no-writes' } }
 redis.register_function{ function_name = 'stint_numbers_' .. suffix, callback = numbers, flags = { 'no-writes' } }
+redis.register_function{ function_name = 'stint_holds_' .. suffix, callback = holds, flags = { 'no-writes' } }

@@ -4,9 +4,11 @@
 package redislog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -259,7 +261,7 @@ func (l *Log) fill(it *item, q *timestamplog.Request) int {
 	if it.value = 0; q.TakesValue() {
 		it.value = q.Value
 	}
-	it.hold = q.Hold
+	it.hold, it.source = q.Hold, q.Source
 	it.maxWait, it.id, it.always, it.uncharged = q.MaxWait, q.ID, q.ChargeAlways, q.Uncharged && !q.Peek
 	if it.peek {
 		it.id = "" // a peek neither looks up an ID nor stores one
@@ -354,34 +356,69 @@ func (l *Log) Charges(ctx context.Context, id timestamplog.LogID, window int64) 
 }
 
 // Holds implements timestamplog.Log.
-func (l *Log) Holds(ctx context.Context, id timestamplog.LogID) ([]algorithms.Hold, int64, error) {
-	numbers, now, err := l.read(ctx, functions.numbers, id)
-	return algorithms.Holds(numbers, now), now, err
+func (l *Log) Holds(ctx context.Context, id timestamplog.LogID) (open []timestamplog.Hold, now int64, err error) {
+	texts, err := l.readTexts(ctx, functions.holds, id)
+	if err != nil {
+		return nil, 0, err
+	}
+	all, err := numbersIn(texts[0])
+	if err != nil || len(texts)%4 != 1 {
+		return nil, 0, cmp.Or(err, unreachable(errReply))
+	}
+	for hold := range slices.Chunk(texts[1:], 4) {
+		numbers, err := numbersIn(hold[:3]...)
+		if err != nil {
+			return nil, 0, err
+		}
+		open = append(open, timestamplog.Hold{Taken: numbers[0], Amount: numbers[1], Expires: numbers[2], Source: hold[3]})
+	}
+	return open, all[0], nil
 }
 
 // read calls a function that returns the present time and other numbers of a log.
 func (l *Log) read(ctx context.Context, function string, id timestamplog.LogID, args ...any) (numbers []int64, now int64, err error) {
-	if err := l.shards.check(); err != nil {
+	texts, err := l.readTexts(ctx, function, id, args...)
+	if err != nil {
 		return nil, 0, err
+	}
+	all, err := numbersIn(texts...)
+	if err != nil {
+		return nil, 0, err
+	}
+	return all[1:], all[0], nil
+}
+
+// readTexts calls a function that returns the present time and other texts about a log.
+func (l *Log) readTexts(ctx context.Context, function string, id timestamplog.LogID, args ...any) ([]string, error) {
+	if err := l.shards.check(); err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	reply, err := functions.call(ctx, l.client, function, 1, append([]any{l.nameOf(id), l.override()}, args...)...)
 	if err != nil {
-		return nil, 0, unreachable(err)
+		return nil, unreachable(err)
 	}
-	texts, ok := reply.([]any)
-	if !ok || len(texts) == 0 {
-		return nil, 0, unreachable(fmt.Errorf("redis answered %T instead of a list of numbers", reply))
+	answered, ok := reply.([]any)
+	if !ok || len(answered) == 0 {
+		return nil, unreachable(fmt.Errorf("redis answered %T instead of a list", reply))
 	}
-	all := make([]int64, len(texts))
+	texts := make([]string, len(answered))
+	for i, text := range answered {
+		texts[i], _ = text.(string)
+	}
+	return texts, nil
+}
+
+// numbersIn returns the numbers that texts say.
+func numbersIn(texts ...string) (numbers []int64, err error) {
+	numbers = make([]int64, len(texts))
 	for i, text := range texts {
-		written, _ := text.(string)
-		if all[i], err = strconv.ParseInt(written, 10, 64); err != nil {
-			return nil, 0, unreachable(fmt.Errorf("redis answered %v instead of a number", text))
+		if numbers[i], err = strconv.ParseInt(text, 10, 64); err != nil {
+			return nil, unreachable(fmt.Errorf("redis answered %q instead of a number", text))
 		}
 	}
-	return all[1:], all[0], nil
+	return numbers, nil
 }
 
 // Now implements timestamplog.Log. In a Cluster it returns the clock of one of the nodes.

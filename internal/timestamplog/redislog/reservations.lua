@@ -3,8 +3,8 @@
 -- stepped back; and all algorithms other than the timestamp log.
 --
 -- A view is one request and what its log means for it:
---   name, stack, cost, peek, detail, always, uncharged, id, ids, value, max_wait, hold
---            the request; id, value and hold are nil for none
+--   name, stack, cost, peek, detail, always, uncharged, id, ids, value, max_wait, hold, source
+--            the request; id, value, hold and source are nil for none
 --   engine   the table of functions that read and write its log
 --   foreign  whether the key holds something else
 --   shift    by how much the log must be shifted because the clock stepped back
@@ -237,10 +237,10 @@ end
 
 local VALUE, HOLD = 16, 32  -- flags that only stint_reserve has, as ALWAYS
 
-local function view_of(name, stack, cost, flags, id, ids, value, max_wait, hold)
+local function view_of(name, stack, cost, flags, id, ids, value, max_wait, hold, source)
   return {
     name = name, stack = stack, cost = cost, peek = flags % 2 == PEEK and flags < UNCHARGED, detail = flags % ALWAYS >= DETAIL,
-    always = flags % UNCHARGED >= ALWAYS, uncharged = flags >= UNCHARGED, id = id, ids = ids, value = value, max_wait = max_wait, hold = hold, engine = stack.engine or timestamps,
+    always = flags % UNCHARGED >= ALWAYS, uncharged = flags >= UNCHARGED, id = id, ids = ids, value = value, max_wait = max_wait, hold = hold, source = source, engine = stack.engine or timestamps,
   }
 end
 
@@ -286,24 +286,24 @@ local next_byte, next_key
 -- next_request parses the next request.
 local function next_request(keys, args)
   local which, cost, flags, max_wait, id, at = unpack_at('>I1I8I1I4I1c0', args[3], next_byte)
-  local name, ids, value, hold = keys[next_key], nil, nil, nil
+  local name, ids, value, hold, source = keys[next_key], nil, nil, nil, nil
   local holds = flags >= HOLD
   if holds then flags = flags - HOLD end
   if flags >= VALUE then flags, value, at = flags - VALUE, sub(args[3], at, at + 15), at + 16 end
-  if holds then hold, at = unpack_at('>I4', args[3], at) end
+  if holds then hold, source, at = unpack_at('>I4I1c0', args[3], at) end
   next_key, next_byte = next_key + 1, at
   if id ~= '' then ids, next_key = keys[next_key], next_key + 1 else id = nil end
-  return name, read_stack(args[3 + which]), cost, flags, id, ids, value, max_wait, hold
+  return name, read_stack(args[3 + which]), cost, flags, id, ids, value, max_wait, hold, source
 end
 
 local function reserve_rest(keys, args, answers)
   while next_byte <= #args[3] do
     asked = asked + 1
-    local name, stack, cost, flags, id, ids, value, max_wait, hold = next_request(keys, args)
+    local name, stack, cost, flags, id, ids, value, max_wait, hold, source = next_request(keys, args)
     if max_wait == 0 and flags % UNCHARGED < ALWAYS and not value then
       answers[2 * asked], answers[2 * asked + 1] = decide(name, stack, cost, flags, id, ids)
     else
-      answers[2 * asked], answers[2 * asked + 1] = '', decide_alone(view_of(name, stack, cost, flags, id, ids, value, max_wait, hold), max_wait)
+      answers[2 * asked], answers[2 * asked + 1] = '', decide_alone(view_of(name, stack, cost, flags, id, ids, value, max_wait, hold, source), max_wait)
     end
   end
 end
@@ -316,7 +316,7 @@ end
 --         from 1; its cost in 8 bytes; its flags, as in stint_decide plus 4 to charge it even
 --         if it is refused, 16 if it has a value and 32 if it holds its cost; its max_wait in
 --         4 bytes; the length of its id, 0 for none; the id; the hash of its value in 16
---         hexadecimal digits; and for how long it holds in 4 bytes
+--         hexadecimal digits; and for how long it holds in 4 bytes, the length of its source and the source
 -- ARGV 4+ the stacks, as read_stack parses them
 -- return  as stint_decide, and in addition these answers:
 --         3  allowed and charged before: the reservation in 8 bytes and its cost in 4
