@@ -24,7 +24,7 @@ import (
 // milliseconds.
 const (
 	savedKind    = "last known policies and blocks"
-	savedVersion = 5
+	savedVersion = 6
 	// maxSavedLine is more than the largest policy takes.
 	maxSavedLine = 8 << 20
 )
@@ -42,7 +42,7 @@ type savedHead struct {
 type savedRow struct {
 	Policy  *savedPolicy  `json:"policy,omitzero"`
 	Token   *savedToken   `json:"token,omitzero"`
-	Entry   *savedEntry   `json:"entry,omitzero"`
+	Entry   *blocks.Row   `json:"entry,omitzero"`
 	Profile *savedProfile `json:"profile,omitzero"`
 }
 
@@ -74,22 +74,6 @@ type savedToken struct {
 	Created  int64             `json:"created"`
 	Expires  int64             `json:"expires,omitzero"`
 	Revision int64             `json:"revision"`
-}
-
-type savedEntry struct {
-	ID       string        `json:"id"`
-	Kind     blocks.Kind   `json:"kind"`
-	Pattern  string        `json:"pattern"`
-	Reason   string        `json:"reason,omitzero"`
-	Author   string        `json:"author,omitzero"`
-	Source   blocks.Source `json:"source,omitzero"`
-	PolicyID int64         `json:"policy_id,omitzero"`
-	Level    int           `json:"level,omitzero"`
-	Created  int64         `json:"created"`
-	Expires  int64         `json:"expires,omitzero"`
-	Revision int64         `json:"revision"`
-	Scope    string        `json:"scope,omitzero"`
-	Action   blocks.Action `json:"action,omitzero"`
 }
 
 type savedProfile struct {
@@ -135,9 +119,8 @@ func (s *Saved) Write(w io.Writer, source string) error {
 		line(savedRow{Token: &savedToken{t.ID, t.Name, t.Hint, t.Hash, t.Scopes, t.Author, toMS(t.Created), toMS(t.Expires), t.Revision}})
 	}
 	for _, e := range s.Entries {
-		line(savedRow{Entry: &savedEntry{
-			e.ID, e.Kind, e.Pattern.String(), e.Reason, e.Author, e.Source, e.PolicyID, e.Level, int64(e.Created), toMS(e.Expires), e.Revision, e.Scope, e.Action,
-		}})
+		row := e.Row()
+		line(savedRow{Entry: &row})
 	}
 	for _, p := range s.Profiles {
 		row := &savedProfile{Key: p.Key, Plan: p.Plan}
@@ -277,19 +260,15 @@ func (s *Saved) take(row *savedRow, shared map[string]string) error {
 		})
 	}
 	if e := row.Entry; e != nil {
-		// A stored pattern is canonical: parsing it does not depend on the settings.
-		pattern, err := keys.Parser{}.Pattern(e.Pattern)
+		e.Reason, e.Author, e.Scope = share(e.Reason), share(e.Author), share(e.Scope)
+		entry, err := e.Entry()
+		if err == nil && entry.Pattern.IsZero() {
+			err = fmt.Errorf("the pattern %q cannot be read", e.Pattern)
+		}
 		if err != nil {
 			return err
 		}
-		if e.Kind != blocks.Block && e.Kind != blocks.Exemption {
-			return errors.New("an entry of an unknown kind")
-		}
-		s.Entries = append(s.Entries, &blocks.Entry{
-			ID: e.ID, Kind: blocks.Kind(share(string(e.Kind))), Pattern: pattern, Reason: share(e.Reason), Author: share(e.Author),
-			Source: blocks.Source(share(string(e.Source))), PolicyID: e.PolicyID, Level: e.Level,
-			Created: blocks.Moment(e.Created), Expires: fromMS(e.Expires), Revision: e.Revision, Scope: share(e.Scope), Action: blocks.Action(share(string(e.Action))),
-		})
+		s.Entries = append(s.Entries, entry)
 	}
 	if p := row.Profile; p != nil {
 		profile := &profiles.Profile{Key: p.Key, Plan: p.Plan}

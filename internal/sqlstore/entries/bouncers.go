@@ -9,7 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
-const (
+var (
 	// changesForBouncers has a separate query for each condition, so that each uses its index.
 	changesForBouncers = `SELECT ` + EntryFields + ` FROM entries WHERE (scope = '' AND action = '' OR $4 <> 0 AND action = 'challenge' AND scope IN ('', '` + blocks.ChallengeScope + `')) AND id IN (
     SELECT id FROM entries WHERE revision > $1

@@ -15,28 +15,17 @@ var bulkOf = map[blocks.Kind]bulk{blocks.Block: newBulk(blocks.Block), blocks.Ex
 
 func newBulk(kind blocks.Kind) bulk {
 	is := "'" + string(kind) + "'"
-	// bulkRow returns a row of these columns.
-	types := []string{db.TextColumn, db.Same(is), db.TextColumn, db.BytesColumn, db.BytesColumn, db.TextColumn, db.TextColumn, db.TextColumn, db.IntColumn, db.IntColumn,
-		db.Parameter(2, db.IntColumn), db.IntColumn, db.Parameter(3, db.IntColumn), db.TextColumn, db.TextColumn, db.TextColumn, db.TextColumn, db.TextColumn}
-	insert := intoEntries + db.BulkSelect(types)
 	return bulk{
 		// What is added to columns keeps SQLite from reading all entries that have ever expired, and Postgres all of
 		// the kind; place <> id, which means place = scope here, keeps it from reading all that are active.
 		giveUp: db.Asked([]string{db.TextColumn}, "pattern") + `
 UPDATE entries SET place = id WHERE kind || '' = ` + is + ` AND place <> id AND +expires_at <= $2 AND pattern IN (SELECT pattern FROM asked)`,
-		insert: insert + ` ON CONFLICT (pattern, kind, place) DO NOTHING RETURNING id`,
+		insert: insertEntries + ` ON CONFLICT (pattern, kind, place) DO NOTHING RETURNING id`,
 		holders: db.Asked([]string{db.TextColumn, db.TextColumn}, "pattern", "scope") + `
 SELECT ` + prefixed("e.", EntryFields) + ` FROM asked CROSS JOIN entries e WHERE e.kind = ` + is + ` AND e.pattern = asked.pattern AND e.place = asked.scope`,
 		end: db.Asked([]string{db.TextColumn, db.TextColumn}, "pattern", "scope") + `
 UPDATE entries SET ended_at = $2, ended_by = $3, place = id, revision = $4 WHERE kind = ` + is + ` AND (pattern, place) IN (SELECT pattern, scope FROM asked)`,
 	}
-}
-
-// bulkRow returns an entry as a row for the statements of its kind.
-func bulkRow(e *blocks.Entry, pattern string) []any {
-	low, high := db.NetworkBounds(e.Pattern)
-	from := storedHolder(e)
-	return []any{e.ID, pattern, low, high, e.Reason, e.Author, string(e.Source), e.PolicyID, e.Level, db.ExpiryToMS(e.Expires), e.Scope, string(e.Action), e.Scope, from.Name, from.Ref}
 }
 
 // endChallenges ends the blocks by which escalations challenge the asked patterns.
@@ -61,7 +50,7 @@ func (t Tx) AddBlocks(all []*blocks.Entry) (made map[*blocks.Entry]bool, err err
 			return nil, err
 		}
 		pattern := b.Pattern.String()
-		rows[n] = bulkRow(b, pattern)
+		rows[n] = newRow(b)
 		patterns[n], steps[n] = []any{pattern}, []any{pattern, b.Scope, b.PolicyID}
 		byID[b.ID] = b
 	}
@@ -79,7 +68,7 @@ func (t Tx) AddBlocks(all []*blocks.Entry) (made map[*blocks.Entry]bool, err err
 	}, endChallenges, steps, db.ToMS(t.Now), t.By.Name, t.Revision); err != nil {
 		return nil, err
 	}
-	added, err := db.EachOf(t.Tx, db.ScanText, bulkOf[blocks.Block].insert, rows, db.ToMS(t.Now), t.Revision)
+	added, err := db.EachOf(t.Tx, db.ScanText, bulkOf[blocks.Block].insert, rows)
 	if err != nil {
 		return nil, err
 	}

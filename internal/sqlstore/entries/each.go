@@ -36,7 +36,7 @@ func (s *Store) Each(ctx context.Context, f blocks.Filter) iter.Seq2[*blocks.Ent
 }
 
 // keepSelected writes the entries that f selects to a temporary file.
-func (s *Store) keepSelected(ctx context.Context, f blocks.Filter) (kept *db.TempRows[keptEntry], err error) {
+func (s *Store) keepSelected(ctx context.Context, f blocks.Filter) (kept *db.TempRows[blocks.Row], err error) {
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		if kept != nil { // the transaction is repeated after a conflict
 			kept.Close()
@@ -51,16 +51,16 @@ func (s *Store) keepSelected(ctx context.Context, f blocks.Filter) (kept *db.Tem
 }
 
 // selected reads the entries that f selects page by page, so that no statement takes long.
-func (t Tx) selected(f blocks.Filter) iter.Seq2[keptEntry, error] {
-	return func(yield func(keptEntry, error) bool) {
+func (t Tx) selected(f blocks.Filter) iter.Seq2[blocks.Row, error] {
+	return func(yield func(blocks.Row, error) bool) {
 		for {
 			page, err := t.page(f, db.MaxLimit, false)
 			if err != nil {
-				yield(keptEntry{}, err)
+				yield(blocks.Row{}, err)
 				return
 			}
 			for _, e := range page.Items {
-				if !yield(keep(e), nil) {
+				if !yield(e.Row(), nil) {
 					return
 				}
 			}
@@ -68,18 +68,5 @@ func (t Tx) selected(f blocks.Filter) iter.Seq2[keptEntry, error] {
 				return
 			}
 		}
-	}
-}
-
-// keptEntry is an entry in a temporary file. The times are as in the database.
-type keptEntry struct {
-	ID, Kind, Pattern, Reason, Author, Source, Scope, Action, EndedBy string
-	PolicyID, Level, Revision, Created, Expires, Ended                int64
-}
-
-func keep(e *blocks.Entry) keptEntry {
-	return keptEntry{
-		e.ID, string(e.Kind), e.Pattern.String(), e.Reason, e.Author, string(e.Source), e.Scope, string(e.Action), e.EndedBy(),
-		e.PolicyID, int64(e.Level), e.Revision, int64(e.Created), db.ExpiryToMS(e.Expires), db.ToMS(e.Ended()),
 	}
 }

@@ -4,6 +4,8 @@ package entries
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,14 +16,54 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
-const (
-	EntryFields = `id, kind, pattern, reason, author, source, policy_id, level, created_at, expires_at, revision, scope, action, ended_at, ended_by`
+// columns are those of an entry in the table entries, of the types columnTypes: the fields of
+// blocks.Row. EntryFields selects them for EntryScanner.
+var (
+	columns, columnTypes = func() (names, types []string) {
+		for field := range reflect.TypeFor[blocks.Row]().Fields() {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			names = append(names, name)
+			if field.Type.Kind() == reflect.String {
+				types = append(types, db.TextColumn)
+			} else {
+				types = append(types, db.IntColumn)
+			}
+		}
+		return names, types
+	}()
+	EntryFields = strings.Join(columns, ", ")
+	expiryAt    = slices.Index(columns, "expires_at")
+)
 
-	intoEntries = `INSERT INTO entries (id, kind, pattern, low, high, reason, author, source, policy_id, level, created_at, expires_at, revision, scope, action, place, source_name, source_ref) `
+// newColumns are the further columns of a new row, of the types newTypes: the bounds of its network, its
+// place, and who holds it.
+var (
+	newColumns = []string{"low", "high", "place", "source_name", "source_ref"}
+	newTypes   = []string{db.BytesColumn, db.BytesColumn, db.TextColumn, db.TextColumn, db.TextColumn}
 
-	findEntry   = `SELECT ` + EntryFields + ` FROM entries WHERE id = $1`
-	findHolder  = `SELECT ` + EntryFields + ` FROM entries WHERE kind = $1 AND pattern = $2 AND place = $3`
-	insertEntry = intoEntries + `VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`
+	insertEntries = "INSERT INTO entries (" + EntryFields + ", " + strings.Join(newColumns, ", ") + ") " + db.BulkSelect(slices.Concat(columnTypes, newTypes))
+)
+
+// newRow returns a row of insertEntries.
+func newRow(e *blocks.Entry) []any {
+	stored := e.Row()
+	var row []any
+	for _, field := range reflect.ValueOf(stored).Fields() {
+		if field.Kind() == reflect.String {
+			row = append(row, field.String())
+		} else {
+			row = append(row, field.Int())
+		}
+	}
+	row[expiryAt] = db.ExpiryToMS(e.Expires)
+	low, high := db.NetworkBounds(e.Pattern)
+	from := storedHolder(e)
+	return append(row, low, high, e.Scope, from.Name, from.Ref)
+}
+
+var (
+	findEntry  = `SELECT ` + EntryFields + ` FROM entries WHERE id = $1`
+	findHolder = `SELECT ` + EntryFields + ` FROM entries WHERE kind = $1 AND pattern = $2 AND place = $3`
 	// An expired row releases its pattern. Nodes need not be informed, so the revision stays.
 	giveUp = `UPDATE entries SET place = id WHERE kind = $1 AND pattern = $2 AND place = $4 AND expires_at <= $3`
 	// The conditions are repeated for an entry that another transaction has just changed.
@@ -36,68 +78,32 @@ UPDATE entries SET place = id WHERE place = scope AND expires_at <= $1 AND id IN
 // EntryScanner reads rows of entries. It keeps one copy of a text that consecutive rows share,
 // such as the reason and author of an import.
 type EntryScanner struct {
-	row  keptEntry
-	into []any // the fields of row in the order of EntryFields: made for each row, it would be a third of the garbage of a node that starts
+	row  blocks.Row
+	into []any // the fields of row: made for each row, it would be a third of the garbage of a node that starts
 
 	reason, author, scope string // of the previous row
 }
 
 func (s *EntryScanner) Scan(r db.Row) (*blocks.Entry, error) {
-	if k := &s.row; s.into == nil {
-		s.into = []any{&k.ID, &k.Kind, &k.Pattern, &k.Reason, &k.Author, &k.Source, &k.PolicyID, &k.Level,
-			&k.Created, &k.Expires, &k.Revision, &k.Scope, &k.Action, &k.Ended, &k.EndedBy}
+	if s.into == nil {
+		for _, field := range reflect.ValueOf(&s.row).Elem().Fields() {
+			if field.Kind() == reflect.Int64 {
+				field = reflect.NewAt(reflect.TypeFor[int64](), field.Addr().UnsafePointer()).Elem()
+			}
+			s.into = append(s.into, field.Addr().Interface())
+		}
 	}
 	if err := r.Scan(s.into...); err != nil {
 		return nil, err
 	}
+	s.row.Expires = blocks.MomentOf(db.ExpiryFromMS(int64(s.row.Expires)))
 	return s.entry(&s.row)
 }
 
-func (s *EntryScanner) entry(k *keptEntry) (*blocks.Entry, error) {
-	kind, err := kindOf(k.Kind)
-	if err != nil {
-		return nil, fmt.Errorf("row %s: %w", k.ID, err)
-	}
-	// A stored pattern is canonical: its meaning does not depend on settings. A pattern that
-	// only earlier versions accepted can still be listed and ended.
-	pattern, err := (keys.Parser{}).Pattern(k.Pattern)
-	if err != nil {
-		pattern = keys.Unreadable(k.Pattern)
-	}
-	s.reason, s.author, s.scope = share(k.Reason, s.reason), share(k.Author, s.author), share(k.Scope, s.scope)
-	return &blocks.Entry{
-		ID: k.ID, Kind: kind, Pattern: pattern, Scope: s.scope, Action: actionOf(k.Action), Reason: s.reason, Author: s.author, Source: sourceOf(k.Source),
-		PolicyID: k.PolicyID, Level: int(k.Level), Created: blocks.Moment(k.Created), Expires: db.ExpiryFromMS(k.Expires),
-		End: blocks.EndingOf(db.FromMS(k.Ended), k.EndedBy), Revision: k.Revision,
-	}, nil
-}
-
-func kindOf(text string) (blocks.Kind, error) {
-	for _, kind := range blocks.Kinds {
-		if text == string(kind) {
-			return kind, nil
-		}
-	}
-	return "", fmt.Errorf("%q is not a kind of entry", db.Clip(text))
-}
-
-// actionOf returns the action of a row. One that this version does not know is of a later one, and
-// refuses.
-func actionOf(text string) blocks.Action {
-	if text == string(blocks.Challenge) {
-		return blocks.Challenge
-	}
-	return blocks.Refuse
-}
-
-// sourceOf returns the constant of a source, so that rows do not keep copies.
-func sourceOf(text string) blocks.Source {
-	for _, source := range [...]blocks.Source{blocks.Manual, blocks.Automatic, blocks.Imported, blocks.Listed} {
-		if text == string(source) {
-			return source
-		}
-	}
-	return blocks.Source(strings.Clone(text))
+func (s *EntryScanner) entry(r *blocks.Row) (*blocks.Entry, error) {
+	s.reason, s.author, s.scope = share(r.Reason, s.reason), share(r.Author, s.author), share(r.Scope, s.scope)
+	r.Reason, r.Author, r.Scope = s.reason, s.author, s.scope
+	return r.Entry()
 }
 
 func share(text, known string) string {
@@ -172,13 +178,7 @@ func checkEntry(e *blocks.Entry, now time.Time) error {
 	return db.CheckText("author", e.Author)
 }
 
-func (t Tx) insert(e *blocks.Entry) error {
-	low, high := db.NetworkBounds(e.Pattern)
-	from := storedHolder(e)
-	_, err := t.Exec(insertEntry, e.ID, string(e.Kind), e.Pattern.String(), low, high, e.Reason, e.Author, string(e.Source), e.PolicyID, e.Level,
-		int64(e.Created), db.ExpiryToMS(e.Expires), e.Revision, e.Scope, string(e.Action), e.Scope, from.Name, from.Ref)
-	return err
-}
+func (t Tx) insert(e *blocks.Entry) error { return t.ExecOf(insertEntries, [][]any{newRow(e)}) }
 
 // notActive returns the error that an entry has ended or expired.
 func notActive(e *blocks.Entry) error {
@@ -190,28 +190,16 @@ func notActive(e *blocks.Entry) error {
 
 // entrySnapshot is the form of an entry in the audit log.
 type entrySnapshot struct {
-	ID       string    `json:"id"`
-	Kind     string    `json:"kind"`
-	Pattern  string    `json:"pattern"`
-	Scope    string    `json:"scope,omitzero"` // omitted: every check
-	Action   string    `json:"action,omitzero"`
-	Reason   string    `json:"reason"`
-	Author   string    `json:"author"`
-	Source   string    `json:"source"`
-	PolicyID int64     `json:"policy_id,omitzero"`
-	Level    int       `json:"level,omitzero"`
-	Created  time.Time `json:"created_at"`
-	Expires  time.Time `json:"expires_at,omitzero"` // omitted: permanent
-	Ended    time.Time `json:"ended_at,omitzero"`
-	EndedBy  string    `json:"ended_by,omitzero"`
+	blocks.Row
 	// Sources are omitted if the author is the only one.
 	Sources []shareSnapshot `json:"sources,omitempty"`
 }
 
 // snapshotOf returns the audit log's form of e without its sources.
 func snapshotOf(e *blocks.Entry) entrySnapshot {
-	return entrySnapshot{e.ID, string(e.Kind), e.Pattern.String(), e.Scope, string(e.Action), e.Reason, e.Author, string(e.Source), e.PolicyID, e.Level,
-		e.Created.Time(), e.Expires, e.Ended(), e.EndedBy(), nil}
+	row := e.Row()
+	row.Revision = 0 // the record has that of the change
+	return entrySnapshot{Row: row}
 }
 
 // note records a change of an entry that its new state has one share.

@@ -12,7 +12,6 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
-	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
@@ -97,10 +96,11 @@ func (r *importRun) all(rows iter.Seq2[*importRow, error]) error {
 // batch, since one statement cannot change a row twice.
 func (r *importRun) take(row *importRow) error {
 	r.done++
-	e, err := row.entry()
+	e, err := row.Entry()
 	if err != nil {
 		return err
 	}
+	e.From = row.From
 	if r.kind == "" {
 		r.kind = e.Kind
 	}
@@ -195,10 +195,10 @@ func (r *importRun) insert() error {
 	rows := make([][]any, len(r.batch))
 	made := make(map[string]bool, len(r.batch))
 	for n, e := range r.batch {
-		rows[n] = bulkRow(e, e.Pattern.String())
+		rows[n] = newRow(e)
 		made[e.ID] = true
 	}
-	touched, err := db.EachOf(r.Tx, db.ScanText, bulkOf[r.kind].insert, rows, db.ToMS(r.Now), r.Revision)
+	touched, err := db.EachOf(r.Tx, db.ScanText, bulkOf[r.kind].insert, rows)
 	if err != nil {
 		return err
 	}
@@ -261,27 +261,8 @@ func (r *importRun) join(left map[string]bool) error {
 
 // importRow is a row of an import in the temporary file.
 type importRow struct {
-	Kind           blocks.Kind
-	Pattern, Scope string
-	Action         blocks.Action
-	Reason, Author string
-	Source         blocks.Source
-	From           *blocks.Holder
-	PolicyID       int64
-	Level          int
-	ExpiresMS      int64 // see db.ToMS
-}
-
-func (r *importRow) entry() (*blocks.Entry, error) {
-	// It was a valid pattern when it was written, so its meaning is the same now.
-	p, err := keys.Parser{}.Pattern(r.Pattern)
-	if err != nil {
-		return nil, err
-	}
-	return &blocks.Entry{
-		Kind: r.Kind, Pattern: p, Scope: r.Scope, Action: r.Action, Reason: r.Reason, Author: r.Author, Source: r.Source, From: r.From,
-		PolicyID: r.PolicyID, Level: r.Level, Expires: db.FromMS(r.ExpiresMS),
-	}, nil
+	blocks.Row
+	From *blocks.Holder
 }
 
 // importRows checks the entries of an import at now before anything is written: otherwise an
@@ -304,7 +285,7 @@ func importRows(all iter.Seq2[blocks.Entry, error], now time.Time) iter.Seq2[imp
 			if b.Source == "" {
 				b.Source = blocks.Imported
 			}
-			if !yield(importRow{b.Kind, b.Pattern.String(), b.Scope, b.Action, b.Reason, b.Author, b.Source, b.From, b.PolicyID, b.Level, db.ToMS(b.Expires)}, nil) {
+			if !yield(importRow{b.Row(), b.From}, nil) {
 				return
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
-const (
+var (
 	// The plus and the appended text keep the planner from using indexes: nearly every row is
 	// needed.
 	loadActive = `SELECT ` + EntryFields + ` FROM entries WHERE place || '' = scope AND +expires_at > $1`

@@ -138,7 +138,7 @@ func compare(t *db.Tx, l blocks.ListRows, fresh map[patternHash]pulledRow, diff 
 			return none, nil
 		}
 		row.isTaken = true
-		row.isSame = max(row.expires, expires)-min(row.expires, expires) < pullTolerance.Milliseconds() && row.action == actionOf(action)
+		row.isSame = max(row.expires, expires)-min(row.expires, expires) < pullTolerance.Milliseconds() && row.action == blocks.ActionOf(action)
 		if !row.isSame {
 			diff.Changed++
 		}

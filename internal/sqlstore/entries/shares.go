@@ -237,7 +237,7 @@ func snapshotWith(e *blocks.Entry, all []blocks.Share) entrySnapshot {
 func (e *entrySnapshot) sharesIn(now time.Time) (all []blocks.Share) {
 	sources := e.Sources
 	if len(sources) == 0 {
-		sources = []shareSnapshot{{e.Author, "", e.Reason, e.Author, e.Source, e.PolicyID, e.Level, e.Expires}}
+		sources = []shareSnapshot{{e.Author, "", e.Reason, e.Author, e.Source, e.PolicyID, int(e.Level), e.Expires.Time()}}
 	}
 	for _, s := range sources {
 		if s.Expires.IsZero() || now.Before(s.Expires) {

@@ -9,7 +9,6 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
-	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
@@ -115,14 +114,14 @@ func formerEntry(e *audit.Record) (*blocks.Entry, *entrySnapshot, error) {
 	if err := json.Unmarshal(e.Before, was); err != nil {
 		return nil, nil, fmt.Errorf("audit entry %d: %w", e.ID, err)
 	}
-	pattern, err := keys.Parser{}.Pattern(was.Pattern)
+	former, err := was.Entry()
+	if err == nil && former.Pattern.IsZero() {
+		err = fmt.Errorf("the pattern %q cannot be read", was.Pattern)
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("audit entry %d: %w", e.ID, err)
 	}
-	return &blocks.Entry{
-		ID: was.ID, Kind: blocks.Kind(was.Kind), Pattern: pattern, Scope: was.Scope, Action: actionOf(was.Action), Reason: was.Reason, Author: was.Author, Source: blocks.Source(was.Source),
-		PolicyID: was.PolicyID, Level: was.Level, Created: blocks.MomentOf(was.Created), Expires: was.Expires.UTC(), End: blocks.EndingOf(was.Ended, was.EndedBy),
-	}, was, nil
+	return former, was, nil
 }
 
 // importCounts is the form of an import in the audit log.
