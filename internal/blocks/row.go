@@ -12,28 +12,28 @@ import (
 // Row is an entry as it is stored: in the table entries, whose columns are called as the members,
 // in temporary files, in the saved catalog and in the audit log. It lacks From.
 type Row struct {
-	ID       string `json:"id"`
-	Kind     string `json:"kind"`
-	Pattern  string `json:"pattern"`
-	Scope    string `json:"scope,omitzero"`
-	Action   string `json:"action,omitzero"`
-	Reason   string `json:"reason"`
-	Author   string `json:"author"`
-	Source   string `json:"source"`
-	PolicyID int64  `json:"policy_id,omitzero"`
-	Level    int64  `json:"level,omitzero"`
-	Created  Moment `json:"created_at"`
-	Expires  Moment `json:"expires_at,omitzero"`
-	Ended    Moment `json:"ended_at,omitzero"`
-	EndedBy  string `json:"ended_by,omitzero"`
-	Revision int64  `json:"revision,omitzero"`
+	ID       string    `json:"id"`
+	Kind     string    `json:"kind"`
+	Pattern  string    `json:"pattern"`
+	Scope    string    `json:"scope,omitzero"`
+	Action   string    `json:"action,omitzero"`
+	Reason   string    `json:"reason"`
+	Author   string    `json:"author"`
+	Source   string    `json:"source"`
+	PolicyID int64     `json:"policy_id,omitzero"`
+	Level    int64     `json:"level,omitzero"`
+	Created  Moment    `json:"created_at"`
+	Expires  time.Time `json:"expires_at,omitzero"`
+	Ended    Moment    `json:"ended_at,omitzero"`
+	EndedBy  string    `json:"ended_by,omitzero"`
+	Revision int64     `json:"revision,omitzero"`
 }
 
 // Row returns e as it is stored.
 func (e *Entry) Row() Row {
 	return Row{
 		ID: e.ID, Kind: string(e.Kind), Pattern: e.Pattern.String(), Scope: e.Scope, Action: string(e.Action), Reason: e.Reason, Author: e.Author,
-		Source: string(e.Source), PolicyID: e.PolicyID, Level: int64(e.Level), Created: e.Created, Expires: MomentOf(e.Expires),
+		Source: string(e.Source), PolicyID: e.PolicyID, Level: int64(e.Level), Created: e.Created, Expires: e.Expires,
 		Ended: MomentOf(e.Ended()), EndedBy: e.EndedBy(), Revision: e.Revision,
 	}
 }
@@ -52,7 +52,7 @@ func (r *Row) Entry() (*Entry, error) {
 	return &Entry{
 		ID: r.ID, Kind: constant(r.Kind, Kinds...), Pattern: pattern, Scope: r.Scope, Action: ActionOf(r.Action), Reason: r.Reason, Author: r.Author,
 		Source: constant(r.Source, Manual, Automatic, Imported, Listed), PolicyID: r.PolicyID, Level: int(r.Level), Created: r.Created,
-		Expires: r.Expires.Time(), End: EndingOf(r.Ended.Time(), r.EndedBy), Revision: r.Revision,
+		Expires: r.Expires, End: EndingOf(r.Ended.Time(), r.EndedBy), Revision: r.Revision,
 	}, nil
 }
 

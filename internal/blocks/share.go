@@ -13,22 +13,23 @@ import (
 type Holder struct {
 	// Name is the name of the source, such as fail2ban/sshd. An entry without one is held by its
 	// author.
-	Name string
+	Name string `json:"name"`
 	// Ref is what the source called the pattern where that is something else, "" otherwise: two
 	// addresses of one IPv6 /64 are one pattern, and each is banned and unbanned by itself.
-	Ref string
+	Ref string `json:"ref,omitzero"`
 }
 
 // Share is the part that one source has in an entry. The entry is active until its last share
 // expires or is ended. Its reason, author, source, policy, level and expiry are those of the
-// share that lasts longest.
+// share that lasts longest. It is stored by the names in the tags, as a Row is.
 type Share struct {
 	Holder
-	Reason, Author string
-	Source         Source
-	PolicyID       int64
-	Level          int
-	Expires        time.Time // zero: permanent
+	Reason   string    `json:"reason"`
+	Author   string    `json:"author"`
+	Source   Source    `json:"source"`
+	PolicyID int64     `json:"policy_id,omitzero"`
+	Level    int       `json:"level,omitzero"`
+	Expires  time.Time `json:"expires_at,omitzero"` // zero: permanent
 }
 
 // HolderOf returns the holder of an entry that is added.

@@ -4,9 +4,7 @@ package entries
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/internal/blocks"
@@ -16,49 +14,19 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
-// columns are those of an entry in the table entries, of the types columnTypes: the fields of
-// blocks.Row. EntryFields selects them for EntryScanner.
-var (
-	columns, columnTypes = func() (names, types []string) {
-		for field := range reflect.TypeFor[blocks.Row]().Fields() {
-			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-			names = append(names, name)
-			if field.Type.Kind() == reflect.String {
-				types = append(types, db.TextColumn)
-			} else {
-				types = append(types, db.IntColumn)
-			}
-		}
-		return names, types
-	}()
-	EntryFields = strings.Join(columns, ", ")
-	expiryAt    = slices.Index(columns, "expires_at")
-)
+// newColumns are the further columns of a new row: the bounds of its network, its place, and who
+// holds it.
+const newColumns = `low, high, place, source_name, source_ref`
 
-// newColumns are the further columns of a new row, of the types newTypes: the bounds of its network, its
-// place, and who holds it.
-var (
-	newColumns = []string{"low", "high", "place", "source_name", "source_ref"}
-	newTypes   = []string{db.BytesColumn, db.BytesColumn, db.TextColumn, db.TextColumn, db.TextColumn}
-
-	insertEntries = "INSERT INTO entries (" + EntryFields + ", " + strings.Join(newColumns, ", ") + ") " + db.BulkSelect(slices.Concat(columnTypes, newTypes))
-)
+var insertEntries = `INSERT INTO entries (` + EntryFields + `, ` + newColumns + `) ` +
+	db.BulkSelect(append(slices.Clone(entryColumns.types), db.BytesColumn, db.BytesColumn, db.TextColumn, db.TextColumn, db.TextColumn))
 
 // newRow returns a row of insertEntries.
 func newRow(e *blocks.Entry) []any {
-	stored := e.Row()
-	var row []any
-	for _, field := range reflect.ValueOf(stored).Fields() {
-		if field.Kind() == reflect.String {
-			row = append(row, field.String())
-		} else {
-			row = append(row, field.Int())
-		}
-	}
-	row[expiryAt] = db.ExpiryToMS(e.Expires)
+	row := e.Row()
 	low, high := db.NetworkBounds(e.Pattern)
 	from := storedHolder(e)
-	return append(row, low, high, e.Scope, from.Name, from.Ref)
+	return append(entryColumns.appendValues(nil, &row), low, high, e.Scope, from.Name, from.Ref)
 }
 
 var (
@@ -86,17 +54,11 @@ type EntryScanner struct {
 
 func (s *EntryScanner) Scan(r db.Row) (*blocks.Entry, error) {
 	if s.into == nil {
-		for _, field := range reflect.ValueOf(&s.row).Elem().Fields() {
-			if field.Kind() == reflect.Int64 {
-				field = reflect.NewAt(reflect.TypeFor[int64](), field.Addr().UnsafePointer()).Elem()
-			}
-			s.into = append(s.into, field.Addr().Interface())
-		}
+		s.into = entryColumns.appendPointers(nil, &s.row)
 	}
 	if err := r.Scan(s.into...); err != nil {
 		return nil, err
 	}
-	s.row.Expires = blocks.MomentOf(db.ExpiryFromMS(int64(s.row.Expires)))
 	return s.entry(&s.row)
 }
 
@@ -192,7 +154,7 @@ func notActive(e *blocks.Entry) error {
 type entrySnapshot struct {
 	blocks.Row
 	// Sources are omitted if the author is the only one.
-	Sources []shareSnapshot `json:"sources,omitempty"`
+	Sources []blocks.Share `json:"sources,omitempty"`
 }
 
 // snapshotOf returns the audit log's form of e without its sources.

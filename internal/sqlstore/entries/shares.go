@@ -18,20 +18,18 @@ import (
 // release too, reads entries only; entry_sources has the other shares. An entry that the previous
 // release has changed is therefore read right: its change was one of the longest share.
 
-const shareFields = `reason, author, source, policy_id, level, expires_at`
+// heldFields are the fields of a share in both tables; its holder's name and ref are before them.
+var heldFields = strings.Join(shareColumns.names[holderFields:], ", ")
 
-// shareTypes are the types of the columns of shareFields behind the id of the entry, the name and
-// the ref.
-var shareTypes = []string{db.TextColumn, db.TextColumn, db.TextColumn, db.TextColumn, db.TextColumn, db.TextColumn, db.IntColumn, db.IntColumn, db.IntColumn}
+const holderFields = 2
 
 var (
-	setEntries = db.Asked(shareTypes, "id", "name", "ref", "reason", "author", "source", "policy_id", "level", "expires_at") + `
-UPDATE entries SET source_name = asked.name, source_ref = asked.ref, reason = asked.reason, author = asked.author, source = asked.source,
-    policy_id = asked.policy_id, level = asked.level, expires_at = asked.expires_at, revision = $2 FROM asked WHERE entries.id = asked.id`
+	shareTypes = append([]string{db.TextColumn}, shareColumns.types...) // behind the id of the entry
+	setEntries = db.Asked(shareTypes, append([]string{"id"}, shareColumns.names...)...) + `
+UPDATE entries SET source_name = asked.name, source_ref = asked.ref, ` + shareColumns.sets(holderFields, "asked.") + `, revision = $2 FROM asked WHERE entries.id = asked.id`
 	putShares = `
-INSERT INTO entry_sources (entry_id, name, ref, ` + shareFields + `) ` + db.BulkSelect(shareTypes) + `
-ON CONFLICT (entry_id, name, ref) DO UPDATE SET reason = excluded.reason, author = excluded.author, source = excluded.source,
-    policy_id = excluded.policy_id, level = excluded.level, expires_at = excluded.expires_at`
+INSERT INTO entry_sources (entry_id, ` + strings.Join(shareColumns.names, ", ") + `) ` + db.BulkSelect(shareTypes) + `
+ON CONFLICT (entry_id, name, ref) DO UPDATE SET ` + shareColumns.sets(holderFields, "excluded.")
 	dropShares = db.Asked([]string{db.TextColumn, db.TextColumn, db.TextColumn}, "id", "name", "ref") + `
 DELETE FROM entry_sources WHERE (entry_id, name, ref) IN (SELECT id, name, ref FROM asked)`
 )
@@ -39,9 +37,9 @@ DELETE FROM entry_sources WHERE (entry_id, name, ref) IN (SELECT id, name, ref F
 // findShares reads the shares of entries. The effective name of the row of an entry is computed
 // here, since the previous release writes none.
 var findShares = db.Asked([]string{db.TextColumn}, "id") + `
-SELECT e.id, 0, CASE WHEN e.source_name = '' THEN e.author ELSE e.source_name END, e.source_ref, ` + prefixed("e.", shareFields) + `
+SELECT e.id, 0, CASE WHEN e.source_name = '' THEN e.author ELSE e.source_name END, e.source_ref, ` + prefixed("e.", heldFields) + `
 FROM asked CROSS JOIN entries e WHERE e.id = asked.id
-UNION ALL SELECT s.entry_id, 1, s.name, s.ref, ` + prefixed("s.", shareFields) + `
+UNION ALL SELECT s.entry_id, 1, s.name, s.ref, ` + prefixed("s.", heldFields) + `
 FROM asked CROSS JOIN entry_sources s WHERE s.entry_id = asked.id`
 
 func prefixed(prefix, fields string) string {
@@ -55,9 +53,9 @@ type foundShare struct {
 }
 
 func scanShare(r db.Row) (s foundShare, err error) {
-	var other, level, expires int64
-	err = r.Scan(&s.id, &other, &s.Name, &s.Ref, &s.Reason, &s.Author, &s.Source, &s.PolicyID, &level, &expires)
-	s.isOther, s.Level, s.Expires = other == 1, int(level), db.ExpiryFromMS(expires)
+	var other int64
+	err = r.Scan(shareColumns.appendPointers([]any{&s.id, &other}, &s.Share)...)
+	s.isOther = other == 1
 	return s, err
 }
 
@@ -156,9 +154,7 @@ func (t Tx) holdAll(changes []held) error {
 	return t.ExecOf(putShares, put)
 }
 
-func shareRow(id string, s blocks.Share) []any {
-	return []any{id, s.Name, s.Ref, s.Reason, s.Author, string(s.Source), s.PolicyID, s.Level, db.ExpiryToMS(s.Expires)}
-}
+func shareRow(id string, s blocks.Share) []any { return shareColumns.appendValues([]any{id}, &s) }
 
 // storedHolder returns the name and the ref in the row of an entry that is added.
 func storedHolder(e *blocks.Entry) blocks.Holder {
@@ -209,27 +205,13 @@ func (t Tx) endShare(kind blocks.Kind, id string, h blocks.Holder, reason string
 	return after, t.noteShares("update", "Ended the part of "+strconv.Quote(h.Name)+" in", reason, before, after, was, all)
 }
 
-// shareSnapshot is the form of a share in the audit log.
-type shareSnapshot struct {
-	Name     string    `json:"name"`
-	Ref      string    `json:"ref,omitzero"`
-	Reason   string    `json:"reason"`
-	Author   string    `json:"author"`
-	Source   string    `json:"source"`
-	PolicyID int64     `json:"policy_id,omitzero"`
-	Level    int       `json:"level,omitzero"`
-	Expires  time.Time `json:"expires_at,omitzero"`
-}
-
 // snapshotWith returns the audit log's form of an entry with its shares.
 func snapshotWith(e *blocks.Entry, all []blocks.Share) entrySnapshot {
 	snapshot := snapshotOf(e)
 	if len(all) == 1 && all[0].Holder == (blocks.Holder{Name: e.Author}) {
 		return snapshot
 	}
-	for _, s := range all {
-		snapshot.Sources = append(snapshot.Sources, shareSnapshot{s.Name, s.Ref, s.Reason, s.Author, string(s.Source), s.PolicyID, s.Level, s.Expires})
-	}
+	snapshot.Sources = all
 	return snapshot
 }
 
@@ -237,12 +219,12 @@ func snapshotWith(e *blocks.Entry, all []blocks.Share) entrySnapshot {
 func (e *entrySnapshot) sharesIn(now time.Time) (all []blocks.Share) {
 	sources := e.Sources
 	if len(sources) == 0 {
-		sources = []shareSnapshot{{e.Author, "", e.Reason, e.Author, e.Source, e.PolicyID, int(e.Level), e.Expires.Time()}}
+		sources = []blocks.Share{{Holder: blocks.Holder{Name: e.Author}, Reason: e.Reason, Author: e.Author, Source: blocks.Source(e.Source),
+			PolicyID: e.PolicyID, Level: int(e.Level), Expires: e.Expires}}
 	}
 	for _, s := range sources {
 		if s.Expires.IsZero() || now.Before(s.Expires) {
-			all = append(all, blocks.Share{Holder: blocks.Holder{Name: s.Name, Ref: s.Ref}, Reason: s.Reason, Author: s.Author, Source: blocks.Source(s.Source),
-				PolicyID: s.PolicyID, Level: s.Level, Expires: s.Expires.UTC()})
+			all = append(all, s)
 		}
 	}
 	return all

@@ -1,0 +1,93 @@
+package entries
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+)
+
+// EntryFields selects the columns of an entry for EntryScanner.
+var EntryFields = strings.Join(entryColumns.names, ", ")
+
+var entryColumns, shareColumns = columnsOf[blocks.Row](), columnsOf[blocks.Share]()
+
+// columns are those in which the fields of a struct are stored, with their names in JSON.
+type columns struct {
+	names, types []string
+	fields       [][]int // as for reflect.Value.FieldByIndex
+}
+
+func columnsOf[T any]() (c columns) {
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if name == "" { // an embedded struct, whose fields follow
+			continue
+		}
+		kind := db.IntColumn
+		if field.Type.Kind() == reflect.String {
+			kind = db.TextColumn
+		}
+		c.names, c.types, c.fields = append(c.names, name), append(c.types, kind), append(c.fields, field.Index)
+	}
+	return c
+}
+
+// appendValues appends the values of the struct that of points to.
+func (c columns) appendValues(row []any, of any) []any {
+	v := reflect.ValueOf(of).Elem()
+	for _, index := range c.fields {
+		switch field := v.FieldByIndex(index); field.Kind() {
+		case reflect.String:
+			row = append(row, field.String())
+		case reflect.Struct:
+			row = append(row, db.ExpiryToMS(field.Interface().(time.Time)))
+		default:
+			row = append(row, field.Int())
+		}
+	}
+	return row
+}
+
+// appendPointers appends what a row is scanned into to fill the struct that of points to.
+func (c columns) appendPointers(into []any, of any) []any {
+	v := reflect.ValueOf(of).Elem()
+	for _, index := range c.fields {
+		at := v.FieldByIndex(index).Addr()
+		switch kind := at.Elem().Kind(); kind {
+		case reflect.String:
+			at = at.Convert(reflect.TypeFor[*string]())
+		case reflect.Struct:
+			at = at.Convert(reflect.TypeFor[*expiry]())
+		case reflect.Int64:
+			at = at.Convert(reflect.TypeFor[*int64]())
+		}
+		into = append(into, at.Interface())
+	}
+	return into
+}
+
+// sets returns the assignments to the columns but the first few from the row that the prefix names.
+func (c columns) sets(first int, from string) string {
+	all := make([]string, len(c.names)-first)
+	for i, name := range c.names[first:] {
+		all[i] = name + " = " + from + name
+	}
+	return strings.Join(all, ", ")
+}
+
+// expiry is a time as it is stored.
+type expiry time.Time
+
+// Scan implements sql.Scanner.
+func (e *expiry) Scan(stored any) error {
+	ms, is := stored.(int64)
+	if !is {
+		return fmt.Errorf("an expiry is a number, not %T", stored)
+	}
+	*e = expiry(db.ExpiryFromMS(ms))
+	return nil
+}
