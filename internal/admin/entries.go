@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
@@ -113,7 +114,22 @@ func checkScope(kind blocks.Kind, scope string) error {
 
 // Find returns one page of entries.
 func (e *Entries) Find(ctx context.Context, f blocks.Filter) (paging.Page[*blocks.Entry], error) {
-	return e.Store.Find(ctx, e.at(f))
+	f = e.at(f)
+	if isFasterInMemory(&f) {
+		return e.View.Blocks().Find(f)
+	}
+	return e.Store.Find(ctx, f)
+}
+
+// isFasterInMemory reports whether a store would look at each active entry, or at many, which takes half
+// a second with a million of them, and the node's copy selects the same. It does not know all names of
+// sources and authors. A mistake in the filter is for the store to explain.
+func isFasterInMemory(f *blocks.Filter) bool {
+	isActive := (f.State == "" || f.State == "active") && f.Key.IsZero() && f.Holder == "" && f.Author == ""
+	inNetwork := f.Within.Kind() == keys.Network
+	isRight := (f.Kind == "" || slices.Contains(blocks.Kinds, f.Kind)) && slices.Contains([]blocks.Order{"", blocks.ByCreated, blocks.ByExpiry}, f.Order) &&
+		utf8.ValidString(f.Search) && !strings.ContainsRune(f.Search, 0)
+	return isActive && isRight && (inNetwork || f.Within.IsZero() && f.Search != "")
 }
 
 // Each iterates over all pages of Find.

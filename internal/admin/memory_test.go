@@ -55,6 +55,8 @@ func TestEntriesInMemoryAreListedAsThoseOfTheDatabase(t *testing.T) {
 		"within":           {Kind: blocks.Block, Within: within},
 		"a text, any case": {Search: "SCRAPER"},
 		"part of a key":    {Search: "abc_"},
+		"text, paged":      {Search: "a", Limit: 1},
+		"paged by expiry":  {Search: "a", Order: blocks.ByExpiry, Limit: 1},
 		"uncounted":        {Kind: blocks.Block, Uncounted: true},
 		"none":             {Search: "nothing like it"},
 	} {
@@ -63,9 +65,18 @@ func TestEntriesInMemoryAreListedAsThoseOfTheDatabase(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := n.Catalog.Blocks().Find(f)
-		if listed(got) != listed(want) {
-			t.Errorf("%s: got %s in memory, want %s", name, listed(got), listed(want))
+		got, err := n.Catalog.Blocks().Find(f)
+		if err != nil || listed(got) != listed(want) || got.Next != want.Next {
+			t.Errorf("%s: got %s %q in memory, %v, want %s %q", name, listed(got), got.Next, err, listed(want), want.Next)
+		}
+		for f.Limit = 1; want.Next != ""; { // the further pages, one by one
+			f.Cursor = want.Next
+			if want, err = n.Store.Entries.Find(t.Context(), f); err != nil {
+				t.Fatal(err)
+			}
+			if got, err = n.Catalog.Blocks().Find(f); err != nil || listed(got) != listed(want) || got.Next != want.Next {
+				t.Errorf("%s, after %s: got %s %q in memory, %v, want %s %q", name, f.Cursor, listed(got), got.Next, err, listed(want), want.Next)
+			}
 		}
 	}
 }

@@ -149,7 +149,9 @@ func (h *entriesHandler) find(ctx context.Context, page *entriesPage, f blocks.F
 	if page.OnlyEnded {
 		return paging.Page[*blocks.Entry]{}, nil
 	}
-	return h.Catalog.Blocks().Find(f), nil
+	found, err = h.Catalog.Blocks().Find(f)
+	found.Next = "" // the page says that it shows the first
+	return found, err
 }
 
 // addOpenEntry returns the entries of a page of the list. If the edited entry is on another

@@ -106,7 +106,10 @@ func (h *overviewHandler) show(c *httpserver.Call) error {
 		if err = h.Tolerate(&page.Frame, err); err != nil {
 			return err
 		}
-		found := h.Catalog.Blocks().Find(newBlocks(page))
+		found, err := h.Catalog.Blocks().Find(newBlocks(page))
+		if err != nil {
+			return err
+		}
 		h.takeNewBlocks(page, &found)
 	}
 	return h.Site.RenderLive(c, "overview", page)

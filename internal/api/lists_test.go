@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/paging"
 	"github.com/stint-dev/stint/internal/rules"
-	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -139,7 +139,7 @@ func TestWholeListsAreSearchedSortedAndPaged(t *testing.T) {
 						t.Errorf("%s by %s, %d a page: got %v, want %v", list.path, order, limit, got, list.names[order])
 					}
 				}
-				for _, cursor := range []string{"!!", "IA", db.Cursor("x"), db.Cursor("other", "0", "x", "x"), db.Cursor(order, "x", "x", "x"), db.Cursor(order, "1", "x")} {
+				for _, cursor := range []string{"!!", "IA", paging.Cursor("x"), paging.Cursor("other", "0", "x", "x"), paging.Cursor(order, "x", "x", "x"), paging.Cursor(order, "1", "x")} {
 					n.wantProblem(n.as(administer, http.MethodGet, path(url.Values{"order": {order}, "cursor": {cursor}}), ""), http.StatusUnprocessableEntity, "cursor")
 				}
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/paging"
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/internal/wire"
@@ -97,7 +98,7 @@ func TestPagedListsAreReadToTheEnd(t *testing.T) {
 					t.Errorf("%s with the limit %d: got %v on %d pages, want %v on %d", list.path, limit, parts, pages, whole, want)
 				}
 			}
-			for _, wrong := range []string{"!!", "x", "IA", db.Cursor("x"), db.Cursor("1", "\x00"), db.Cursor("zzzzzzzzzzzzzzzzzzz", "a")} {
+			for _, wrong := range []string{"!!", "x", "IA", paging.Cursor("x"), paging.Cursor("1", "\x00"), paging.Cursor("zzzzzzzzzzzzzzzzzzz", "a")} {
 				n.wantProblem(n.as(reader, get, list.path+"&cursor="+url.QueryEscape(wrong), ""), http.StatusUnprocessableEntity, "cursor")
 			}
 		}

@@ -49,3 +49,23 @@ func BenchmarkCountBySource(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkFind finds a page among a million blocks.
+func BenchmarkFind(b *testing.B) {
+	s := blocks.NewSet()
+	for i := range 1_000_000 {
+		e := block(b, fmt.Sprintf("%032d", i), fmt.Sprintf("ip:10.%d.%d.%d", i>>16, i>>8&255, i&255), int64(i+1), 0)
+		e.Reason, e.Source = "abuse list", blocks.Imported
+		s.Apply(e, noon)
+	}
+	for name, f := range map[string]blocks.Filter{
+		"few": {Search: "10.1.2"}, "all": {Search: "abuse"}, "none": {Search: "nothing like it"}, "within": {Within: pattern(b, "ip:10.1.0.0/16")},
+	} {
+		f.Kind, f.At, f.Limit = blocks.Block, noon, 50
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				s.Find(f)
+			}
+		})
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"iter"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -76,20 +75,23 @@ func (s *Set) All(kind Kind, now time.Time) iter.Seq[*Entry] {
 	}
 }
 
-// Find returns the active entries that a filter selects, as a store does. The filter's State and
-// Key are ignored, and there are no further pages.
-func (s *Set) Find(f Filter) paging.Page[*Entry] {
-	limit := f.Limit
-	if limit == 0 {
-		limit = 100
+// Find returns a page of the active entries that a filter selects, as a store does. The filter's
+// State and Key are ignored.
+func (s *Set) Find(f Filter) (page paging.Page[*Entry], err error) {
+	limit, err := paging.Limit(f.Limit)
+	if err != nil {
+		return page, err
 	}
-	before := func(a, b *Entry) int { return strings.Compare(b.ID, a.ID) } // ids sort by creation
-	if f.Order == ByExpiry {
-		before = func(a, b *Entry) int {
-			return cmp.Or(cmp.Compare(expiryOrder(a), expiryOrder(b)), strings.Compare(a.ID, b.ID))
+	var after Position
+	if f.Cursor != "" {
+		if after, err = ParsePosition(f.Cursor, f.Order); err != nil {
+			return page, err
 		}
 	}
-	var page paging.Page[*Entry]
+	before := func(a, b Position) int { return strings.Compare(b.ID, a.ID) } // ids sort by creation
+	if f.Order == ByExpiry {
+		before = func(a, b Position) int { return cmp.Or(cmp.Compare(a.Expires, b.Expires), strings.Compare(a.ID, b.ID)) }
+	}
 	for _, kind := range Kinds {
 		if f.Kind != "" && f.Kind != kind {
 			continue
@@ -100,18 +102,23 @@ func (s *Set) Find(f Filter) paging.Page[*Entry] {
 					continue
 				}
 				page.Total++
-				at, _ := slices.BinarySearchFunc(page.Items, e, before)
-				if at == limit {
+				at := PositionOf(e)
+				if f.Cursor != "" && before(at, after) <= 0 || len(page.Items) > limit && before(at, PositionOf(page.Items[limit])) >= 0 {
 					continue
 				}
-				page.Items = slices.Insert(page.Items[:min(len(page.Items), limit-1)], at, e)
+				place, _ := slices.BinarySearchFunc(page.Items, at, func(e *Entry, at Position) int { return before(PositionOf(e), at) })
+				page.Items = slices.Insert(page.Items[:min(len(page.Items), limit)], place, e)
 			}
 		}
+	}
+	if len(page.Items) > limit { // one more, to know whether another page follows
+		page.Items = page.Items[:limit]
+		page.Next = PositionOf(page.Items[limit-1]).Cursor(f.Order)
 	}
 	if f.Uncounted {
 		page.Total = 0
 	}
-	return page
+	return page, nil
 }
 
 // scoped iterates over the active entries of a kind with a scope.
@@ -120,14 +127,6 @@ func (s *Set) scoped(kind Kind, now time.Time) iter.Seq[*Entry] {
 		return func(func(*Entry) bool) {}
 	}
 	return s.AllScoped(now)
-}
-
-// expiryOrder sorts by expiry, permanent entries last.
-func expiryOrder(e *Entry) int64 {
-	if e.Expires.IsZero() {
-		return math.MaxInt64
-	}
-	return e.Expires.UnixMilli()
 }
 
 // selects reports whether a filter selects an active entry of its kind.

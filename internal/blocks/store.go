@@ -1,9 +1,16 @@
 package blocks
 
 import (
+	"cmp"
+	"math"
+	"strconv"
 	"time"
 
+	"github.com/google/uuid"
+
+	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/paging"
 )
 
 // Order of a listing.
@@ -42,6 +49,38 @@ type Filter struct {
 	Lists bool
 	// Uncounted leaves the Total of the page at 0: counting all takes longer than listing a few.
 	Uncounted bool
+}
+
+// Position is the place of an entry in a list.
+type Position struct {
+	Expires int64 // Unix milliseconds, math.MaxInt64 for a permanent entry
+	ID      string
+}
+
+// PositionOf returns the place of an entry.
+func PositionOf(e *Entry) Position {
+	if e.Expires.IsZero() {
+		return Position{math.MaxInt64, e.ID}
+	}
+	return Position{e.Expires.UnixMilli(), e.ID}
+}
+
+// Cursor returns the cursor of what follows p in an order.
+func (p Position) Cursor(order Order) string {
+	return paging.Cursor(string(cmp.Or(order, ByCreated)), strconv.FormatInt(p.Expires, 10), p.ID)
+}
+
+// ParsePosition returns the place at which a page in an order begins, by its cursor.
+func ParsePosition(cursor string, order Order) (Position, error) {
+	values, err := paging.ParseCursor(cursor, 3)
+	if err != nil {
+		return Position{}, err
+	}
+	expires, err := strconv.ParseInt(values[1], 10, 64)
+	if err != nil || values[0] != string(cmp.Or(order, ByCreated)) || uuid.Validate(values[2]) != nil {
+		return Position{}, fault.Field("cursor", paging.BadCursor)
+	}
+	return Position{expires, values[2]}, nil
 }
 
 // Update is a change of an entry; nil leaves a field unchanged.

@@ -2,7 +2,6 @@ package db
 
 import (
 	"cmp"
-	"encoding/base64"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,33 +12,17 @@ import (
 	"github.com/stint-dev/stint/internal/paging"
 )
 
-// Cursor returns the cursor after a row with these values. Only the last value may contain
-// spaces.
-func Cursor(values ...string) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join(values, " ")))
-}
-
-// ParseCursor returns the n values of a cursor. Callers can write cursors: the values may be
-// anything, and the last one may contain spaces.
-func ParseCursor(cursor string, n int) ([]string, error) {
-	raw, err := base64.RawURLEncoding.DecodeString(cursor)
-	if values := strings.SplitN(string(raw), " ", n); err == nil && len(values) == n {
-		return values, nil
-	}
-	return nil, fault.Field("cursor", BadCursor)
-}
-
 // AfterID continues a list in descending order of UUIDs after a cursor, "" for the first page.
 func (q *Selection) AfterID(cursor string) error {
 	if cursor == "" {
 		return nil
 	}
-	values, err := ParseCursor(cursor, 1)
+	values, err := paging.ParseCursor(cursor, 1)
 	if err != nil {
 		return err
 	}
 	if uuid.Validate(values[0]) != nil {
-		return fault.Field("cursor", BadCursor)
+		return fault.Field("cursor", paging.BadCursor)
 	}
 	q.And("id < ?", values[0])
 	return nil
@@ -70,18 +53,18 @@ func (p Position) compare(other Position) int {
 // rows after a cursor, "" for the first page. A limit of 0 means all rows. order is the name of
 // the order in which position places the rows.
 func PageOf[T any](rows []T, order, cursor string, limit int, position func(T) Position) (page paging.Page[T], err error) {
-	if limit < 0 || limit > MaxLimit {
-		return page, fault.Field("limit", "must be 1 to %d", MaxLimit)
+	if limit < 0 || limit > paging.MaxLimit {
+		return page, fault.Field("limit", "must be 1 to %d", paging.MaxLimit)
 	}
 	total := len(rows)
 	if cursor != "" {
-		values, err := ParseCursor(cursor, 4)
+		values, err := paging.ParseCursor(cursor, 4)
 		if err != nil {
 			return page, err
 		}
 		rank, err := strconv.ParseInt(values[1], 10, 64)
 		if err != nil || values[0] != order {
-			return page, fault.Field("cursor", BadCursor)
+			return page, fault.Field("cursor", paging.BadCursor)
 		}
 		after := Position{Rank: rank, ID: values[2], Text: values[3]}
 		rows = slices.DeleteFunc(rows, func(row T) bool { return position(row).compare(after) <= 0 })
@@ -93,7 +76,7 @@ func PageOf[T any](rows []T, order, cursor string, limit int, position func(T) P
 	}
 	page.Items, page.Next = CutPage(rows, limit, func(last T) string {
 		at := position(last)
-		return Cursor(order, strconv.FormatInt(at.Rank, 10), at.ID, at.Text)
+		return paging.Cursor(order, strconv.FormatInt(at.Rank, 10), at.ID, at.Text)
 	})
 	return page, nil
 }

@@ -4,8 +4,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/stint-dev/stint/internal/fault"
 )
 
 // Selection builds the WHERE clause of a list.
@@ -34,24 +32,6 @@ func (q *Selection) String() string {
 		return "1 = 1"
 	}
 	return strings.Join(q.clauses, " AND ")
-}
-
-const (
-	defaultLimit = 100
-	// MaxLimit is the largest number of rows on a page of a list.
-	MaxLimit = 1000
-)
-
-// PageLimit returns the number of rows on a page, 100 for 0. An error concerns the field
-// "limit".
-func PageLimit(limit int) (int, error) {
-	switch {
-	case limit == 0:
-		return defaultLimit, nil
-	case limit < 0 || limit > MaxLimit:
-		return 0, fault.Field("limit", "must be 1 to %d", MaxLimit)
-	}
-	return limit, nil
 }
 
 // LikeContaining returns the LIKE pattern for texts that contain text. It ignores the case of
@@ -100,6 +80,3 @@ func AfterPrefix(prefix string) string {
 	}
 	return string(utf8.MaxRune)
 }
-
-// BadCursor is the text of the fault for a cursor that is not from the list.
-const BadCursor = "is not a cursor of this list; leave it out to begin at the first page"

@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/paging"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
@@ -54,7 +55,7 @@ func (s *Store) keepSelected(ctx context.Context, f blocks.Filter) (kept *db.Tem
 func (t Tx) selected(f blocks.Filter) iter.Seq2[blocks.Row, error] {
 	return func(yield func(blocks.Row, error) bool) {
 		for {
-			page, err := t.page(f, db.MaxLimit, false)
+			page, err := t.page(f, paging.MaxLimit, false)
 			if err != nil {
 				yield(blocks.Row{}, err)
 				return

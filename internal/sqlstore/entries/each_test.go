@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/blocks"
-	"github.com/stint-dev/stint/internal/sqlstore/db"
+	"github.com/stint-dev/stint/internal/paging"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
 func TestExportHasEveryBlockThatIsReplacedDuringIt(t *testing.T) {
-	const many = 2*db.MaxLimit + 1
+	const many = 2*paging.MaxLimit + 1
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		feed := func(yield func(blocks.Entry, error) bool) {
 			for i := range many {

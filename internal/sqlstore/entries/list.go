@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/google/uuid"
-
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
@@ -100,28 +98,6 @@ func within(q *db.Selection, p keys.Pattern) {
 	}
 }
 
-// position is the end of a page.
-type position struct {
-	expires int64 // ByExpiry only
-	id      string
-}
-
-func (p position) cursor(order blocks.Order) string {
-	return db.Cursor(string(order), strconv.FormatInt(p.expires, 10), p.id)
-}
-
-func parseCursor(text string, order blocks.Order) (position, error) {
-	values, err := db.ParseCursor(text, 3)
-	if err != nil {
-		return position{}, err
-	}
-	expires, err := strconv.ParseInt(values[1], 10, 64)
-	if err != nil || values[0] != string(order) || uuid.Validate(values[2]) != nil {
-		return position{}, fault.Field("cursor", db.BadCursor)
-	}
-	return position{expires, values[2]}, nil
-}
-
 // page reads one page of entries.
 func (t Tx) page(f blocks.Filter, limit int, counted bool) (page paging.Page[*blocks.Entry], err error) {
 	if f.At.IsZero() {
@@ -146,7 +122,7 @@ func (t Tx) page(f blocks.Filter, limit int, counted bool) (page paging.Page[*bl
 	}
 	all, err := db.Each(t.Tx, new(EntryScanner).Scan, `SELECT `+EntryFields+` FROM entries`+using+` WHERE `+q.String()+order+" LIMIT "+strconv.Itoa(limit+1), q.Args...)
 	page.Items, page.Next = db.CutPage(all, limit, func(last *blocks.Entry) string {
-		return position{db.ExpiryToMS(last.Expires), last.ID}.cursor(f.Order)
+		return blocks.PositionOf(last).Cursor(f.Order)
 	})
 	switch {
 	case err != nil || !counted:
@@ -162,21 +138,21 @@ func (t Tx) page(f blocks.Filter, limit int, counted bool) (page paging.Page[*bl
 
 // startAt adds the cursor of f and returns the ORDER BY clause.
 func startAt(q *db.Selection, f blocks.Filter) (order string, err error) {
-	var at position
+	var at blocks.Position
 	if f.Cursor != "" {
-		if at, err = parseCursor(f.Cursor, f.Order); err != nil {
+		if at, err = blocks.ParsePosition(f.Cursor, f.Order); err != nil {
 			return "", err
 		}
 	}
 	switch f.Order {
 	case blocks.ByCreated: // ids sort by creation time
 		if f.Cursor != "" {
-			q.And("id < ?", at.id)
+			q.And("id < ?", at.ID)
 		}
 		return " ORDER BY id DESC", nil
 	case blocks.ByExpiry:
 		if f.Cursor != "" {
-			q.And("(expires_at, id) > (?, ?)", at.expires, at.id)
+			q.And("(expires_at, id) > (?, ?)", at.Expires, at.ID)
 		}
 		return " ORDER BY expires_at, id", nil
 	}
@@ -185,7 +161,7 @@ func startAt(q *db.Selection, f blocks.Filter) (order string, err error) {
 
 // Find implements admin.EntryStore.
 func (s *Store) Find(ctx context.Context, f blocks.Filter) (page paging.Page[*blocks.Entry], err error) {
-	limit, err := db.PageLimit(f.Limit)
+	limit, err := paging.Limit(f.Limit)
 	if err != nil {
 		return page, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/paging"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
@@ -55,7 +56,7 @@ func (s *Store) EscalationCounts(ctx context.Context, page []string, from int64)
 
 // EscalationEvents implements admin.DetectionStore.
 func (s *Store) EscalationEvents(ctx context.Context, f offences.EscalationFilter) (page []offences.EscalationEvent, next string, err error) {
-	limit, err := db.PageLimit(f.Limit)
+	limit, err := paging.Limit(f.Limit)
 	if err != nil {
 		return nil, "", err
 	}
@@ -82,7 +83,7 @@ func (s *Store) EscalationEvents(ctx context.Context, f offences.EscalationFilte
 			e.At, e.Length = db.FromMS(at), time.Duration(length)*time.Millisecond
 			return e, err
 		}, findEvents+q.String()+orderedByNewID+strconv.Itoa(limit+1), q.Args...)
-		page, next = db.CutPage(all, limit, func(e offences.EscalationEvent) string { return db.Cursor(e.ID) })
+		page, next = db.CutPage(all, limit, func(e offences.EscalationEvent) string { return paging.Cursor(e.ID) })
 		return err
 	})
 	return page, next, err

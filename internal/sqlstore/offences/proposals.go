@@ -15,6 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/paging"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/internal/sqlstore/entries"
 )
@@ -171,7 +172,7 @@ func (t tx) mergeOpen(p *offences.Proposal) error {
 
 // FindProposals implements admin.ProposalStore.
 func (s *Proposals) FindProposals(ctx context.Context, state offences.ProposalState, cursor string, limit int) (page []*offences.Proposal, next string, err error) {
-	if limit, err = db.PageLimit(limit); err != nil {
+	if limit, err = paging.Limit(limit); err != nil {
 		return nil, "", err
 	}
 	q := &db.Selection{}
@@ -193,7 +194,7 @@ func (s *Proposals) FindProposals(ctx context.Context, state offences.ProposalSt
 }
 
 // ProposalCursor implements admin.ProposalStore.
-func (*Proposals) ProposalCursor(id string) string { return db.Cursor(id) }
+func (*Proposals) ProposalCursor(id string) string { return paging.Cursor(id) }
 
 // FindProposalByID implements admin.ProposalStore.
 func (s *Proposals) FindProposalByID(ctx context.Context, id string) (p *offences.Proposal, err error) {

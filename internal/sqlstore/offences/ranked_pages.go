@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/paging"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
@@ -68,7 +69,7 @@ func (s *Store) EachRankedPage(ctx context.Context, query offences.Query, do fun
 		if err != nil {
 			return err
 		}
-		if page.Rows = append(page.Rows, *row); len(page.Rows) == db.MaxLimit {
+		if page.Rows = append(page.Rows, *row); len(page.Rows) == paging.MaxLimit {
 			if err := give(); err != nil {
 				return err
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/paging"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/internal/sqlstore/offences/memory"
 )
@@ -33,25 +34,25 @@ const (
 )
 
 func (c rankCursor) String() string {
-	return db.Cursor(string(c.sort), strconv.FormatInt(c.from, 10), strconv.FormatInt(c.to, 10), strconv.FormatInt(c.value, 10), c.key)
+	return paging.Cursor(string(c.sort), strconv.FormatInt(c.from, 10), strconv.FormatInt(c.to, 10), strconv.FormatInt(c.value, 10), c.key)
 }
 
 func parseRankCursor(text string, sort offences.Sort) (c rankCursor, err error) {
-	values, err := db.ParseCursor(text, 5)
+	values, err := paging.ParseCursor(text, 5)
 	if err != nil {
 		return c, err
 	}
 	if values[0] != string(sort) || db.CheckText("cursor", values[4]) != nil {
-		return c, fault.Field("cursor", db.BadCursor)
+		return c, fault.Field("cursor", paging.BadCursor)
 	}
 	c.sort, c.key = sort, values[4]
 	for i, into := range []*int64{&c.from, &c.to, &c.value} {
 		if *into, err = strconv.ParseInt(values[i+1], 10, 64); err != nil {
-			return c, fault.Field("cursor", db.BadCursor)
+			return c, fault.Field("cursor", paging.BadCursor)
 		}
 	}
 	if c.from < 0 || c.to < c.from || c.to > maxCursorTime || c.to-c.from > maxCursorSpan {
-		return c, fault.Field("cursor", db.BadCursor)
+		return c, fault.Field("cursor", paging.BadCursor)
 	}
 	return c, nil
 }

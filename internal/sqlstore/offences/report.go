@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/paging"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/internal/sqlstore/offences/memory"
 )
@@ -27,7 +28,7 @@ const badSort = "must be offences, last, first or key"
 
 // Rank implements admin.DetectionStore.
 func (s *Store) Rank(ctx context.Context, query offences.Query) (ranking offences.Ranking, err error) {
-	limit, err := db.PageLimit(query.Limit)
+	limit, err := paging.Limit(query.Limit)
 	if err != nil {
 		return ranking, err
 	}

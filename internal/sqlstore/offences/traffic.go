@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/paging"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
@@ -155,7 +156,7 @@ const byRequests offences.Sort = "requests"
 
 // ActiveKeys implements admin.DetectionStore.
 func (s *Store) ActiveKeys(ctx context.Context, query offences.ActiveQuery) (active offences.ActiveKeys, err error) {
-	limit, err := db.PageLimit(query.Limit)
+	limit, err := paging.Limit(query.Limit)
 	if err != nil {
 		return active, err
 	}

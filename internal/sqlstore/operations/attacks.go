@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/paging"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
@@ -122,7 +123,7 @@ func (s *Attacks) SaveAttack(ctx context.Context, before, course *offences.Attac
 
 // FindAttacks implements admin.AttackStore.
 func (s *Attacks) FindAttacks(ctx context.Context, cursor string, limit int) (page []*offences.AttackCourse, next string, err error) {
-	if limit, err = db.PageLimit(limit); err != nil {
+	if limit, err = paging.Limit(limit); err != nil {
 		return nil, "", err
 	}
 	q := &db.Selection{}
@@ -131,7 +132,7 @@ func (s *Attacks) FindAttacks(ctx context.Context, cursor string, limit int) (pa
 	}
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		all, err := db.Each(t, scanAttack, readAttacks+q.String()+" ORDER BY id DESC LIMIT "+strconv.Itoa(limit+1), q.Args...)
-		page, next = db.CutPage(all, limit, func(c *offences.AttackCourse) string { return db.Cursor(c.ID) })
+		page, next = db.CutPage(all, limit, func(c *offences.AttackCourse) string { return paging.Cursor(c.ID) })
 		return err
 	})
 	return page, next, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/paging"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
@@ -59,7 +60,7 @@ func recordSelection(f audit.Filter) (*db.Selection, error) {
 	if f.Cursor != "" {
 		id, err := strconv.ParseInt(f.Cursor, 36, 64)
 		if err != nil || id < 1 {
-			return nil, fault.Field("cursor", db.BadCursor)
+			return nil, fault.Field("cursor", paging.BadCursor)
 		}
 		q.And("id < ?", id)
 	}
@@ -73,7 +74,7 @@ func newestRecords(q *db.Selection, limit int) string {
 
 // FindRecords implements audit.Store.
 func (s *Audit) FindRecords(ctx context.Context, f audit.Filter) (page audit.Page, err error) {
-	limit, err := db.PageLimit(f.Limit)
+	limit, err := paging.Limit(f.Limit)
 	if err != nil {
 		return page, err
 	}
@@ -107,7 +108,7 @@ func (s *Audit) FindRecordByID(ctx context.Context, id int64) (e *audit.Record, 
 // transaction open.
 func (s *Audit) EachRecord(ctx context.Context, f audit.Filter) iter.Seq2[*audit.Record, error] {
 	return func(yield func(*audit.Record, error) bool) {
-		f.Limit = db.MaxLimit
+		f.Limit = paging.MaxLimit
 		for {
 			page, err := s.FindRecords(ctx, f)
 			if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/jobs"
+	"github.com/stint-dev/stint/internal/paging"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -58,7 +59,7 @@ func (s *Jobs) LastRun(ctx context.Context, job string, notAfter time.Time) (*wi
 
 // Runs implements jobs.Store.
 func (s *Jobs) Runs(ctx context.Context, f wire.RunList) (page wire.Page[wire.JobRun], err error) {
-	limit, err := db.PageLimit(f.Limit)
+	limit, err := paging.Limit(f.Limit)
 	if err != nil {
 		return page, err
 	}
@@ -70,20 +71,20 @@ func (s *Jobs) Runs(ctx context.Context, f wire.RunList) (page wire.Page[wire.Jo
 		q.And("job = ?", f.Job)
 	}
 	if f.Cursor != "" {
-		last, err := db.ParseCursor(f.Cursor, 2)
+		last, err := paging.ParseCursor(f.Cursor, 2)
 		if err != nil {
 			return page, err
 		}
 		started, wrongStart := strconv.ParseInt(last[0], 36, 64)
 		id, wrongID := strconv.ParseInt(last[1], 36, 64)
 		if wrongStart != nil || wrongID != nil {
-			return page, fault.Field("cursor", db.BadCursor)
+			return page, fault.Field("cursor", paging.BadCursor)
 		}
 		q.And("(started_at < ? OR started_at = ? AND id < ?)", started, started, id)
 	}
 	all, err := s.runs(ctx, selectRuns+q.String()+" ORDER BY started_at DESC, id DESC LIMIT "+strconv.Itoa(limit+1), q.Args...)
 	all, next := db.CutPage(all, limit, func(r wire.JobRun) string {
-		return db.Cursor(strconv.FormatInt(db.ToMS(r.StartedAt.Time), 36), strconv.FormatInt(r.ID, 36))
+		return paging.Cursor(strconv.FormatInt(db.ToMS(r.StartedAt.Time), 36), strconv.FormatInt(r.ID, 36))
 	})
 	return wire.Page[wire.JobRun]{Items: all, NextCursor: wire.NullString(next)}, err
 }

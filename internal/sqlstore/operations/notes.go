@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/paging"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -67,7 +68,7 @@ func (s *Notes) AddNote(ctx context.Context, by audit.Actor, r wire.NoteRequest)
 
 // FindNotes implements admin.NoteStore.
 func (s *Notes) FindNotes(ctx context.Context, f wire.NoteList) (page wire.Page[wire.Note], err error) {
-	limit, err := db.PageLimit(f.Limit)
+	limit, err := paging.Limit(f.Limit)
 	if err != nil {
 		return page, err
 	}
@@ -81,7 +82,7 @@ func (s *Notes) FindNotes(ctx context.Context, f wire.NoteList) (page wire.Page[
 	}
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		all, err := db.Each(t, scanNote, findNotes+q.String()+" ORDER BY id DESC LIMIT "+strconv.Itoa(limit+1), q.Args...)
-		all, next := db.CutPage(all, limit, func(n wire.Note) string { return db.Cursor(n.ID) })
+		all, next := db.CutPage(all, limit, func(n wire.Note) string { return paging.Cursor(n.ID) })
 		page = wire.Page[wire.Note]{Items: all, NextCursor: wire.NullString(next)}
 		return err
 	})

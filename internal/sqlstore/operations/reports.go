@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/paging"
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
@@ -64,7 +65,7 @@ func scanDocument(r db.Row) (*reports.Document, error) {
 
 // FindDocuments implements reports.Store.
 func (s *Reports) FindDocuments(ctx context.Context, kind reports.Kind, cursor string, limit int) (page []*reports.Document, next string, err error) {
-	if limit, err = db.PageLimit(limit); err != nil {
+	if limit, err = paging.Limit(limit); err != nil {
 		return nil, "", err
 	}
 	q := &db.Selection{}
@@ -72,20 +73,20 @@ func (s *Reports) FindDocuments(ctx context.Context, kind reports.Kind, cursor s
 		q.And("kind = ?", string(kind))
 	}
 	if cursor != "" {
-		last, err := db.ParseCursor(cursor, 2)
+		last, err := paging.ParseCursor(cursor, 2)
 		if err != nil {
 			return nil, "", err
 		}
 		start, err := strconv.ParseInt(last[0], 36, 64)
 		if err != nil || db.CheckText("cursor", last[1]) != nil {
-			return nil, "", fault.Field("cursor", db.BadCursor)
+			return nil, "", fault.Field("cursor", paging.BadCursor)
 		}
 		q.And("(start < ? OR start = ? AND kind > ?)", start, start, last[1])
 	}
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		all, err := db.Each(t, scanDocument, findDocuments+q.String()+" ORDER BY start DESC, kind LIMIT "+strconv.Itoa(limit+1), q.Args...)
 		page, next = db.CutPage(all, limit, func(d *reports.Document) string {
-			return db.Cursor(strconv.FormatInt(db.ToMS(d.From), 36), string(d.Kind))
+			return paging.Cursor(strconv.FormatInt(db.ToMS(d.From), 36), string(d.Kind))
 		})
 		return err
 	})

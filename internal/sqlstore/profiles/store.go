@@ -195,7 +195,7 @@ func (s *Store) EndLimit(ctx context.Context, by audit.Actor, key, reason string
 
 // FindProfiles implements profiles.Store.
 func (s *Store) FindProfiles(ctx context.Context, f profiles.Filter) (page paging.Page[*profiles.Profile], err error) {
-	limit, err := db.PageLimit(f.Limit)
+	limit, err := paging.Limit(f.Limit)
 	if err != nil {
 		return page, err
 	}
@@ -223,12 +223,12 @@ func (s *Store) FindProfiles(ctx context.Context, f profiles.Filter) (page pagin
 	}
 	all, args := q.String(), slices.Clone(q.Args)
 	if f.Cursor != "" {
-		after, err := db.ParseCursor(f.Cursor, 1)
+		after, err := paging.ParseCursor(f.Cursor, 1)
 		if err != nil {
 			return page, err
 		}
 		if after[0] == "" || db.CheckText("cursor", after[0]) != nil {
-			return page, fault.Field("cursor", db.BadCursor)
+			return page, fault.Field("cursor", paging.BadCursor)
 		}
 		q.And("key > ?", after[0])
 	}
@@ -237,7 +237,7 @@ func (s *Store) FindProfiles(ctx context.Context, f profiles.Filter) (page pagin
 		if err != nil {
 			return err
 		}
-		page.Items, page.Next = db.CutPage(found, limit, func(last *profiles.Profile) string { return db.Cursor(last.Key) })
+		page.Items, page.Next = db.CutPage(found, limit, func(last *profiles.Profile) string { return paging.Cursor(last.Key) })
 		if !f.Uncounted {
 			_, err = t.One(`SELECT count(*) FROM profiles WHERE `+all, args, &page.Total)
 		}
