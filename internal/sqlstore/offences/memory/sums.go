@@ -146,8 +146,11 @@ func ByRule(parts []Part) []offences.RuleTotal {
 		}
 		return place
 	})
+	// Looking up a key takes most of the time, so that it happens once for each row, except for the totals
+	// after the first 64: there may be one for each block.
 	number := map[unique.Handle[string]]uint64{}
-	seen := map[uint64]struct{}{} // pairs of a key's number and a total's index
+	var first []uint64            // by a key's number, a bit for each of the first totals
+	seen := map[uint64]struct{}{} // pairs of a key's number and the index of a later total
 	for _, p := range parts {
 		for i := range p.Rows {
 			r := &p.Rows[i]
@@ -160,6 +163,14 @@ func ByRule(parts []Part) []offences.RuleTotal {
 			if !is {
 				n = uint64(len(number))
 				number[r.Key] = n
+				first = append(first, 0)
+			}
+			if place < 64 {
+				if first[n]&(1<<place) == 0 {
+					first[n] |= 1 << place
+					totals[place].Keys++
+				}
+				continue
 			}
 			id := n<<32 | uint64(place)
 			if _, is := seen[id]; !is {
