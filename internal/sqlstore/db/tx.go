@@ -135,6 +135,15 @@ func Using(t *Tx, index string) string {
 	return t.store.place.dialect.using + index
 }
 
+// Folded returns an expression of a text for LIKE without regard to the case of ASCII letters, which
+// LIKE of SQLite ignores by itself: lower would take a quarter of the time of a search.
+func (s *DB) Folded(text string) string {
+	if s.place.dialect == &sqlite {
+		return text
+	}
+	return "lower(" + text + ")"
+}
+
 // Context returns the context of the transaction.
 func (t *Tx) Context() context.Context { return t.ctx }
 

@@ -26,7 +26,7 @@ type Audit struct{ db *db.DB }
 func NewAudit(d *db.DB) *Audit { return &Audit{d} }
 
 // recordSelection returns the conditions of f, including its cursor.
-func recordSelection(f audit.Filter) (*db.Selection, error) {
+func (s *Audit) recordSelection(f audit.Filter) (*db.Selection, error) {
 	for field, text := range map[string]string{
 		"actor": f.Actor, "action": f.Action, "object": f.Object, "object_id": f.ObjectID, "search": f.Search,
 	} {
@@ -55,7 +55,7 @@ func recordSelection(f audit.Filter) (*db.Selection, error) {
 	}
 	if f.Search != "" {
 		// One comparison per row, as for blocks; no text has a line break.
-		q.And("lower(summary || '\n' || object_id) LIKE ? ESCAPE '\\'", db.LikeContaining(f.Search))
+		q.And(s.db.Folded("summary || '\n' || object_id")+" LIKE ? ESCAPE '\\'", db.LikeContaining(f.Search))
 	}
 	if f.Cursor != "" {
 		id, err := strconv.ParseInt(f.Cursor, 36, 64)
@@ -78,7 +78,7 @@ func (s *Audit) FindRecords(ctx context.Context, f audit.Filter) (page audit.Pag
 	if err != nil {
 		return page, err
 	}
-	q, err := recordSelection(f)
+	q, err := s.recordSelection(f)
 	if err != nil {
 		return page, err
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
-	"github.com/stint-dev/stint/internal/sqlstore/operations"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -101,7 +100,7 @@ func TestPagesOfTheAuditSortNothing(t *testing.T) {
 	} {
 		for _, cursor := range []string{"", "zz"} {
 			filter.Cursor, filter.Limit = cursor, 51
-			query, args, err := operations.QueryOfRecords(filter)
+			query, args, err := f.Audit.QueryOfRecords(filter)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,8 +3,8 @@ package operations
 import "github.com/stint-dev/stint/internal/audit"
 
 // QueryOfRecords returns the query that FindRecords makes of a filter.
-func QueryOfRecords(f audit.Filter) (query string, args []any, err error) {
-	q, err := recordSelection(f)
+func (s *Audit) QueryOfRecords(f audit.Filter) (query string, args []any, err error) {
+	q, err := s.recordSelection(f)
 	if err != nil {
 		return "", nil, err
 	}
