@@ -217,7 +217,12 @@ func (d *Decision) addAdditional(by *applying) error {
 		case p.IsTrap():
 			outcome, answer.Never, answer.Rule = refusedBy(p, d.Check.Key), true, refusingRule(p)
 		}
-		var a Decision
+		if d.Additional == nil {
+			d.Additional, d.more = d.more, nil
+		}
+		n := len(d.Additional)
+		d.Additional = slices.Grow(d.Additional, 1)[:n+1]
+		a := &d.Additional[n]
 		a.begin(&d.Check, d.At)
 		a.IsAdditional = true
 		if with.policy.Mode == rules.Shadow {
@@ -229,7 +234,6 @@ func (d *Decision) addAdditional(by *applying) error {
 				return err
 			}
 		}
-		d.Additional = append(d.Additional, a)
 	}
 	return nil
 }

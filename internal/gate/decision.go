@@ -178,14 +178,20 @@ type Decision struct {
 	Degraded string
 	// room is memory for the States of the Decision itself; nil if there is none yet.
 	room []RuleState
+	// more is memory for Additional, which is empty; nil if there is none yet.
+	more []Decision
 }
 
-// Reset empties d but keeps the memory of its States, so that d can be reused for another check
-// once nobody reads the States any more.
+// Reset empties d but keeps the memory of its States and of Additional, so that d can be reused for another
+// check once nobody reads them any more.
 func (d *Decision) Reset() {
-	states := d.States[:0]
+	states, more := d.States[:0], d.more
+	if d.Additional != nil {
+		clear(d.Additional)
+		more = d.Additional[:0]
+	}
 	*d = Decision{}
-	d.States = states
+	d.States, d.more = states, more
 }
 
 // RuleState is the state of a rule; see timestamplog.RuleState.

@@ -109,7 +109,7 @@ func New(o Options) *Gate {
 }
 
 // Decide answers checks in order, each on its own. decisions and errs must be as long as checks,
-// and the memory of the decisions' States is reused. An error is a *fault.Error: the check is
+// and the memory of the decisions' States and Additional is reused. An error is a *fault.Error: the check is
 // invalid (an unknown policy, a cost above the smallest limit), or the node has not loaded its
 // policies yet.
 func (g *Gate) Decide(ctx context.Context, checks []Check, decisions []Decision, errs []error) {

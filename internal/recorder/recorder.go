@@ -168,15 +168,17 @@ func (r *Recorder) Record(d *gate.Decision) {
 	id := policyID(d.Policy)
 
 	s := r.shardOf(hash)
-	s.mu.Lock()
-	m := s.minute(offences.MinuteOf(at))
 	if d.IsAdditional {
-		s.countAdditional(m, id, hash, strings.Clone(key), at, d)
-		s.mu.Unlock()
+		if d.Outcome != gate.Allowed || d.Shadow != nil { // otherwise nothing is counted
+			s.mu.Lock()
+			s.countAdditional(s.minute(offences.MinuteOf(at)), id, hash, strings.Clone(key), at, d)
+			s.mu.Unlock()
+		}
 		r.addDistinct(d, id, hash, counted)
 		return
 	}
-	in := m.policy(id)
+	s.mu.Lock()
+	in := s.minute(offences.MinuteOf(at)).policy(id)
 	fresh, kept := s.countTraffic(in, hash, key, d.Check.Cost, d.Outcome)
 	s.requests.add(hash, kept, d, s.omits)
 	if d.Derived == nil {

@@ -41,8 +41,7 @@ func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, re
 	return nil
 }
 
-// combined is one of several requests that are decided as one, or an Uncharged request of a
-// counter.
+// combined is one of several requests that are decided as one.
 type combined struct {
 	q         timestamplog.Request
 	r         *timestamplog.Result

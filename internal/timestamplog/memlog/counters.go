@@ -100,12 +100,12 @@ type counting struct {
 	isShared bool
 }
 
-// count answers q, and counts it if it is allowed and not a peek.
+// count answers q, and counts it if it is allowed and neither a peek nor Uncharged.
 func (s *shard) count(hash uint64, now int64, q *timestamplog.Request, r *timestamplog.Result) {
 	c := counting{state: algorithms.State{Numbers: s.scratch[:0]}}
 	s.judgeCounter(&c, hash, now, q, r)
 	switch {
-	case q.Peek || r.Replayed || len(q.Rules) == 0:
+	case q.Peek || q.Uncharged || r.Replayed || len(q.Rules) == 0:
 	case r.Allowed:
 		s.addCounted(&c, hash, now, r.ReservedAt, q)
 	case q.ChargeAlways:

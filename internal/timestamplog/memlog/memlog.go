@@ -92,8 +92,6 @@ func (l *Log) decide(q *timestamplog.Request, r *timestamplog.Result) {
 	s.sweep(now, sweepPerCheck)
 	l.makeRoom(s, now)
 	switch {
-	case isCounter(q) && q.Uncharged:
-		decideAll([]combined{newCombined(s, hash, q, r)}, now, q.Peek, q.MaxWait)
 	case isCounter(q):
 		s.count(hash, now, q, r)
 	case q.IsDistinct():
