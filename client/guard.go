@@ -30,8 +30,9 @@ type Guard struct {
 	// Hold holds the cost of each request until its answer has been written; see Check. The hold renews itself.
 	// Policies with a rule such as "16 concurrent" hold without it.
 	Hold time.Duration
-	// Used returns what a request used, when its answer has been written, also if it broke off; nil means
-	// what was held. A request whose handler panics is released.
+	// Used returns what a request used, when its answer has been written, also if it broke off or the client
+	// left; nil means what was held. A request whose handler panics is released, unless it panics with
+	// http.ErrAbortHandler, by which handlers such as httputil.ReverseProxy break an answer off.
 	Used func(*http.Request) int64
 	// Meta returns what is shown with an offence; nil means nothing.
 	Meta func(*http.Request) map[string]string
@@ -74,6 +75,7 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 			r = r.WithContext(context.WithValue(r.Context(), decisionKey{}, d))
 			usage := g.Client.Keep(context.WithoutCancel(r.Context()), d.Held) // next may go on when the client has gone
 			defer func() { _ = usage.Release(r.Context()) }()                  // if next panics; otherwise it is settled already
+			defer g.settleAborted(r, usage)
 			g.serve(next, w, r, &q)
 			g.settle(r, usage)
 			return
@@ -129,6 +131,19 @@ func (g *Guard) report(r *http.Request, d *Decision, err error) {
 	}
 	if err != nil && g.OnError != nil {
 		g.OnError(r, err)
+	}
+}
+
+// settleAborted settles if the handler has broken its answer off. It must be deferred.
+func (g *Guard) settleAborted(r *http.Request, usage *Usage) {
+	if usage == nil {
+		return
+	}
+	if cause := recover(); cause != nil {
+		if cause == http.ErrAbortHandler {
+			g.settle(r, usage)
+		}
+		panic(cause)
 	}
 }
 

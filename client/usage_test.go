@@ -3,8 +3,11 @@ package client_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"testing"
 	"time"
 
@@ -90,26 +93,73 @@ func TestHoldsAreSettledOnceByTheirHandle(t *testing.T) {
 
 func TestGuardHoldsUntilTheAnswerIsWritten(t *testing.T) {
 	c, key := connect(t), fresh("budget")
-	fails := false
+	fails := any(nil)
 	guard := client.Guard{Client: c, Key: func(*http.Request) string { return key }, Cost: func(*http.Request) int { return 400 }, Hold: time.Minute,
 		Used: func(*http.Request) int64 { return 30 }}
 	handler := guard.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		wantLeft(t, c, key, 600, 1)
-		if fails {
-			panic(http.ErrAbortHandler)
+		if fails != nil {
+			panic(fails)
 		}
 	}))
 	func() {
-		defer func() { _ = recover() }()
-		fails = true
+		defer func() {
+			if recover() != fails {
+				t.Error("the panic was lost")
+			}
+		}()
+		fails = "a mistake"
 		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
 	}()
 	wantLeft(t, c, key, 1000, 2)
-	fails = false
+	fails = nil
 	gone, leave := context.WithCancel(t.Context())
 	request := httptest.NewRequest("GET", "/", nil).WithContext(gone)
 	guard.Used = func(*http.Request) int64 { leave(); return 400 } // the client has gone
 	handler = guard.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	handler.ServeHTTP(httptest.NewRecorder(), request)
 	wantLeft(t, c, key, 600, 2)
+}
+
+// A proxy breaks an answer off by a panic, when the service behind it breaks or the client leaves: what was used
+// until then is charged.
+func TestGuardSettlesAnswersThatBreakOff(t *testing.T) {
+	c := connect(t)
+	for name, breaks := range map[string]bool{"the service breaks": true, "the client leaves": false} {
+		t.Run(name, func(t *testing.T) {
+			key, over := fresh("budget"), make(chan struct{})
+			service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				for r.Context().Err() == nil {
+					_, _ = io.WriteString(w, "a part of the answer\n")
+					_ = http.NewResponseController(w).Flush()
+					if breaks {
+						panic(http.ErrAbortHandler)
+					}
+				}
+			}))
+			t.Cleanup(service.Close)
+			to, err := url.Parse(service.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			guard := client.Guard{Client: c, Key: func(*http.Request) string { return key }, Cost: func(*http.Request) int { return 400 }, Hold: time.Minute,
+				Used: func(*http.Request) int64 { return 30 }}
+			guarded := guard.Handler(httputil.NewSingleHostReverseProxy(to))
+			site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				defer close(over)
+				guarded.ServeHTTP(w, r)
+			}))
+			t.Cleanup(site.Close)
+			response, err := http.Get(site.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if breaks {
+				_, _ = io.Copy(io.Discard, response.Body)
+			}
+			response.Body.Close()
+			<-over
+			wantLeft(t, c, key, 970, 2)
+		})
+	}
 }
