@@ -163,10 +163,6 @@ func (r *release) archive(p platform, dir string) error {
 
 // packages writes the packages for Debian and Red Hat.
 func (r *release) packages(p platform, dir string) error {
-	config, err := r.packageConfig(dir)
-	if err != nil {
-		return err
-	}
 	shared, err := r.sharedFiles(dir)
 	if err != nil {
 		return err
@@ -190,7 +186,8 @@ func (r *release) packages(p platform, dir string) error {
 				Contents: append(files.Contents{
 					file(filepath.Join(dir, "stint-server"), "/usr/bin/stint-server", "", 0o755),
 					file(filepath.Join(dir, "stint-admin"), "/usr/bin/stint-admin", "", 0o755),
-					file(config, "/etc/stint/stint.yaml", "config|noreplace", 0o640),
+					// Not the example, which changes with every version: dpkg would ask about it in each upgrade.
+					file(r.path("deploy/packages/stint.yaml"), "/etc/stint/stint.yaml", "config|noreplace", 0o640),
 					file(r.path("deploy/systemd/stint.service"), "/usr/lib/systemd/system/stint.service", "", 0o644),
 					file(r.path("deploy/systemd/stint.socket"), "/usr/lib/systemd/system/stint.socket", "", 0o644),
 					file(r.path("deploy/systemd/sysusers.conf"), "/usr/lib/sysusers.d/stint.conf", "", 0o644),
@@ -217,21 +214,6 @@ func (r *release) packages(p platform, dir string) error {
 	return nil
 }
 
-// packageConfig writes the settings file of the packages: the example, with the data in
-// the folder of the unit. It returns its path.
-func (r *release) packageConfig(dir string) (string, error) {
-	example, err := os.ReadFile(r.path("deploy/stint.example.yaml"))
-	if err != nil {
-		return "", err
-	}
-	const line = "\n#data-dir: ./data\n"
-	if !bytes.Contains(example, []byte(line)) {
-		return "", errors.New("deploy/stint.example.yaml has no data-dir")
-	}
-	config := filepath.Join(dir, "stint.yaml")
-	return config, os.WriteFile(config, bytes.Replace(example, []byte(line), []byte("\ndata-dir: /var/lib/stint\n"), 1), 0o644)
-}
-
 // sharedFiles returns what deploy has for other programs, below /usr/share/stint, and the units
 // of follow and firewall, which start the program where the packages have it.
 func (r *release) sharedFiles(dir string) (shared files.Contents, err error) {
@@ -245,9 +227,9 @@ func (r *release) sharedFiles(dir string) (shared files.Contents, err error) {
 		return err
 	}
 	for _, name := range deployed {
-		folder, _, below := strings.Cut(name, "/")
+		folder, _, _ := strings.Cut(name, "/")
 		switch from := r.path("deploy/" + name); {
-		case !below || folder == "systemd" || folder == "backup": // packages has these
+		case folder == "systemd" || folder == "backup": // packages has these
 		case folder == "follow" || folder == "nftables":
 			unit, err := os.ReadFile(from)
 			if err != nil {

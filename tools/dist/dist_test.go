@@ -240,7 +240,9 @@ func testDeb(t *testing.T, out string) {
 		}
 	}
 	dpkg := []string{"--root=" + root, "--force-not-root", "--force-script-chrootless", "--force-architecture"}
-	output(t, "dpkg", append(dpkg, "--install", find(t, out, ".deb"))...)
+	if text := output(t, "dpkg", append(dpkg, "--install", find(t, out, ".deb"))...); !strings.Contains(text, "systemctl enable --now stint") {
+		t.Errorf("the first installation does not say what starts the node: %s", text)
+	}
 	if status := output(t, "dpkg-query", "--admindir="+filepath.Join(root, "var/lib/dpkg"), "--show", "--showformat=${Status}", "stint"); status != "install ok installed" {
 		t.Errorf("the package is %s", status)
 	}
@@ -264,11 +266,17 @@ func testDeb(t *testing.T, out string) {
 		t.Errorf("the settings have mode %o, the owner %d and the group %d", settings.Mode().Perm(), s.Uid, s.Gid)
 	}
 	output(t, filepath.Join(root, "usr/bin/stint-server"), "config", "check", config)
-	// An upgrade keeps the settings that the operator changed.
+	// An upgrade keeps the settings that the operator changed, and asks nothing: the package has the same, whatever the example says.
+	if text, err := os.ReadFile(config); err != nil || len(text) > 1000 || !bytes.Contains(text, []byte("\ndata-dir: /var/lib/stint\n")) {
+		t.Errorf("the settings of the package are %s, %v", text, err)
+	}
+	output(t, filepath.Join(root, "usr/bin/stint-server"), "config", "check", filepath.Join(root, "usr/share/stint/stint.example.yaml"))
 	if err := os.WriteFile(config, []byte("log-level: debug\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	output(t, "dpkg", append(dpkg, "--force-confold", "--install", find(t, out, ".deb"))...)
+	if text := output(t, "dpkg", append(dpkg, "--install", find(t, out, ".deb"))...); strings.Contains(text, "systemctl enable") {
+		t.Errorf("an upgrade asks to start the node: %s", text)
+	}
 	if text, err := os.ReadFile(config); err != nil || string(text) != "log-level: debug\n" {
 		t.Errorf("the settings are %s, %v", text, err)
 	}
