@@ -71,7 +71,7 @@ func TestForwardWarnsOfAGatewayWithoutPaths(t *testing.T) {
 	}
 }
 
-// TestConnectSaysWhenAGatewayAsked by the fast path and by the plain one.
+// TestConnectSaysWhenAGatewayAsked by the fast path and by the plain one, and when it last left out the path.
 func TestConnectSaysWhenAGatewayAsked(t *testing.T) {
 	n, ask := startTrapped(t)
 	says := func(text string) {
@@ -86,6 +86,10 @@ func TestConnectSaysWhenAGatewayAsked(t *testing.T) {
 		n.must(ask(query, "X-Account: a"), http.StatusOK)
 		says(n.clock.Now().UTC().Format("2006-01-02 15:04:05") + " UTC")
 	}
+	pathless := n.clock.Now().UTC().Format("2006-01-02 15:04:05")
+	n.clock.Add(time.Minute)
+	n.must(ask("?by=ip", "X-Forwarded-Uri: /"), http.StatusOK)
+	says("without the path of its client's request at `" + pathless)
 }
 
 // TestForwardAnswersAnOperatorsQueryOfAClient: a link may have the query that the operator chose. What is sent with

@@ -148,6 +148,7 @@ func withForward(p *nodeParts) {
 	}
 	door := forwardauth.New(forwardauth.Options{Gate: p.Gate, View: p.Catalog, Logger: p.Server.Logger, Now: p.Server.Now})
 	p.Connect.LastAsked = door.LastAsked
+	p.Connect.Pathless = func() (string, time.Time) { return p.Catalog.Selector().PathPolicy(), door.LastPathless() }
 	for _, r := range door.Routes() {
 		if p.Change != nil {
 			p.Change(&r.Route)

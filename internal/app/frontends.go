@@ -174,11 +174,12 @@ func connectOf(a *App, tokens *identities.Tokens) *operations.Connect {
 		LastAsked:    func() time.Time { return a.forward.LastAsked() },
 		Counts:       func() bool { return a.catalog.Selector().OnlyCounting() != "" },
 		Trusted:      func() string { return a.live.settings.Load().TrustedProxies.String() },
-		Pathless: func() string {
-			if a.forward.Pathless() == 0 {
-				return ""
+		Pathless: func() (string, time.Time) {
+			last := a.forward.LastPathless()
+			if last.IsZero() {
+				return "", last
 			}
-			return a.catalog.Selector().PathPolicy()
+			return a.catalog.Selector().PathPolicy(), last
 		},
 	}
 }

@@ -32,9 +32,9 @@ type Connect struct {
 	JA4Header   string // header in which proxies send the fingerprint of their client's TLS, "" for none
 	// HasSiteHosts reports that --site-hosts says for which hosts bots sign their requests.
 	HasSiteHosts bool
-	// Pathless returns the name of a policy that applies by paths, if a gateway has asked this node
-	// without the path of its client's request, and "" otherwise. nil means "".
-	Pathless func() string
+	// Pathless returns the name of a policy that applies by paths, and when a gateway last asked this
+	// node without the path of its client's request: "" if none did. nil means "".
+	Pathless func() (policy string, last time.Time)
 	// Asked returns the attributes of requests that policies look at; nil for none.
 	Asked func() []conditions.Attribute
 	// LastAsked returns when a gateway last asked this node by /v1/forward, zero for never. nil means
@@ -172,7 +172,7 @@ func (c *Connect) guide(name, host string, token *wire.CreatedToken) wire.Guide 
 	if c.LastAsked != nil {
 		text := "No gateway has asked this node by `/v1/forward` since its start."
 		if at := c.LastAsked(); !at.IsZero() {
-			lastAsked = "A gateway last asked this node by `/v1/forward` at `" + at.UTC().Format("2006-01-02 15:04:05") + " UTC`."
+			lastAsked = "A gateway last asked this node by `/v1/forward` at `" + second(at) + "`."
 			text = lastAsked
 		}
 		if strings.Contains(page, "/v1/forward") {
@@ -180,8 +180,8 @@ func (c *Connect) guide(name, host string, token *wire.CreatedToken) wire.Guide 
 		}
 	}
 	if c.Pathless != nil && strings.Contains(page, "/v1/forward") {
-		if policy := c.Pathless(); policy != "" {
-			g.Steps = append(g.Steps, wire.GuideStep{Text: "A gateway asks this node without the path of its client's request. The policy `" + policy +
+		if policy, last := c.Pathless(); policy != "" {
+			g.Steps = append(g.Steps, wire.GuideStep{Text: "A gateway last asked without the path of its client's request at `" + second(last) + "`. The policy `" + policy +
 				"` has paths and never applies to such a request: let the gateway send `X-Forwarded-Uri` or `X-Original-URL`, and be among `--trusted-proxies`."})
 		}
 	}
@@ -312,8 +312,11 @@ const loadScript = "    lua-load "
 // chooseFirst is the beginning of the paragraph that matters as long as no policy enforces a limit.
 const chooseFirst = "First choose what is protected"
 
+// second shows a time to the second.
+func second(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") }
+
 // trustGateway matches the sentence that asks for --trusted-proxies, and whose address it needs.
-var trustGateway = regexp.MustCompile("Start Stint with `--trusted-proxies[^`]*`, so that it trusts the address that (\\w+) sends\\.")
+var trustGateway = regexp.MustCompile("Start Stint with `--trusted-proxies[^`]*` [^)]*\\), so that it trusts the address that (\\w+) sends\\.")
 
 // createToken matches the step that creates a token and says in which file it belongs.
 var createToken = regexp.MustCompile("Create a token[^,]*, and write the secret that is printed into (`[^`]+`), readable by root only[.:].*")

@@ -162,8 +162,8 @@ func TestGuideAsksForTheHostsOfSignatures(t *testing.T) {
 // TestGuideWarnsOfAGatewayWithoutPaths on the pages of the gateways that it may be.
 func TestGuideWarnsOfAGatewayWithoutPaths(t *testing.T) {
 	policy := ""
-	c := &Connect{CheckURL: "http://127.0.0.1:8080", TokenHeader: "X-Stint-Token", Pathless: func() string { return policy }}
-	const warning = "The policy `traps` has paths and never applies"
+	c := &Connect{CheckURL: "http://127.0.0.1:8080", TokenHeader: "X-Stint-Token", Pathless: func() (string, time.Time) { return policy, time.Date(2026, 11, 20, 14, 3, 14, 0, time.UTC) }}
+	const warning = "at `2026-11-20 14:03:14 UTC`. The policy `traps` has paths and never applies"
 	if text := stepsText(c.guide("nginx", "", nil)); strings.Contains(text, warning) {
 		t.Errorf("the guide warns without a cause:\n%s", text)
 	}

@@ -66,7 +66,8 @@ type Door struct {
 	mistaken atomic.Int64
 	scratch  sync.Pool // of *scratch
 	pathless atomic.Int64
-	asked    atomic.Int64 // when a request was last read, in Unix seconds; 0 for never
+	// When a request was last read, and when one without a path was, in Unix seconds; 0 for never.
+	asked, pathlessAt atomic.Int64
 }
 
 // scratch is the working memory of one request.
@@ -157,7 +158,7 @@ func (d *Door) handle(c *httpserver.Call) error {
 		return err
 	}
 	d.findPass(k, r)
-	d.noticeAsked(d.o.Now())
+	stamp(&d.asked, d.o.Now())
 	d.noticePathless(k)
 	for i := range k.checks {
 		k.checks[i].Meta = c.MetaWithTrace(k.checks[i].Meta)
@@ -194,7 +195,7 @@ func (d *Door) handleFast(c *httpserver.FastCall) bool {
 		return false
 	}
 	d.findPass(k, c)
-	d.noticeAsked(c.Now)
+	stamp(&d.asked, c.Now)
 	d.noticePathless(k)
 	d.o.Gate.DecideAt(context.Background(), c.Now, k.checks, k.decision[:], k.err[:])
 	if k.err[0] != nil {
@@ -252,27 +253,35 @@ func (d *Door) noticePathless(k *scratch) {
 	if policy == "" {
 		return
 	}
+	stamp(&d.pathlessAt, d.o.Now())
 	if d.pathless.Add(1) == 1 {
 		d.o.Logger.Warn("a gateway asks "+Path+" without the path of its client's request, so policies with paths never apply: "+
 			"let it send "+forwardedURI+" or "+originalURL+", and be among --trusted-proxies", "policy", policy)
 	}
 }
 
-// noticeAsked stores when a gateway asked. It writes once in a second, since all requests share it.
-func (d *Door) noticeAsked(at time.Time) {
-	if second := at.Unix(); d.asked.Load() != second {
-		d.asked.Store(second)
+// stamp stores the second of a time. It writes once in a second, since all requests share it.
+func stamp(to *atomic.Int64, at time.Time) {
+	if second := at.Unix(); to.Load() != second {
+		to.Store(second)
 	}
 }
 
-// LastAsked returns when a gateway last asked this node, zero for never.
-func (d *Door) LastAsked() time.Time {
-	second := d.asked.Load()
+// stamped returns what stamp stored, zero for nothing.
+func stamped(from *atomic.Int64) time.Time {
+	second := from.Load()
 	if second == 0 {
 		return time.Time{}
 	}
 	return time.Unix(second, 0).UTC()
 }
+
+// LastAsked returns when a gateway last asked this node, zero for never.
+func (d *Door) LastAsked() time.Time { return stamped(&d.asked) }
+
+// LastPathless returns when a gateway last asked without the path of the client's request while a
+// policy applied by paths, zero for never.
+func (d *Door) LastPathless() time.Time { return stamped(&d.pathlessAt) }
 
 // Pathless returns how many requests came without the path of the client's request while a policy
 // applied by paths.
