@@ -57,9 +57,9 @@ test: setup ## Run all tests on real servers, with the race detector but for tho
 	$(TESTS) -trimpath $(undebugged) -vet=off -timeout 60m -p 2 $(outside) & outside=$$!; \
 	$(TESTS) $(race) $(undebugged) -vet=off -timeout 30m -p $(packages) $(soon) $(longest) \
 		$$($(GO) list ./... | grep -vE '$(subst $(space),|,$(strip $(outside:.%=%$$)))') && \
-	$(TESTS) $(race) $(undebugged) -vet=off -parallel 8 -run '^TestPagesAtOnce$$' ./internal/adminui; \
+	$(TESTS) $(race) $(undebugged) -vet=off -parallel 8 -run '^TestPagesAtOnce$$' ./internal/adminui && \
+	$(TESTS) -trimpath $(undebugged) -vet=off -run Contract ./internal/timestamplog/...; \
 	inside=$$?; wait $$outside && exit $$inside
-	$(TESTS) -trimpath $(undebugged) -vet=off -run Contract ./internal/timestamplog/...
 
 .PHONY: test-short
 test-short: setup ## Run the packages whose tests start no node, database server or browser of their own, in about a minute

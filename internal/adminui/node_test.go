@@ -2,6 +2,8 @@ package adminui_test
 
 import (
 	"context"
+	"encoding/base64"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -16,6 +18,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/crypto/argon2"
 
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/admin/identities"
@@ -233,8 +237,12 @@ func newNodeOn(t testing.TB, database string, change ...func(*adminui.Deps)) *no
 	return n
 }
 
-// hashed is the password's hash, computed once: it is slow on purpose.
-var hashed = sync.OnceValue(func() string { return identity.HashPassword(password) })
+// hashed returns the password's hash at the least costs: hundreds of tests log in.
+func hashed() string {
+	salt := []byte("the salt of tests")
+	sum := base64.RawStdEncoding.EncodeToString(argon2.IDKey([]byte(password), salt, 1, 8, 1, 32))
+	return fmt.Sprintf("$argon2id$v=19$m=8,t=1,p=1$%s$%s", base64.RawStdEncoding.EncodeToString(salt), sum)
+}
 
 func someJobs() []jobs.Job {
 	return []jobs.Job{

@@ -78,10 +78,11 @@ func TestBacktestReportInBrowser(t *testing.T) {
 	b.consoleIsClean()
 }
 
-// screens loads a page narrow and inspects it in both themes and at every width,
+// screens loads a page narrow and inspects it at every width, and wide in both themes,
 // without loading it again: no style or script of ours reads
 // the width when a page is loaded. axe checks it narrow and wide, and its
-// colours wide in the dark, since narrow pages differ in shape and not in colour.
+// colours wide in the dark, since narrow pages differ in shape and not in colour,
+// and themes in colour and not in shape.
 func (b *browser) screens(name, path string) {
 	b.t.Helper()
 	const narrow, wide = 390, 1440
@@ -94,21 +95,28 @@ func (b *browser) screens(name, path string) {
 		if i == 0 {
 			b.do(chromedp.Navigate(b.node.url + path))
 		}
-		for _, theme := range []string{"light", "dark"} {
-			b.do(chromedp.Func(emulate(theme)))
-			look := fmt.Sprintf("%s at %d, %s", name, width, theme)
-			over := run(b, chromedp.Evaluate[int]("document.documentElement.scrollWidth - innerWidth"))
-			if over > 0 {
-				b.t.Errorf("%s: the page is %d pixels too wide", look, over)
-			}
-			switch {
-			case theme == "light" && (width == narrow || width == wide):
-				b.audit(look)
-			case width == wide:
-				b.auditColours(look)
-			}
-			b.picture(name, width, theme)
+		look := fmt.Sprintf("%s at %d", name, width)
+		b.fits(look)
+		if width == narrow || width == wide {
+			b.audit(look + ", light")
 		}
+		b.picture(name, width, "light")
+		if width != wide && *shots == "" {
+			continue
+		}
+		b.do(chromedp.Func(emulate("dark")))
+		if width == wide {
+			b.auditColours(look + ", dark")
+		}
+		b.picture(name, width, "dark")
+	}
+}
+
+// fits fails if the page is wider than the window.
+func (b *browser) fits(look string) {
+	b.t.Helper()
+	if over := run(b, chromedp.Evaluate[int]("document.documentElement.scrollWidth - innerWidth")); over > 0 {
+		b.t.Errorf("%s: the page is %d pixels too wide", look, over)
 	}
 }
 
@@ -123,23 +131,21 @@ func (b *browser) picture(name string, width int64, theme string) {
 	must(b.t, os.WriteFile(filepath.Join(*shots, fmt.Sprintf("%s-%d-%s.png", name, width, theme)), picture, 0o644))
 }
 
-// inspect tests a page in both themes, narrow and wide, without loading it again; path is
-// "" for the current page.
+// inspect tests a page at every width, and wide in both themes, without loading it again; path
+// is "" for the current page.
 func (b *browser) inspect(name, path string) {
 	b.t.Helper()
+	b.do(chromedp.Func(emulate("light")))
 	if path != "" {
 		b.do(chromedp.Navigate(b.node.url + path))
 	}
-	for _, width := range []int64{390, 768, 1440, 1920} {
-		for _, theme := range []string{"light", "dark"} {
-			b.do(chromedp.EmulateViewport(width, 900), chromedp.Func(emulate(theme)))
-			if over := run(b, chromedp.Evaluate[int]("document.documentElement.scrollWidth - innerWidth")); over > 0 {
-				b.t.Errorf("%s at %d: the page is %d pixels too wide", name, width, over)
-			}
-			if width == 1440 {
-				b.audit(name + ", " + theme)
-			}
-			b.picture(name, width, theme)
-		}
+	for _, width := range []int64{390, 768, 1920, 1440} {
+		b.do(chromedp.EmulateViewport(width, 900))
+		b.fits(fmt.Sprintf("%s at %d", name, width))
+		b.picture(name, width, "light")
 	}
+	b.audit(name + ", light")
+	b.do(chromedp.Func(emulate("dark")))
+	b.auditColours(name + ", dark")
+	b.picture(name, 1440, "dark")
 }
