@@ -1,18 +1,50 @@
 package accesslog_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"io"
+	"maps"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"github.com/stint-dev/stint/internal/accesslog"
 	"github.com/stint-dev/stint/internal/conditions"
 )
 
+// wrapped returns a log within the lines of each wrapper, and compressed.
+func wrapped(t *testing.T, log string) map[string]string {
+	t.Helper()
+	all := map[string]string{"": log}
+	for line := range strings.Lines(log) {
+		line = strings.TrimRight(line, "\r\n")
+		text, err := json.Marshal(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all["docker"] += `{"log":` + strings.TrimSuffix(string(text), `"`) + `\n","stream":"stdout","time":"2026-11-28T13:00:01.1Z"}` + "\n"
+		all["journald"] += `{"MESSAGE":` + string(text) + `,"__REALTIME_TIMESTAMP":"1795870801000000","_HOSTNAME":"web1"}` + "\n"
+		all["CRI"] += "2026-11-28T13:00:01.1Z stdout F " + line + "\n"
+		all["syslog"] += "Nov 28 13:00:01 web1 server[77]: " + line + "\n"
+	}
+	for name, text := range maps.Clone(all) {
+		var compressed bytes.Buffer
+		w := gzip.NewWriter(&compressed)
+		_, _ = io.WriteString(w, text)
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		all[name+".gz"] = compressed.String()
+	}
+	return all
+}
+
 // TestLogsAreReadAsProgramsWriteThem reads one request in the format of each program, as its
-// documentation or the program itself shows it.
+// documentation or the program itself shows it, alone and within the lines of each wrapper.
 func TestLogsAreReadAsProgramsWriteThem(t *testing.T) {
 	const (
 		w3cIIS        = "#Software: Microsoft Internet Information Services 10.0\r\n#Version: 1.0\r\n#Date: 2026-11-28 13:00:00\r\n"
@@ -75,34 +107,45 @@ func TestLogsAreReadAsProgramsWriteThem(t *testing.T) {
 		"journalctl, precise":  {log: `Nov 28 13:00:01.123456 web1 nginx[77]: 192.0.2.10 - - [28/Nov/2026:13:00:01 +0000] "GET /.env HTTP/1.1" 404 153 "-" "curl/8.1"`, format: "Common Log Format within lines of syslog"},
 		"journalctl, full":     {log: `Sat 2026-11-28 13:00:01 UTC web1 nginx[77]: 192.0.2.10 - - [28/Nov/2026:13:00:01 +0000] "GET /.env HTTP/1.1" 404 153 "-" "curl/8.1"`, format: "Common Log Format within lines of syslog"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			reader, err := accesslog.NewReader(strings.NewReader(test.log+"\n"), "", accesslog.Options{Proxies: trusted(t, test.proxies), Zone: time.UTC})
-			if err != nil {
-				t.Fatal(err)
-			}
-			records := drain(t, reader)
-			if describes := reader.Parser().Describe(); !strings.HasPrefix(describes, test.format+": ") {
-				t.Errorf("it is read as %s", describes)
-			}
-			if counts := reader.Counts(); counts.Bad > 0 || len(records) == 0 {
-				t.Errorf("got %+v", counts)
-			}
-			if test.path == "" {
-				test.path = "/.env"
-			}
-			switch test.agent {
-			case "":
-				test.agent = "curl/8.1"
-			case "-":
-				test.agent = ""
-			}
-			at := time.Date(2026, 11, 28, 13, 0, 1, 0, time.UTC).UnixMilli()
-			for _, r := range records {
-				if r.Key.String() != "ip:192.0.2.10" || r.Time/1000*1000 != at || r.Method != "GET" || r.Path != test.path || r.Status != 404 || r.Agent != test.agent || test.host != "" && r.Host != test.host {
-					t.Errorf("got %+v", r)
+		if test.path == "" {
+			test.path = "/.env"
+		}
+		switch test.agent {
+		case "":
+			test.agent = "curl/8.1"
+		case "-":
+			test.agent = ""
+		}
+		logs := wrapped(t, strings.TrimSuffix(test.log, "\r\n")+"\n")
+		if in := "syslog"; strings.HasSuffix(test.format, " within lines of "+in) { // one wrapper is within no other
+			logs = map[string]string{in: logs[""], in + ".gz": logs[".gz"]}
+			test.format = strings.TrimSuffix(test.format, " within lines of "+in)
+		}
+		for wrapper, log := range logs {
+			t.Run(name+" in "+wrapper, func(t *testing.T) {
+				reader, err := accesslog.NewReader(strings.NewReader(log), "", accesslog.Options{Proxies: trusted(t, test.proxies), Zone: time.UTC})
+				if err != nil {
+					t.Fatal(err)
 				}
-			}
-		})
+				records := drain(t, reader)
+				format := test.format
+				if in := strings.TrimSuffix(wrapper, ".gz"); in != "" {
+					format += " within lines of " + in
+				}
+				if describes := reader.Parser().Describe(); !strings.HasPrefix(describes, format+": ") {
+					t.Errorf("it is read as %s", describes)
+				}
+				if counts := reader.Counts(); counts.Bad > 0 || len(records) == 0 {
+					t.Errorf("got %+v", counts)
+				}
+				at := time.Date(2026, 11, 28, 13, 0, 1, 0, time.UTC).UnixMilli()
+				for _, r := range records {
+					if r.Key.String() != "ip:192.0.2.10" || r.Time/1000*1000 != at || r.Method != "GET" || r.Path != test.path || r.Status != 404 || r.Agent != test.agent || test.host != "" && r.Host != test.host {
+						t.Errorf("got %+v", r)
+					}
+				}
+			})
+		}
 	}
 }
 

@@ -82,6 +82,51 @@ func TestEvidenceIsWeighedAndSummed(t *testing.T) {
 	}, policy(t, 1, "default", "*", "1000/s"), policy(t, 2, "suspicion", "ip:*", "", suspicion(t, weighed...)))
 }
 
+// Of points that do not fit into the limits only what fits is given, so that a key never has more than its limit, the
+// wait is exact, and no more is taken back than was given.
+func TestPointsAreClippedToTheLimits(t *testing.T) {
+	onEveryLog(t, func(t *testing.T, n *node) {
+		const k = "ip:203.0.113.7"
+		wantPoints := func(k, want string, wait time.Duration) {
+			t.Helper()
+			d := n.check(t, k, forPath("/", ""))
+			if got := d.Check.Meta[EvidenceMeta]; got != want || d.Outcome != Limited || d.RetryAfter() != wait {
+				t.Errorf("%s: %s, wait %s, %q, want %q and %s", k, d.Outcome, d.RetryAfter(), got, want, wait)
+			}
+		}
+		n.check(t, "ip:203.0.113.8", forPath("/large", "")) // more than every limit
+		wantPoints("ip:203.0.113.8", "20 of 20 points in 1 hour: the path is /large (20).", time.Hour)
+
+		if d := n.check(t, k, forPath("/admin", "")); d.Outcome != Allowed {
+			t.Fatalf("15 points: %s", d.Outcome)
+		}
+		n.advance(time.Minute)
+		wantReported(t, n.report(t, k, "login_failed"), Full) // 9, of which 5 fit
+		wantPoints(k, "20 of 20 points in 1 hour: the path is /admin (15); login failed (5).", 59*time.Minute)
+		wantReported(t, n.report(t, k, "login_failed"), Full) // none fits
+		wantReported(t, n.report(t, k, "login_ok"), Charged)  // takes back the 5, and nothing that was not given
+		if d := n.check(t, k, forPath("/", "")); d.Outcome != Allowed {
+			t.Errorf("after 5 points were taken back: %s", d.Outcome)
+		}
+		wantReported(t, n.report(t, k, "login_failed"), Full)
+		wantPoints(k, "20 of 20 points in 1 hour: the path is /admin (15); login failed (5).", 59*time.Minute)
+
+		n.advance(59 * time.Minute) // the hour has 5, the day has 20 of 30
+		n.check(t, k, forPath("/large", ""))
+		x, err := n.Explain(t.Context(), key(t, k), "")
+		if err != nil || len(x.Conditional) != 1 {
+			t.Fatalf("%v: %+v", err, x.Conditional)
+		}
+		sum := 0
+		for _, c := range x.Conditional[0].Charges {
+			sum += c.Points
+		}
+		if newest := x.Conditional[0].Charges[0]; newest.Points != 10 || sum != 30 {
+			t.Errorf("the newest charge has %d points, all have %d, want 10 and 30", newest.Points, sum)
+		}
+	}, policy(t, 1, "default", "*", "1000/s"), policy(t, 2, "suspicion", "ip:*", "", suspicion(t, "50 path /large", "15 path /admin", "9 outcome login_failed", "-9 outcome login_ok forgives login_failed")))
+}
+
 // A success takes back what failures gave, up to its points, and nothing else: people who mistype stay
 // welcome, and a guesser who has one account of his own does not buy himself free of other evidence.
 func TestASuccessForgivesFailuresOnly(t *testing.T) {

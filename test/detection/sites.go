@@ -86,6 +86,21 @@ func Sites() []Site {
 				}
 			}},
 		}},
+		Site{"has offices that log in", []string{"website", "login"}, []Part{
+			{Kind: benign("logins", "20, 80, 200 and 500 people behind one address each log in within two hours, three in ten with a wrong password first"), Most: 0.01, Make: func(g *generator) {
+				for office, people := range []int{20, 80, 200, 500} {
+					a := g.client()
+					for person := range people {
+						at, account := g.between(8, 10), fmt.Sprintf("person-%d-%d", office, person)
+						if g.IntN(10) < 3 {
+							g.form(at, a, account, false, browser)
+							at = at.Add(8*time.Second + g.upTo(10*time.Second))
+						}
+						g.form(at, a, account, true, browser)
+					}
+				}
+			}},
+		}},
 		Site{"has busy and unlucky clients", []string{"website"}, []Part{
 			{Kind: benign("monitor", "one address, 50 requests a second for ten minutes"), Make: func(g *generator) {
 				a := g.client()
