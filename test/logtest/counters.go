@@ -64,6 +64,9 @@ func RunCounters(t *testing.T, newHarness func(*testing.T) Harness) {
 			if c.algorithm.TakesReservations() {
 				contracts = append(contracts, counterReservationContracts()...)
 			}
+			if c.algorithm.Name != algorithms.PointLog && c.options.Burst == 0 && c.options.Variant == "" {
+				contracts = append(contracts, contract{"a counter takes amounts up to 10^15, each whole or not at all", counterAmounts})
+			}
 			if c.algorithm.Name == algorithms.PointLog {
 				contracts = append(contracts, pointContracts()...)
 			}
@@ -125,6 +128,27 @@ func (f *fixture) fill(cost int) (refusal timestamplog.Result, allowed int) {
 	}
 	f.t.Fatal("Decide: 10,000 requests were allowed, want one refused")
 	return refusal, allowed
+}
+
+// counterAmounts counts in trillions, which are whole milliseconds of a window of an hour.
+func counterAmounts(t *testing.T, h Harness) {
+	f := newFixture(t, h, "1000T tokens/1h")
+	const trillion, most = 1_000_000_000_000, algorithms.MaxAmount
+	f.at(0)
+	f.wantAllowed(f.decide(f.request(most - 7*trillion)))
+	if r := f.decide(f.request(8 * trillion)); r.Allowed || r.RetryAt <= r.Now || r.RetryAt == timestamplog.Never {
+		t.Fatalf("8T where 7T are left: %s", f.describe(r))
+	}
+	if states := f.detail(trillion); states[0].Remaining != 7*trillion {
+		t.Fatalf("%d are left, want 7T", states[0].Remaining)
+	}
+	f.wantAllowed(f.decide(f.request(7 * trillion)))
+	refused := f.decide(f.request(most))
+	if refused.Allowed || refused.RetryAt == timestamplog.Never {
+		t.Fatalf("all again: %s", f.describe(refused))
+	}
+	f.at(refused.RetryAt - f.start)
+	f.wantAllowed(f.decide(f.request(most)))
 }
 
 func counterAllOrNothing(t *testing.T, h Harness) {
