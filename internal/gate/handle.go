@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"hash"
 	"slices"
 
 	"github.com/stint-dev/stint/internal/keys"
@@ -108,9 +109,15 @@ func (s *signer) handle(id string, reservations []reserved) string {
 
 // sealed returns raw followed by its MAC.
 func (s *signer) sealed(raw []byte) []byte {
-	mac := hmac.New(sha256.New, s.handleKey)
+	mac, _ := s.macs.Get().(hash.Hash)
+	if mac == nil {
+		mac = hmac.New(sha256.New, s.handleKey)
+	}
 	mac.Write(raw)
-	return mac.Sum(raw)
+	raw = mac.Sum(raw)
+	mac.Reset()
+	s.macs.Put(mac)
+	return raw
 }
 
 // read returns the reservations of a handle, false if it was not made under this secret.

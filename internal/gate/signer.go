@@ -3,6 +3,7 @@ package gate
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"sync"
 
 	"github.com/stint-dev/stint/internal/keyhash"
 	"github.com/stint-dev/stint/internal/offences"
@@ -13,6 +14,7 @@ import (
 type signer struct {
 	*offences.RefusalIDMaker
 	handleKey []byte
+	macs      sync.Pool // of hash.Hash under handleKey: a new one hashes the key again
 	values    keyhash.Hash
 }
 

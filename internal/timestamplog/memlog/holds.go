@@ -15,28 +15,25 @@ type settledHolds struct {
 	order   []holdID // the oldest first
 }
 
-type holdID struct {
-	timestamplog.LogID
-	tag uint64
-}
+// holdID is the hash of a log and the tag of a hold in it, itself a hash.
+type holdID struct{ log, tag uint64 }
 
-// settledBytes is about what one answer takes, without its key.
-const settledBytes = 256
+// settledBytes is about what one answer takes.
+const settledBytes = 192
 
 // add remembers an answer and drops those that are too old. It returns by how many bytes the memory grows.
 func (h *settledHolds) add(id holdID, answer timestamplog.Settled) (bytes int) {
 	if h.answers == nil {
 		h.answers = map[holdID]timestamplog.Settled{}
 	}
-	id.Key = strings.Clone(id.Key)
 	h.answers[id] = answer
 	h.order = append(h.order, id)
 	for h.answers[h.order[0]].Now+timestamplog.IDLifetime <= answer.Now {
-		bytes -= settledBytes + len(h.order[0].Key)
+		bytes -= settledBytes
 		delete(h.answers, h.order[0])
 		h.order = h.order[1:]
 	}
-	return bytes + settledBytes + len(id.Key)
+	return bytes + settledBytes
 }
 
 // Settle ends or renews a hold. It never fails.
@@ -50,7 +47,7 @@ func (l *Log) Settle(_ context.Context, m timestamplog.Settlement) (timestamplog
 }
 
 func (s *shard) settle(hash uint64, now int64, m *timestamplog.Settlement) timestamplog.Settled {
-	id := holdID{m.LogID, m.Value}
+	id := holdID{hash, m.Value}
 	k := s.logs.find(counterHash(hash), m.LogID)
 	if k == nil || k.expired(now) {
 		return s.settledBefore(id, now)
