@@ -270,6 +270,10 @@ func (d *document) problem(status int) node {
 		name = strings.ReplaceAll(http.StatusText(status), " ", "")
 		doc = problems[status]
 	}
+	reference := node{"$ref": "#/components/responses/" + name}
+	if d.responses[name] != nil { // reflecting it for each operation would take most of the document's time
+		return reference
+	}
 	switch status {
 	case http.StatusUnauthorized:
 		headers = append(headers, authenticate)
@@ -277,7 +281,7 @@ func (d *document) problem(status int) node {
 		headers = append(headers, RetryAfter)
 	}
 	d.responses[name] = node{"description": d.schemas.described("problem "+strconv.Itoa(status), doc), "headers": d.headersOf(headers), "content": node{wire.ProblemType: d.problemContent()}}
-	return node{"$ref": "#/components/responses/" + name}
+	return reference
 }
 
 func (d *document) problemContent() node { return node{"schema": d.schemas.of(wire.Problem{})} }
