@@ -210,14 +210,19 @@ func TestApacheFormatsAreRead(t *testing.T) {
 		`%{msec}t %a %{c}a %m %U %s "%{User-agent}i" %{UNIQUE_ID}e`:             `1795870801000 192.0.2.10 10.0.0.1 GET /.env 404 "curl/8.1" X`,
 		`$host $remote_addr - $remote_user [$time_local] "$request" $status $x`: "198.51.100.98 192.0.2.10 - -" + end,
 	} {
-		reader, err := accesslog.NewReader(strings.NewReader(log+"\n"), "", accesslog.Options{LogFormat: format})
-		if err != nil {
-			t.Errorf("%s: %v", format, err)
-			continue
-		}
-		r, err := reader.Next()
-		if err != nil || r.Key.String() != "ip:192.0.2.10" || r.Path != "/.env" || r.Method != "GET" || r.Status != 404 || r.Time != 1795870801000 {
-			t.Errorf("%s: got %+v, %v, %+v", format, r, err, reader.Counts())
+		for wrapper, lines := range wrapped(t, log+"\n") {
+			if in := strings.TrimSuffix(wrapper, ".gz"); strings.HasPrefix(format, "%{Host}i") && (in == "syslog" || in == "CRI") {
+				continue // what the client says begins the line: the text of the wrapper could be a part of it
+			}
+			reader, err := accesslog.NewReader(strings.NewReader(lines), "", accesslog.Options{LogFormat: format})
+			if err != nil {
+				t.Errorf("%s in %s: %v", format, wrapper, err)
+				continue
+			}
+			r, err := reader.Next()
+			if err != nil || r.Key.String() != "ip:192.0.2.10" || r.Path != "/.env" || r.Method != "GET" || r.Status != 404 || r.Time != 1795870801000 {
+				t.Errorf("%s in %s: got %+v, %v, %+v", format, wrapper, r, err, reader.Counts())
+			}
 		}
 	}
 }
