@@ -3,6 +3,7 @@ package client
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -140,7 +141,7 @@ func (g *Guard) settleAborted(r *http.Request, usage *Usage) {
 		return
 	}
 	if cause := recover(); cause != nil {
-		if cause == http.ErrAbortHandler {
+		if err, is := cause.(error); is && errors.Is(err, http.ErrAbortHandler) {
 			g.settle(r, usage)
 		}
 		panic(cause)
