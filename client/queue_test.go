@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +19,8 @@ import (
 
 func TestGuardReportsTheStatusOfAnswers(t *testing.T) {
 	testnode.Shared().Do(t, "PUT", "/v1/policies/status-missing", `{"match":["statusguard:*"],"outcome":"not_found","rules":["2/d distinct path"]}`, 201)
+	// ExampleClient_Report shows a node without a policy that counts missing pages.
+	defer testnode.Shared().Do(t, "DELETE", "/v1/policies/status-missing", "", 204)
 	testnode.Shared().Do(t, "PUT", "/v1/policies/status-plain", `{"match":["statusguard:*"],"rules":["100/d"]}`, 201)
 	c, me := connect(t), fresh("statusguard")
 	g := &client.Guard{Client: c, Key: func(*http.Request) string { return me }, ReportStatus: true}
@@ -106,7 +109,13 @@ func TestGuardLeavesWritersAsTheyAre(t *testing.T) {
 		}
 	}
 	for _, version := range []int{1, 2} {
-		site := httptest.NewUnstartedServer((&client.Guard{Client: c, ReportStatus: true}).Handler(http.HandlerFunc(handler)))
+		guarded := (&client.Guard{Client: c, ReportStatus: true}).Handler(http.HandlerFunc(handler))
+		var began, ended atomic.Int64
+		site := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			began.Add(1)
+			defer ended.Add(1)
+			guarded.ServeHTTP(w, r)
+		}))
 		site.EnableHTTP2 = version == 2
 		site.StartTLS()
 		want := map[string]int{"/can": 200, "/copies": 418, "/panics": 500, "/hijacks": 101}
@@ -122,16 +131,16 @@ func TestGuardLeavesWritersAsTheyAre(t *testing.T) {
 				_, _ = io.Copy(io.Discard, response.Body)
 				_ = response.Body.Close()
 			}
-			// A handler may end after its answer has.
-			for seen := 0; seen == 0; {
-				c.Close()
-				stint.mu.Lock()
-				if seen = len(stint.all); seen > 0 && stint.all[seen-1] != status {
-					t.Errorf("HTTP/%d %s: %v were reported, want %d", version, path, stint.all, status)
-				}
-				stint.all = nil
-				stint.mu.Unlock()
+			for ended.Load() < began.Load() { // a handler may end after its answer has
+				runtime.Gosched()
 			}
+			c.Close()
+			stint.mu.Lock()
+			if seen := len(stint.all); seen == 0 || stint.all[seen-1] != status {
+				t.Errorf("HTTP/%d %s: %v were reported, want %d", version, path, stint.all, status)
+			}
+			stint.all = nil
+			stint.mu.Unlock()
 		}
 		site.Close()
 	}

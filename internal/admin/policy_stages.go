@@ -45,7 +45,7 @@ func (p *Policies) Promote(ctx context.Context, c Caller, name string, expect et
 	if err != nil {
 		return nil, err
 	}
-	if err := etag.Check("the draft of "+name, rules.TagOf(draft), expect); err != nil {
+	if err := etag.Check("draft of "+name, rules.TagOf(draft), expect); err != nil {
 		return nil, err
 	}
 	all, err := p.Policies(ctx)

@@ -31,7 +31,7 @@ config_paths: {config_dir: %[1]s, data_dir: %[1]s, hub_dir: %[1]s, index_path: %
   notification_dir: %[1]s/notifications, plugin_dir: %[1]s/plugins}
 cscli: {output: human}
 db_config: {type: sqlite, db_path: %[1]s/crowdsec.db}
-plugin_config: {user: root, group: root}
+plugin_config: {user: "", group: ""}
 api:
   client: {credentials_path: %[1]s/credentials.yaml}
   server: {listen_uri: %[2]s, profiles_path: %[1]s/profiles.yaml}

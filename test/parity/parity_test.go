@@ -66,9 +66,51 @@ func TestFrontEndsMakeTheSameChanges(t *testing.T) {
 	for _, octet := range octets { // known once the minute is over
 		n.checkMembers(t, broadRange+octet, 12)
 	}
-	for _, table := range [][]change{entryChanges, bulkChanges, policyChanges, identityChanges, keyChanges, detectionChanges, lateChanges, operationChanges} {
-		for _, c := range table {
-			t.Run(c.name, func(t *testing.T) { n.compare(t, &c) })
+	changes := slices.Concat(entryChanges, bulkChanges, policyChanges, identityChanges, keyChanges, detectionChanges, lateChanges, operationChanges)
+	for _, c := range changes {
+		t.Run(c.name, func(t *testing.T) { n.compare(t, &c) })
+	}
+	t.Run("each operation has a change", func(t *testing.T) { n.wantChanges(t, changes) })
+}
+
+// unchanged are the operations other than GET that have no change here, each with the reason.
+var unchanged = map[string]string{
+	"check": asked, "checkBatch": asked, "reportOutcome": asked, "reportOutcomes": asked,
+	"settleHold": asked, "releaseHold": asked, "extendHold": asked, "cancelReservation": asked,
+	"previewBlock": shows, "planPolicies": shows, "explainDraft": shows, "tryPolicy": shows, "backtestPolicy": shows,
+	"addBlockSource": pulls, "pullBlockSource": pulls, "agreeBlockSource": pulls, "removeBlockSource": pulls,
+	"addGatewayToken": "it adds a token as addToken does; the tests of package adminui and of the command walk through Connect",
+	"restore":         "it replaces everything that the other changes have made; no page does it",
+}
+
+const (
+	asked = "an application or a gateway asks it, not an operator"
+	shows = "it shows and changes nothing"
+	pulls = "it pulls a list from another server; the tests of packages api, adminui and cli have one"
+)
+
+// wantChanges fails for each operation of the REST API that may change something and has neither a
+// change that succeeds nor a reason.
+func (n *node) wantChanges(t *testing.T, changes []change) {
+	type operation struct {
+		ID string `json:"operationId"`
+	}
+	var document struct {
+		Paths map[string]struct{ Post, Put, Patch, Delete operation }
+	}
+	if err := json.Unmarshal([]byte(n.rest(t, request{"GET", "/openapi.json", ""}, bootstrapToken).body), &document); err != nil {
+		t.Fatal(err)
+	}
+	member := regexp.MustCompile(`\{[^}]+\}`)
+	for path, is := range document.Paths {
+		pattern := regexp.MustCompile("^" + member.ReplaceAllString(path, "[^/]+") + `([ ?].*)?$`)
+		for method, id := range map[string]string{"POST": is.Post.ID, "PUT": is.Put.ID, "PATCH": is.Patch.ID, "DELETE": is.Delete.ID} {
+			hasChange := slices.ContainsFunc(changes, func(c change) bool {
+				return c.rest.method == method && pattern.MatchString(c.rest.path) && c.want == (fault{})
+			})
+			if id != "" && hasChange == (unchanged[id] != "") {
+				t.Errorf("%s, %s %s: it needs either a change that succeeds or a reason", id, method, path)
+			}
 		}
 	}
 }

@@ -167,6 +167,25 @@ var policyChanges = []change{
 		cli:   command{args: []string{"policy", "rollback", "c-$N", "1"}},
 	},
 	{
+		name: "policy: rename", setup: []step{{request: request{"PUT", "/v1/policies/old-$N", policyBody("old$N:*", "5/1m")}}},
+		rest: request{"POST", "/v1/policies/old-$N/rename if 1", `{"name":"new-$N"}`}, pages: []form{{path: "/policies/old-$N/rename", fields: []string{"expect", "1", "to", "new-$N"}}},
+		cli: command{args: []string{"policy", "rename", "old-$N", "new-$N"}}, result: "/v1/policies/new-$N",
+	},
+	{
+		name: "policy: rename to the name of another", want: fault{"conflict", "name"}, setup: []step{{request: request{"PUT", "/v1/policies/old-$N", policyBody("other$N:*", "5/1m")}}},
+		rest: request{"POST", "/v1/policies/old-$N/rename if 1", `{"name":"p-$N"}`}, pages: []form{{path: "/policies/old-$N/rename", fields: []string{"expect", "1", "to", "p-$N"}}},
+		cli: command{args: []string{"policy", "rename", "old-$N", "p-$N"}},
+	},
+	{
+		name: "policy: put the draft in force",
+		setup: []step{
+			{request: request{"PUT", "/v1/policies/staged-$N", policyBody("staged$N:*", "5/1m")}},
+			{request: request{"PUT", "/v1/policies/staged-$N.draft", `{"match":["staged$N:*"],"rules":["4/1m"],"mode":"shadow"}`}},
+		},
+		rest: request{"POST", "/v1/policies/staged-$N/promote if now /v1/policies/staged-$N.draft", ""}, pages: []form{{path: "/policies/staged-$N/promote", fields: []string{"expect", "now /v1/policies/staged-$N.draft"}}},
+		cli: command{args: []string{"policy", "promote", "staged-$N"}}, result: "/v1/policies/staged-$N",
+	},
+	{
 		name: "policy: delete", rest: request{"DELETE", "/v1/policies/p-$N if 3", ""},
 		pages: []form{{path: "/policies/p-$N/delete", fields: []string{"expect", "3", "confirm", "p-$N"}}}, cli: command{args: []string{"policy", "delete", "p-$N", "--version", "3"}},
 	},

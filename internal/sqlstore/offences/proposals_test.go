@@ -35,9 +35,11 @@ func TestProposeSuggestsRangesAndBlocksNone(t *testing.T) {
 		n.allowed("ip:203.0.113.8", 3)
 		f.Clock.Advance(2 * time.Minute)
 		n.flush()
-		if _, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, blocks.Entry{Kind: blocks.Exemption, Pattern: keytest.Pattern(t, "ip:203.0.113.250")}); err != nil {
+		added, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, blocks.Entry{Kind: blocks.Exemption, Pattern: keytest.Pattern(t, "ip:203.0.113.250")})
+		if err != nil {
 			t.Fatal(err)
 		}
+		s.View.Blocks().Apply(added[0].Entry, f.Clock.Now()) // as the catalog follows
 		made, err := s.Proposals.Propose(t.Context())
 		if err != nil || len(made) != 2 {
 			t.Fatalf("Propose() = %+v, %v", made, err)
