@@ -115,7 +115,7 @@ func TestRunLeavesInterruptsToItsCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	group := -command.Process.Pid
-	defer func() { _ = syscall.Kill(group, syscall.SIGKILL) }() // only after a failure is anything left
+	defer func() { _ = syscall.Kill(group, syscall.SIGKILL) }()                // only after a failure is anything left
 	for lines := bufio.NewScanner(out); lines.Scan() && lines.Text() != "5"; { // it ends after 5
 		_ = syscall.Kill(group, syscall.SIGINT)
 	}
