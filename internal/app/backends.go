@@ -84,6 +84,9 @@ func describeLogs(current func() *catalog.Catalog) func(timestamplog.LogID) ([]*
 		if id.IsInternal() || c == nil || !c.Loaded() {
 			return nil, true
 		}
+		if id.Policy < 0 { // of challenges
+			return nil, false
+		}
 		selector, now := c.Selector(), time.Now()
 		p, found := selector.ByID(id.Policy)
 		if found {

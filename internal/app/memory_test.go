@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/challenge"
+	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
@@ -134,5 +137,45 @@ func TestMemoryKeepsRefusedFurtherKeysAndOwnLimits(t *testing.T) {
 	}
 	if log.Memory().Forgotten == 0 {
 		t.Error("nothing was forgotten")
+	}
+}
+
+// Who solves challenge after challenge fills no memory beyond its bound, and has nothing forgotten that is refused.
+func TestMemoryForgetsSolutionsOfChallenges(t *testing.T) {
+	stack, err := rules.ParseStack([]string{"1/h"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	match, err := keys.Parser{}.Pattern("ip:*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	limited := &rules.Policy{ID: 1, Name: "limited", Version: 1, Generation: 1, Match: []keys.Pattern{match}, Rules: stack, Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithms.TimestampLog}
+	solved := *limited
+	solved.ID, solved.Name, solved.Outcome = 2, "solved", string(challenge.Solved)
+	known := catalog.New(nil, time.Now)
+	known.Adopt(&catalog.Saved{Policies: []*rules.Policy{limited, &solved}}, time.Now(), errors.New("no database"))
+	log := memlog.New(memlog.Options{MaxBytes: 256 << 10, Describe: describeLogs(func() *catalog.Catalog { return known })})
+	g := gate.New(gate.Options{View: known, Log: log})
+	address := func(text string) keys.Key { return keys.Parser{}.AddressKey(netip.MustParseAddr(text)) }
+	check := func() gate.Outcome {
+		d, err := g.Check(t.Context(), gate.Check{Key: address("192.0.2.1"), Cost: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Outcome
+	}
+	if got := check(); got != gate.Allowed {
+		t.Fatalf("the first check is %s", got)
+	}
+	for i := range 10_000 {
+		g.Earn(t.Context(), address(fmt.Sprintf("10.0.%d.%d", i/250, i%250)), fmt.Sprint("challenge ", i), 300)
+		g.Spend(t.Context(), fmt.Sprint("answer ", i))
+	}
+	if stats := log.Memory(); stats.Used > stats.Max*21/20 || stats.Forgotten == 0 {
+		t.Errorf("got the memory stats %+v", stats)
+	}
+	if got := check(); got != gate.Limited {
+		t.Errorf("after the solutions of others the second check is %s", got)
 	}
 }

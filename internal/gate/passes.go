@@ -4,17 +4,18 @@ import (
 	"context"
 	"time"
 
+	"github.com/stint-dev/stint/internal/challenge"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// The logs of solved challenges. As those of login attempts, their ids are negative.
+// The logs of solved challenges.
 const (
-	logSolutions   int64 = -100 - iota // one for each challenge
-	logSolvedPlace                     // one for each address
-	logSpent                           // one for each answer of a captcha
+	logSolutions   = timestamplog.LogsOfChallenges - iota // one for each challenge, if a policy counts challenge.Solved
+	logSolvedPlace                                        // one for each address
+	logSpent                                              // one for each answer of a captcha
 )
 
 // PassRules limit a pass that no other policy is for than one that refuses everything but passes. They are
@@ -32,25 +33,28 @@ type Earned struct {
 	// Shared names who share one pass, since the address has earned as many as it may; "" for a pass of its own.
 	Shared string
 	// IsFirst says that the challenge was not solved before. It is not remembered which challenges were
-	// solved for shared passes, so that an address makes few logs.
+	// solved for shared passes, nor for more than a minute while no policy counts solutions, so that an address
+	// makes few logs.
 	IsFirst bool
 }
 
-// Earn counts a solved challenge for the address that solved it, which may earn a number of passes an
-// hour and then shares one: one address cannot collect passes until their limits together are none, and
-// the many people behind one are not locked out. A
-// challenge that is solved again within a minute is not counted again. While the log is unreachable
-// this node counts alone.
-func (g *Gate) Earn(ctx context.Context, address keys.Key, challenge string, perHour int) Earned {
+// Earn counts a solved challenge, by its name, for the address that solved it, which may earn a number of
+// passes an hour and then shares one: one address cannot collect passes until their limits together are none,
+// and the many people behind one are not locked out. A challenge that is solved again within a minute is not
+// counted again. While the log is unreachable this node counts alone.
+func (g *Gate) Earn(ctx context.Context, address keys.Key, name string, perHour int) Earned {
 	if address.IsZero() { // unknown
 		return Earned{}
 	}
-	isEarned, replayed := g.count(ctx, logSolvedPlace, address.String(), challenge, rules.Rule{Limit: perHour, Window: time.Hour})
+	isEarned, replayed := g.count(ctx, logSolvedPlace, address.String(), name, rules.Rule{Limit: perHour, Window: time.Hour})
 	if !isEarned {
 		return Earned{Shared: address.String()}
 	}
-	isNew, _ := g.count(ctx, logSolutions, challenge, "", rules.Rule{Limit: 1, Window: solvedFor})
-	return Earned{IsFirst: !replayed && isNew}
+	if replayed || !g.view.Loaded() || !g.view.Selector().CountsOutcome(string(challenge.Solved)) {
+		return Earned{IsFirst: !replayed}
+	}
+	isNew, _ := g.count(ctx, logSolutions, name, "", rules.Rule{Limit: 1, Window: solvedFor})
+	return Earned{IsFirst: isNew}
 }
 
 // Spend reports whether a name of what can be used once, such as the answer of a captcha, was not spent

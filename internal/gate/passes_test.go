@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/challenge"
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 )
 
 func challenging(p *rules.Policy) { p.OnLimit = rules.ChallengeOnLimit }
@@ -160,7 +162,7 @@ func TestSeveralKeysCountAPassOnce(t *testing.T) {
 }
 
 func TestAddressesEarnPasses(t *testing.T) {
-	n := newNode(t)
+	n := newNode(t, policy(t, 1, "solved", "ip:*", "1000/1d", func(p *rules.Policy) { p.Outcome = string(challenge.Solved) }))
 	address := key(t, "ip:203.0.113.7")
 	for i := range 3 {
 		if e := n.Earn(t.Context(), address, fmt.Sprint("c", i), 3); e != (Earned{IsFirst: true}) {
@@ -181,6 +183,24 @@ func TestAddressesEarnPasses(t *testing.T) {
 	n.advance(time.Hour)
 	if e := n.Earn(t.Context(), address, "c3", 3); e != (Earned{IsFirst: true}) {
 		t.Errorf("after an hour: %+v", e)
+	}
+}
+
+// While nothing counts solutions, those of one address make one log.
+func TestSolutionsMakeNoLogsIfNothingCountsThem(t *testing.T) {
+	for want, policies := range map[int][]*rules.Policy{
+		1:   {policy(t, 1, "site", "ip:*", "0/1d", challenging), policy(t, 2, "failed", "ip:*", "3/1h", func(p *rules.Policy) { p.Outcome = string(challenge.Failed) })},
+		101: {policy(t, 1, "solved", "ip:*", "9/1h", func(p *rules.Policy) { p.Outcome = string(challenge.Solved) })},
+	} {
+		n := newNode(t, policies...)
+		for i := range 100 {
+			if e := n.Earn(t.Context(), key(t, "ip:203.0.113.7"), fmt.Sprint(i), 300); e != (Earned{IsFirst: true}) {
+				t.Errorf("solution %d: %+v", i, e)
+			}
+		}
+		if got := n.log.(*memlog.Log).Len(); got != want {
+			t.Errorf("%d logs, want %d", got, want)
+		}
 	}
 }
 

@@ -282,7 +282,11 @@ type LogID struct {
 
 // IsInternal reports whether the log belongs to a limit of Stint's own, such as that on guessing
 // passwords. The policy ids of these limits are negative, and the number of their logs is fixed.
-func (id LogID) IsInternal() bool { return id.Policy < 0 }
+func (id LogID) IsInternal() bool { return id.Policy < 0 && id.Policy > LogsOfChallenges }
+
+// LogsOfChallenges is the largest policy id of logs about challenges. Clients make as many of these as they
+// please, so that memory does not keep them.
+const LogsOfChallenges int64 = -100
 
 // furtherKey is the bit that Generation has in the logs of further keys. The same key may be a
 // further key of a policy and also one that the policy selects. The two are counted separately,
