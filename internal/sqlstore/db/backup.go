@@ -225,10 +225,8 @@ DELETE FROM main.recovery_codes WHERE user_id IN (SELECT id FROM temp.kept_users
 	returnCodes = `
 INSERT INTO main.recovery_codes SELECT * FROM temp.kept_codes WHERE user_id IN (SELECT u.id FROM main.users u JOIN temp.kept_users k ON k.id = u.id)`
 
-	// A restore makes the counts in the memory of nodes invalid, whatever the marks of the
-	// backup say. Package offences reads this mark together with them.
-	forgetRestoring = `DELETE FROM main.count_marks WHERE span = -1`
-	markRestoring   = `INSERT INTO main.count_marks (span, start, mark) VALUES (-1, 0, $1)`
+	// Package offences reads this mark together with all others.
+	markAll = `INSERT INTO count_marks (span, start, mark) VALUES (-1, 0, $1) ON CONFLICT (span, start) DO UPDATE SET mark = excluded.mark`
 
 	deleteKept     = `UPDATE temp.kept_policies SET deleted_at = $1 WHERE deleted_at = 0`
 	returnPolicies = `INSERT INTO main.policies SELECT * FROM temp.kept_policies`
@@ -276,7 +274,7 @@ func (t *Tx) restore(path string, columns map[string][]string, o RestoreOptions)
 	if err := sealRestoredTOTP(t, secondFactors); err != nil {
 		return err
 	}
-	if err := markRestored(t); err != nil {
+	if err := t.ForgetCounts(); err != nil {
 		return err
 	}
 	summary := fmt.Sprintf("Restored the database from %q.", filepath.Base(path))
@@ -313,14 +311,14 @@ func returnRows(t *Tx, o RestoreOptions) error {
 	)
 }
 
-// markRestored writes a new mark, by which nodes know that the counts in their memory are
-// invalid.
-func markRestored(t *Tx) error {
+// ForgetCounts makes the counts in the memory of all nodes invalid, whatever the marks of their rows
+// say: they were replaced or erased.
+func (t *Tx) ForgetCounts() error {
 	id, err := NewID()
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = t.Exec(markAll, id)
 	}
-	return t.execAll(statement{forgetRestoring, nil}, statement{markRestoring, []any{id}})
+	return err
 }
 
 // statement is one statement and its arguments.

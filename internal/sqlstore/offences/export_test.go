@@ -60,4 +60,6 @@ func Memory(s *Store, ctx context.Context, from, to time.Time) (cached, missing 
 }
 
 // ForgetMemory has a store keep at most so many rows in memory, and none yet.
-func ForgetMemory(s *Store, maxRows int) { s.cache = newRowCache(maxRows) }
+func ForgetMemory(s *Store, maxRows int) {
+	s.cache, s.traffic = newOffenceCache(maxRows), newTrafficCache(maxRows)
+}

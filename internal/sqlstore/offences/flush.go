@@ -10,19 +10,21 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/recorder"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
+	"github.com/stint-dev/stint/internal/sqlstore/offences/memory"
 )
 
 var _ recorder.Sink = (*Store)(nil)
 
 // Store stores offences, traffic and escalations.
 type Store struct {
-	db    *db.DB
-	cache *rowCache
+	db      *db.DB
+	cache   *rowCache[memory.Row]
+	traffic *rowCache[memory.KeyTraffic]
 }
 
 // New returns the store of the counts in a database.
 func New(d *db.DB) *Store {
-	return &Store{d, newRowCache(maxCachedRows)}
+	return &Store{d, newOffenceCache(maxCachedRows), newTrafficCache(maxCachedRows)}
 }
 
 // tx is a transaction on offences, traffic and escalations.

@@ -6,6 +6,7 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
+	"github.com/stint-dev/stint/internal/sqlstore/offences/memory"
 )
 
 // The database does not know the origin of addresses. For a pattern of an origin, the code here
@@ -92,7 +93,7 @@ func (s *Store) EachRanked(ctx context.Context, query offences.Query, do func(of
 }
 
 // rankAll is EachRanked in a transaction.
-func rankAll(t *db.Tx, cache *rowCache, query offences.Query, more *conditions, do func(offences.Ranked) error) (span offences.Span, err error) {
+func rankAll(t *db.Tx, cache *rowCache[memory.Row], query offences.Query, more *conditions, do func(offences.Ranked) error) (span offences.Span, err error) {
 	rollups, err := in(t).rollups()
 	if err != nil {
 		return span, err

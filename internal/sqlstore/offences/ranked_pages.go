@@ -9,6 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/paging"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
+	"github.com/stint-dev/stint/internal/sqlstore/offences/memory"
 )
 
 // EachRankedPage implements admin.DetectionStore. It ranks the keys once and keeps them in a
@@ -82,7 +83,7 @@ func (s *Store) EachRankedPage(ctx context.Context, query offences.Query, do fun
 var errEnough = errors.New("no more keys are wanted")
 
 // ranked returns all keys that a query selects, in order, and sets the span that was read.
-func ranked(t *db.Tx, cache *rowCache, query offences.Query, more *conditions, span *offences.Span) iter.Seq2[offences.Ranked, error] {
+func ranked(t *db.Tx, cache *rowCache[memory.Row], query offences.Query, more *conditions, span *offences.Span) iter.Seq2[offences.Ranked, error] {
 	return func(yield func(offences.Ranked, error) bool) {
 		read, err := rankAll(t, cache, query, more, func(row offences.Ranked) error {
 			if !yield(row, nil) {

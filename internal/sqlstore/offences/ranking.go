@@ -133,7 +133,7 @@ func (r *ranker) valueOf(s *memory.Sum) int64 {
 }
 
 // rank ranks all keys of the parts in memory.
-func (r *ranker) rank(parts []memory.Part) {
+func (r *ranker) rank(parts []memory.Part[memory.Row]) {
 	least := max(1, r.query.MinOffences)
 	r.sort(slices.DeleteFunc(memory.ByKey(parts, filterOf(r.query)), func(s memory.Sum) bool { return s.Offences < least }))
 }
@@ -153,21 +153,25 @@ func (r *ranker) sort(sums []memory.Sum) {
 		slices.SortFunc(r.sums, order)
 		return
 	}
-	// A first page needs only its own rows in order.
-	page := min(len(r.sums), r.limit+1)
-	slices.SortFunc(r.sums[:page], order)
-	for i := page; i < len(r.sums); i++ {
-		if order(r.sums[i], r.sums[page-1]) < 0 {
-			r.sums[i], r.sums[page-1] = r.sums[page-1], r.sums[i]
-			for at := page - 1; at > 0 && order(r.sums[at], r.sums[at-1]) < 0; at-- {
-				r.sums[at], r.sums[at-1] = r.sums[at-1], r.sums[at]
+	sortFirst(r.sums, r.limit+1, order)
+}
+
+// sortFirst puts the first n rows in order, which are all that a page needs.
+func sortFirst[T any](rows []T, n int, order func(a, b T) int) {
+	page := min(len(rows), n)
+	slices.SortFunc(rows[:page], order)
+	for i := page; i < len(rows); i++ {
+		if order(rows[i], rows[page-1]) < 0 {
+			rows[i], rows[page-1] = rows[page-1], rows[i]
+			for at := page - 1; at > 0 && order(rows[at], rows[at-1]) < 0; at-- {
+				rows[at], rows[at-1] = rows[at-1], rows[at]
 			}
 		}
 	}
 }
 
 // fill fills in the details of the rows of a page, and the offences that lost their key.
-func (r *ranker) fill(ranking *offences.Ranking, parts []memory.Part) {
+func (r *ranker) fill(ranking *offences.Ranking, parts []memory.Part[memory.Row]) {
 	at := make(map[string]*offences.Ranked, len(ranking.Rows))
 	for i := range ranking.Rows {
 		at[ranking.Rows[i].Key] = &ranking.Rows[i]
@@ -185,15 +189,20 @@ func (r *ranker) fill(ranking *offences.Ranking, parts []memory.Part) {
 // filterOf returns the filter of a query for rows in memory; rankConditions is the same for the
 // database.
 func filterOf(query offences.Query) memory.Filter {
-	f := memory.Filter{Shadow: query.Shadow, Policy: query.Policy, Source: query.Source, Rule: query.Rule, NotRule: query.NotRule}
-	search := db.Fold(query.Search)
-	pattern := patternSelects(query.Pattern)
-	if search != "" || pattern != nil {
-		f.Key = func(key string) bool {
-			return (pattern == nil || pattern(key)) && (search == "" || strings.Contains(db.Fold(key), search))
-		}
+	return memory.Filter{Shadow: query.Shadow, Policy: query.Policy, Source: query.Source, Rule: query.Rule, NotRule: query.NotRule,
+		Key: keyFilter(query.Search, query.Pattern)}
+}
+
+// keyFilter returns whether a key contains a text and is selected by a pattern, nil for all keys.
+func keyFilter(search string, p keys.Pattern) func(key string) bool {
+	search = db.Fold(search)
+	pattern := patternSelects(p)
+	if search == "" && pattern == nil {
+		return nil
 	}
-	return f
+	return func(key string) bool {
+		return (pattern == nil || pattern(key)) && (search == "" || strings.Contains(db.Fold(key), search))
+	}
 }
 
 // patternSelects is conditions.selects for rows in memory, nil if it selects all.
@@ -225,7 +234,7 @@ func (s *Store) NewOffenders(ctx context.Context, since, from, to time.Time, lim
 	err = viewSpan(ctx, s.db, from, to, 0, func(t *db.Tx, span offences.Span, segments []segment) error {
 		n = 0
 		var is bool
-		if all, n, is, err = s.cache.newOffenders(t, since, span, segments, max(1, limit)); err != nil || is {
+		if all, n, is, err = newOffenders(s.cache, t, since, span, segments, max(1, limit)); err != nil || is {
 			return err
 		}
 		c := &conditions{}
@@ -248,7 +257,7 @@ func (s *Store) NewOffenders(ctx context.Context, since, from, to time.Time, lim
 }
 
 // newOffenders is NewOffenders for rows that are in memory.
-func (c *rowCache) newOffenders(t *db.Tx, since time.Time, span offences.Span, segments []segment, limit int) (all []offences.Ranked, n int64, is bool, err error) {
+func newOffenders(c *rowCache[memory.Row], t *db.Tx, since time.Time, span offences.Span, segments []segment, limit int) (all []offences.Ranked, n int64, is bool, err error) {
 	rows, is, err := c.load(t, segments)
 	if err != nil || !is {
 		return nil, 0, false, err

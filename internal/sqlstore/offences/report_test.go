@@ -204,7 +204,16 @@ func TestMemoryAnswersMatchDatabase(t *testing.T) {
 		}
 		flush := func(to time.Time) {
 			b := &offences.Batch{ID: strconv.FormatUint(random.Uint64(), 36), Node: "b"}
-			for range 1 + random.IntN(8) {
+			for range random.IntN(8) {
+				k := offences.KeyTraffic{Minute: to.Add(-time.Duration(random.IntN(3)) * time.Minute).Truncate(time.Minute).UnixMilli(), Policy: 1 + random.Int64N(2), Key: key(),
+					Allowed: random.Int64N(9), Refused: max(0, random.Int64N(9)-4)}
+				if k.Key != "" && !slices.ContainsFunc(b.Keys, func(p offences.KeyTraffic) bool {
+					return p.Minute == k.Minute && p.Policy == k.Policy && p.Key == k.Key
+				}) {
+					b.Keys = append(b.Keys, k)
+				}
+			}
+			for range random.IntN(8) { // none, too: a batch may have keys only
 				at := to.Add(-time.Duration(random.IntN(3)) * time.Minute).Truncate(time.Minute).UnixMilli()
 				first := at + random.Int64N(30_000)
 				o := offences.Offence{Minute: at, Policy: 1 + random.Int64N(2), Key: key(), Kind: offences.Kind(random.IntN(offences.KindCount)), RefusedBy: one("1/1s", "20/1m"),
@@ -257,6 +266,11 @@ func TestMemoryAnswersMatchDatabase(t *testing.T) {
 				span := offences.Span{From: from, To: to}
 				details, reading, err := s.Details(t.Context(), q, named, span, 8)
 				add(fmt.Sprint(details, reading), err)
+				for cursor, more := "", true; more; more = cursor != "" {
+					a, err := s.ActiveKeys(t.Context(), offences.ActiveQuery{From: from, To: to, Policy: q.Policy, Pattern: q.Pattern, Search: q.Search, NeverRefused: q.Shadow, Limit: q.Limit, Cursor: cursor})
+					add(a, err)
+					cursor = a.Next
+				}
 				rules, err := s.RuleTotals(t.Context(), span)
 				add(rules, err)
 				fresh, n, err := s.NewOffenders(t.Context(), start.Truncate(24*time.Hour), from.Truncate(24*time.Hour), to, 4) // as reports ask

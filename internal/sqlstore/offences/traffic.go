@@ -1,7 +1,9 @@
 package offences
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/paging"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
+	"github.com/stint-dev/stint/internal/sqlstore/offences/memory"
 )
 
 const trafficSums = `CAST(sum(allowed) AS BIGINT), CAST(sum(limited) AS BIGINT), CAST(sum(blocked) AS BIGINT), CAST(sum(challenged) AS BIGINT), CAST(sum(unavailable) AS BIGINT),
@@ -167,6 +170,48 @@ func (s *Store) ActiveKeys(ctx context.Context, query offences.ActiveQuery) (act
 		}
 		query.From, query.To = time.UnixMilli(at.from), time.UnixMilli(at.to)
 	}
+	err = viewSpan(ctx, s.db, query.From, query.To, 0, func(t *db.Tx, span offences.Span, segments []segment) error {
+		active = offences.ActiveKeys{Span: span}
+		var seen offences.Seen
+		if err := in(t).seenByAll(&seen, segments); err != nil {
+			return err
+		}
+		active.Untracked = seen.Untracked
+		parts, isCached, err := s.traffic.load(t, segments)
+		if err != nil {
+			return err
+		}
+		if isCached {
+			sums := memory.Active(parts, memory.ActiveFilter{Policy: query.Policy, NeverRefused: query.NeverRefused, Key: keyFilter(query.Search, query.Pattern)})
+			active.Keys = int64(len(sums))
+			active.Rows = firstActive(sums, query.Cursor != "", at, limit+1)
+		} else if err := in(t).selectActive(&active, query, at, limit+1, segments); err != nil {
+			return err
+		}
+		active.Rows, active.Next = db.CutPage(active.Rows, limit, func(last offences.ActiveKey) string {
+			return rankCursor{byRequests, span.From.UnixMilli(), span.To.UnixMilli(), last.Checks(), last.Key}.String()
+		})
+		return nil
+	})
+	return active, err
+}
+
+// firstActive returns the first n keys in order, after those of a cursor if there is one.
+func firstActive(sums []offences.ActiveKey, isAfter bool, at rankCursor, n int) []offences.ActiveKey {
+	if isAfter {
+		sums = slices.DeleteFunc(sums, func(k offences.ActiveKey) bool {
+			return k.Checks() > at.value || k.Checks() == at.value && k.Key <= at.key
+		})
+	}
+	sortFirst(sums, n, func(a, b offences.ActiveKey) int {
+		return cmp.Or(cmp.Compare(b.Checks(), a.Checks()), cmp.Compare(a.Key, b.Key))
+	})
+	return slices.Clone(sums[:min(len(sums), n)])
+}
+
+// selectActive is firstActive of what the database adds up, with the number of all keys. The refused
+// checks are all in Limited until the use case knows which were blocked.
+func (t tx) selectActive(active *offences.ActiveKeys, query offences.ActiveQuery, at rankCursor, n int, segments []segment) (err error) {
 	c := &conditions{}
 	c.selects(query.Pattern)
 	if query.Policy != 0 {
@@ -179,32 +224,18 @@ func (s *Store) ActiveKeys(ctx context.Context, query offences.ActiveQuery) (act
 	if query.NeverRefused {
 		having = " HAVING sum(refused) = 0"
 	}
-	err = viewSpan(ctx, s.db, query.From, query.To, 0, func(t *db.Tx, span offences.Span, segments []segment) error {
-		active = offences.ActiveKeys{Span: span}
-		q := &db.Selection{}
-		text := "WITH checked AS (SELECT key, CAST(sum(allowed) AS BIGINT) AS a, CAST(sum(refused) AS BIGINT) AS r FROM (" +
-			union(q, "key, allowed, refused", "key_traffic", segments, c.text, c.args...) + ") AS counted GROUP BY key" + having + ") " +
-			"SELECT key, a, r, (SELECT count(*) FROM checked) FROM checked"
-		if query.Cursor != "" {
-			text += q.Fill(" WHERE a + r < ? OR (a + r = ? AND key > ?)", at.value, at.value, at.key)
-		}
-		text += " ORDER BY a + r DESC, key LIMIT " + strconv.Itoa(limit+1)
-		// The refused checks are all in Limited until the use case knows which were blocked.
-		active.Rows, err = db.Each(t, func(r db.Row) (k offences.ActiveKey, err error) {
-			return k, r.Scan(&k.Key, &k.Allowed, &k.Limited, &active.Keys)
-		}, text, q.Args...)
-		if err != nil {
-			return err
-		}
-		active.Rows, active.Next = db.CutPage(active.Rows, limit, func(last offences.ActiveKey) string {
-			return rankCursor{byRequests, span.From.UnixMilli(), span.To.UnixMilli(), last.Checks(), last.Key}.String()
-		})
-		var seen offences.Seen
-		err := in(t).seenByAll(&seen, segments)
-		active.Untracked = seen.Untracked
-		return err
-	})
-	return active, err
+	q := &db.Selection{}
+	text := "WITH checked AS (SELECT key, CAST(sum(allowed) AS BIGINT) AS a, CAST(sum(refused) AS BIGINT) AS r FROM (" +
+		union(q, "key, allowed, refused", "key_traffic", segments, c.text, c.args...) + ") AS counted GROUP BY key" + having + ") " +
+		"SELECT key, a, r, (SELECT count(*) FROM checked) FROM checked"
+	if query.Cursor != "" {
+		text += q.Fill(" WHERE a + r < ? OR (a + r = ? AND key > ?)", at.value, at.value, at.key)
+	}
+	text += " ORDER BY a + r DESC, key LIMIT " + strconv.Itoa(n)
+	active.Rows, err = db.Each(t.Tx, func(r db.Row) (k offences.ActiveKey, err error) {
+		return k, r.Scan(&k.Key, &k.Allowed, &k.Limited, &active.Keys)
+	}, text, q.Args...)
+	return err
 }
 
 // seenByAll fills in the traffic of all keys together.

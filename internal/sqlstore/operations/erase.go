@@ -96,6 +96,9 @@ func (s *Erasure) Erase(ctx context.Context, by audit.Actor, key keys.Key, name 
 		if preview {
 			return nil
 		}
+		if err := t.ForgetCounts(); err != nil {
+			return err
+		}
 		return t.Record(eraseAction, "key", name, "Erased a key, of which this is a keyed hash.", nil, erasureSnapshot{Erased: e.erased, Records: e.records})
 	}
 	if preview {

@@ -15,6 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/notify"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/storetest"
@@ -178,6 +179,29 @@ func TestErasedKeysAreNowhereAndTheirNeighboursStay(t *testing.T) {
 		keep(t, f, key)
 		keep(t, f, other)
 		before := naming(t, f, other)
+		wantInMemory := func(want ...string) {
+			t.Helper()
+			from, to := f.Clock.Now().Add(-time.Hour), f.Clock.Now().Add(time.Minute)
+			ranked, err := f.Offences.Rank(t.Context(), offences.Query{From: from, To: to})
+			if err != nil {
+				t.Fatal(err)
+			}
+			active, err := f.Offences.ActiveKeys(t.Context(), offences.ActiveQuery{From: from, To: to})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var offenders, checked []string
+			for _, r := range ranked.Rows {
+				offenders = append(offenders, r.Key)
+			}
+			for _, r := range active.Rows {
+				checked = append(checked, r.Key)
+			}
+			if !slices.Equal(offenders, want) || !slices.Equal(checked, want) {
+				t.Errorf("the offenders are %q and the checked keys %q, want %q", offenders, checked, want)
+			}
+		}
+		wantInMemory(key, other)
 		preview, err := f.Erasure.Erase(t.Context(), storetest.Operator, parsed(t, key), name, true)
 		if err != nil {
 			t.Fatal(err)
@@ -189,6 +213,7 @@ func TestErasedKeysAreNowhereAndTheirNeighboursStay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		wantInMemory(other)
 		if !slices.Equal(preview.Erased, done.Erased) || len(done.Erased) < 10 {
 			t.Errorf("the preview said %+v, and %+v was erased", preview.Erased, done.Erased)
 		}

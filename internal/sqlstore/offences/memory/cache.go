@@ -1,5 +1,5 @@
-// Package memory keeps rows of counted offences in memory and adds them up, so that pages need
-// not read a million of them every few seconds. It does not access a database: its user passes
+// Package memory keeps rows of counted offences, and of the traffic of keys, in memory and adds
+// them up, so that pages need not read a million of them every few seconds. It does not access a database: its user passes
 // a mark that identifies the state of each slot.
 package memory
 
@@ -31,55 +31,61 @@ type Row struct {
 	First, Last         int64
 }
 
+// KeyTraffic is the checks of one key by one policy in a slot.
+type KeyTraffic struct {
+	Key                      unique.Handle[string]
+	Policy, Allowed, Refused int64
+}
+
 // Part is a slot with its rows, which must not be changed.
-type Part struct {
+type Part[R any] struct {
 	Slot
-	Rows []Row
+	Rows []R
 }
 
 // Cache keeps the most recently used parts, up to a number of rows. It is safe for concurrent
 // use.
-type Cache struct {
+type Cache[R any] struct {
 	maxRows int
 
 	mu    sync.Mutex
-	parts map[Slot]*list.Element // of *known
+	parts map[Slot]*list.Element // of *known[R]
 	used  *list.List             // most recently used first
 	rows  int
 }
 
 // known is the cached state of a slot at a mark: its rows, or only a lower bound of their
 // number.
-type known struct {
-	Part
+type known[R any] struct {
+	Part[R]
 	mark  string
 	count int
 	whole bool
 }
 
 // NewCache returns an empty cache for at most maxRows rows.
-func NewCache(maxRows int) *Cache {
-	return &Cache{maxRows: maxRows, parts: map[Slot]*list.Element{}, used: list.New()}
+func NewCache[R any](maxRows int) *Cache[R] {
+	return &Cache[R]{maxRows: maxRows, parts: map[Slot]*list.Element{}, used: list.New()}
 }
 
 // MaxRows returns the capacity in rows.
-func (c *Cache) MaxRows() int { return c.maxRows }
+func (c *Cache[R]) MaxRows() int { return c.maxRows }
 
 // Find returns the cached parts of slots with their marks, in no particular order, and the
 // slots that are not cached. fits is false if the rows of all slots are known to exceed the
 // capacity; then it returns nothing else.
-func (c *Cache) Find(slots []Slot, marks map[Slot]string) (parts []Part, missing []Slot, fits bool) {
+func (c *Cache[R]) Find(slots []Slot, marks map[Slot]string) (parts []Part[R], missing []Slot, fits bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	parts = make([]Part, 0, len(slots))
+	parts = make([]Part[R], 0, len(slots))
 	rows := 0
 	for _, slot := range slots {
 		e, is := c.parts[slot]
-		if !is || e.Value.(*known).mark != marks[slot] {
+		if !is || e.Value.(*known[R]).mark != marks[slot] {
 			missing = append(missing, slot)
 			continue
 		}
-		k := e.Value.(*known)
+		k := e.Value.(*known[R])
 		if rows += k.count + 1; rows > c.maxRows {
 			return nil, nil, false
 		}
@@ -94,14 +100,14 @@ func (c *Cache) Find(slots []Slot, marks map[Slot]string) (parts []Part, missing
 }
 
 // Put caches a part at a mark. It evicts the least recently used parts if there is no room.
-func (c *Cache) Put(p Part, mark string) { c.put(&known{p, mark, len(p.Rows), true}) }
+func (c *Cache[R]) Put(p Part[R], mark string) { c.put(&known[R]{p, mark, len(p.Rows), true}) }
 
 // PutCount caches only that a slot has at least the given number of rows at a mark.
-func (c *Cache) PutCount(slot Slot, mark string, rows int) {
-	c.put(&known{Part{Slot: slot}, mark, rows, false})
+func (c *Cache[R]) PutCount(slot Slot, mark string, rows int) {
+	c.put(&known[R]{Part[R]{Slot: slot}, mark, rows, false})
 }
 
-func (c *Cache) put(k *known) {
+func (c *Cache[R]) put(k *known[R]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e, is := c.parts[k.Slot]; is {
@@ -115,10 +121,10 @@ func (c *Cache) put(k *known) {
 }
 
 // size counts a row for the slot itself, so that the number of slots is bounded too.
-func (k *known) size() int { return len(k.Rows) + 1 }
+func (k *known[R]) size() int { return len(k.Rows) + 1 }
 
-func (c *Cache) drop(e *list.Element) {
-	k := c.used.Remove(e).(*known)
+func (c *Cache[R]) drop(e *list.Element) {
+	k := c.used.Remove(e).(*known[R])
 	delete(c.parts, k.Slot)
 	c.rows -= k.size()
 }

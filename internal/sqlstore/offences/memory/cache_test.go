@@ -18,15 +18,15 @@ func rows(n int) []memory.Row {
 }
 
 func TestCacheEvictsLeastRecentlyUsedPart(t *testing.T) {
-	c := memory.NewCache(10)
+	c := memory.NewCache[memory.Row](10)
 	slot := func(start int64) memory.Slot { return memory.Slot{Span: 1, Start: start} }
 	marks := map[memory.Slot]string{slot(1): "a", slot(2): "b", slot(3): "c"}
-	c.Put(memory.Part{Slot: slot(1), Rows: rows(3)}, "a")
-	c.Put(memory.Part{Slot: slot(2), Rows: rows(3)}, "b")
+	c.Put(memory.Part[memory.Row]{Slot: slot(1), Rows: rows(3)}, "a")
+	c.Put(memory.Part[memory.Row]{Slot: slot(2), Rows: rows(3)}, "b")
 	if _, missing, fits := c.Find([]memory.Slot{slot(1)}, marks); len(missing) != 0 || !fits {
 		t.Fatalf("the first slot: missing %v, fits %t", missing, fits)
 	}
-	c.Put(memory.Part{Slot: slot(3), Rows: rows(3)}, "c") // four rows too many with the slots
+	c.Put(memory.Part[memory.Row]{Slot: slot(3), Rows: rows(3)}, "c") // four rows too many with the slots
 	parts, missing, fits := c.Find([]memory.Slot{slot(1), slot(2), slot(3)}, marks)
 	if len(parts) != 2 || len(missing) != 1 || missing[0] != slot(2) || !fits {
 		t.Errorf("got %d parts, missing %v, fits %t; want slot 2 missing", len(parts), missing, fits)
@@ -42,7 +42,7 @@ func TestCacheEvictsLeastRecentlyUsedPart(t *testing.T) {
 }
 
 func TestCacheIsSafeForConcurrentUse(t *testing.T) {
-	c := memory.NewCache(50)
+	c := memory.NewCache[memory.Row](50)
 	var all sync.WaitGroup
 	for g := range 4 {
 		all.Go(func() {
@@ -52,7 +52,7 @@ func TestCacheIsSafeForConcurrentUse(t *testing.T) {
 				if sums := memory.ByKey(parts, memory.Filter{}); len(parts) > 0 && len(sums) != 4 {
 					t.Errorf("got %d keys, want 4", len(sums))
 				}
-				c.Put(memory.Part{Slot: slot, Rows: rows(4)}, "m")
+				c.Put(memory.Part[memory.Row]{Slot: slot, Rows: rows(4)}, "m")
 			}
 		})
 	}

@@ -60,7 +60,7 @@ func (s *Sum) add(r *Row) {
 
 // ByKey adds up the selected offences by key, in no particular order. Keys without any are
 // omitted.
-func ByKey(parts []Part, f Filter) []Sum {
+func ByKey(parts []Part[Row], f Filter) []Sum {
 	var sums []Sum
 	at := map[unique.Handle[string]]int{} // index of a key's sum, -1 if the key is not selected
 	selected := groupsOf(f.selects)
@@ -87,8 +87,47 @@ func ByKey(parts []Part, f Filter) []Sum {
 	return sums
 }
 
+// ActiveFilter selects traffic. The zero value selects all.
+type ActiveFilter struct {
+	Policy       int64 // 0 for all
+	NeverRefused bool
+	Key          func(key string) bool // nil selects all
+}
+
+// Active adds up the selected traffic by key, in no particular order. The refused checks are all in
+// Limited.
+func Active(parts []Part[KeyTraffic], f ActiveFilter) []offences.ActiveKey {
+	var sums []offences.ActiveKey
+	at := map[unique.Handle[string]]int{} // index of a key's sum, -1 if the key is not selected
+	for _, p := range parts {
+		for i := range p.Rows {
+			r := &p.Rows[i]
+			if f.Policy != 0 && r.Policy != f.Policy {
+				continue
+			}
+			place, is := at[r.Key]
+			if !is {
+				place = -1
+				if key := r.Key.Value(); f.Key == nil || f.Key(key) {
+					place = len(sums)
+					sums = append(sums, offences.ActiveKey{Key: key})
+				}
+				at[r.Key] = place
+			}
+			if place >= 0 {
+				sums[place].Allowed += r.Allowed
+				sums[place].Limited += r.Refused
+			}
+		}
+	}
+	if f.NeverRefused {
+		return slices.DeleteFunc(sums, func(k offences.ActiveKey) bool { return k.Limited > 0 })
+	}
+	return sums
+}
+
 // WithoutKey adds up the offences of a policy, 0 for all, that lost their key.
-func WithoutKey(parts []Part, policy int64, shadow bool) (sum Sum) {
+func WithoutKey(parts []Part[Row], policy int64, shadow bool) (sum Sum) {
 	selected := groupsOf((&Filter{Policy: policy, Shadow: shadow}).selects)
 	for _, p := range parts {
 		for i := range p.Rows {
@@ -102,7 +141,7 @@ func WithoutKey(parts []Part, policy int64, shadow bool) (sum Sum) {
 
 // New returns the sums of the keys without an offence in earlier parts. Offences against shadow
 // policies do not count there.
-func New(sums []Sum, earlier []Part) []Sum {
+func New(sums []Sum, earlier []Part[Row]) []Sum {
 	at := make(map[unique.Handle[string]]int, len(sums)) // keys without an earlier offence
 	for i := range sums {
 		at[unique.Make(sums[i].Key)] = i
@@ -128,7 +167,7 @@ func New(sums []Sum, earlier []Part) []Sum {
 }
 
 // ByRule adds up what each rule and block refused, the largest sum first.
-func ByRule(parts []Part) []offences.RuleTotal {
+func ByRule(parts []Part[Row]) []offences.RuleTotal {
 	type refuser struct {
 		policy int64
 		kind   offences.Kind
@@ -187,7 +226,7 @@ func ByRule(parts []Part) []offences.RuleTotal {
 
 // ByPoint adds up the selected offences of some keys by what refused them and by point: each
 // point has width milliseconds, the first begins at low.
-func ByPoint(parts []Part, f Filter, keys []string, low, width int64) []offences.Detail {
+func ByPoint(parts []Part[Row], f Filter, keys []string, low, width int64) []offences.Detail {
 	wanted := make(map[unique.Handle[string]]bool, len(keys))
 	for _, key := range keys {
 		if f.Key == nil || f.Key(key) {

@@ -10,9 +10,9 @@ import (
 
 func TestByRuleCountsEachKeyOfEachOfManyRefusersOnce(t *testing.T) {
 	const refusers = 150
-	var parts []memory.Part
+	var parts []memory.Part[memory.Row]
 	for range 2 { // each key in both slots
-		p := memory.Part{}
+		p := memory.Part[memory.Row]{}
 		for i := range refusers {
 			for k := range i + 1 {
 				p.Rows = append(p.Rows, memory.Row{
