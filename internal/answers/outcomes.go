@@ -44,6 +44,8 @@ type Outcome struct {
 	// notes is where the paths with this outcome are noted, and needs where the path has to be noted
 	// for it; nil for nowhere.
 	notes, needs *pathSet
+	// isForm leaves out what programs send to the path of their form once somebody is logged in.
+	isForm bool
 	// of says which requests have the outcome, by what is known of the site; nil if the status does.
 	site *Site
 	of   func(*Site, *Answer) bool
@@ -68,7 +70,7 @@ func DefaultOutcomes(site *Site) Outcomes {
 		{Name: NotHTTP, of: func(_ *Site, r *Answer) bool { return r.IsNoRequest }},
 		{Name: "bad_request", Statuses: []int{400, 405, 414}},
 		{Name: LoginFailed, Method: post, Statuses: []int{401, 403, 422}, paths: logins, notes: refusing},
-		{Name: LoginFailed, Method: post, Statuses: []int{200}, paths: forms, notes: refusing},
+		{Name: LoginFailed, Method: post, Statuses: []int{200}, paths: forms, notes: refusing, isForm: true},
 		{Name: loginOK, Method: post, Statuses: []int{302, 303}, paths: logins, needs: refusing},
 		{Name: loginOK, Method: post, Statuses: []int{200, 201, 204}, paths: others, needs: refusing},
 	}
@@ -218,13 +220,28 @@ func parseOutcome(text string) (o Outcome, err error) {
 	return o, nil
 }
 
-// Append appends the names of the outcomes of r to names. A missing asset, favicon or
-// robots.txt has none, unless an outcome names its path: browsers ask for them by themselves.
+// isInside reports whether a target is of somebody who is logged in: phpMyAdmin and Adminer have one path for
+// their form and for all that follows it, with the database, the table or the page in the query.
+func isInside(target string) bool {
+	_, query, _ := strings.Cut(target, "?")
+	for parameter := range strings.SplitSeq(query, "&") {
+		switch name, value, _ := strings.Cut(parameter, "="); name {
+		case "ajax_request", "db", "table", "sql", "username":
+			return true
+		case "route":
+			return value != "/" && !strings.EqualFold(value, "%2F")
+		}
+	}
+	return false
+}
+
+// Append appends the names of the outcomes of r to names. An asset, favicon or robots.txt that is missing
+// or forbidden has none, unless an outcome names its path: browsers ask for them by themselves.
 func (all Outcomes) Append(names []string, r *Answer) []string {
 	if r.Status == 0 {
 		return names
 	}
-	isMissingAsset := (r.Status == 404 || r.Status == 410) && isAsset(r.Path)
+	isMissingAsset := (r.Status == 404 || r.Status == 410 || r.Status == 403 && !strings.EqualFold(r.Method, post)) && isAsset(r.Path)
 	first := len(names)
 	for i := range all {
 		o := &all[i]
@@ -236,7 +253,7 @@ func (all Outcomes) Append(names []string, r *Answer) []string {
 		case !slices.Contains(o.Statuses, r.Status), o.Method != "" && !strings.EqualFold(o.Method, r.Method), slices.Contains(names[first:], o.Name):
 		case o.paths.IsZero() && isMissingAsset:
 		case !o.paths.IsZero() && (r.Path == "" || !o.paths.Meets(conditions.NewRequest(r.Path, "", "", ""))):
-		case o.needs != nil && !o.needs.has(r.Path):
+		case o.needs != nil && !o.needs.has(r.Path), o.isForm && isInside(r.Path):
 		default:
 			if o.notes != nil {
 				o.notes.add(r.Path)

@@ -55,7 +55,7 @@ func TestListsOfProbesHitNoOrdinaryPath(t *testing.T) {
 	hits := listsThatHit(t, Path)
 	for _, path := range corpus(t, "ordinary.txt") {
 		hit := hits(NewRequest(path, "GET", "Mozilla/5.0", "example.org"))
-		for _, name := range []string{"traversal", "secrets", "consoles", "exploits", "proxying"} {
+		for _, name := range []string{"traversal", "secrets", "consoles", "devices", "exploits", "injections", "proxying"} {
 			if slices.Contains(hit, name) {
 				t.Errorf("the list %s hits %s", name, path)
 			}

@@ -53,7 +53,7 @@ report who would have been refused and by which rule. No server is needed and no
 changed. With --against a second stack is tried beside the first, and the report says who
 would be newly refused and newly allowed. --against also takes the name of an algorithm: the
 same rules are then tried under both. Policies with an outcome count what the status of an
-answer means, as --outcome says; a missing asset, favicon or robots.txt means nothing. Policies
+answer means, as --outcome says; an asset or robots.txt that is missing means nothing. Policies
 with a scope refuse only what --scope says is in it. Escalations have no safety limit here.
 
 --truth names a file that says who the attackers are: CSV with the columns key, label and
