@@ -1,265 +1,256 @@
 package parity
 
-import (
-	"slices"
-	"strings"
+import "strings"
+
+const (
+	in2098  = "2098-01-01T00:00:00Z"
+	in2099  = "2099-01-01T00:00:00Z"
+	in2001  = "2001-01-01T00:00:00Z"
+	unknown = "01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933" // the id of nothing
 )
 
-const noFilter = "REST and the commands block the patterns that they name; they have no filter"
-
-var entryChanges = slices.Concat(entriesOf("block"), entriesOf("exemption"), []change{
-	{
-		name:   "block: add with a scope",
-		rest:   request{"POST", "/v1/blocks", `{"pattern":"ip:198.18.$O.95","reason":"guesses","scope":"login","expires_in":"24h"}`},
-		pages:  []form{{path: "/blocks", fields: []string{"pattern", "198.18.$O.95", "reason", "guesses", "scope", "login", "for", "24h"}}},
-		cli:    command{args: []string{"block", "add", "ip:198.18.$O.95", "--reason", "guesses", "--scope", "login", "--for", "24h"}},
-		result: "/v1/blocks?key=ip:198.18.$O.95",
-	},
-	{
-		name: "block: add with a bad scope", want: fault{"invalid", "scope"},
-		rest:  request{"POST", "/v1/blocks", `{"pattern":"ip:198.18.$O.96","reason":"guesses","scope":"The login"}`},
-		pages: []form{{path: "/blocks", fields: []string{"pattern", "198.18.$O.96", "reason", "guesses", "scope", "The login", "for", "24h"}}},
-		cli:   command{args: []string{"block", "add", "ip:198.18.$O.96", "--reason", "guesses", "--scope", "The login"}},
-	},
-	{
-		name: "undo the end of a block", want: fault{},
-		setup: []step{
-			addStep("blocks", "ip:198.18.$O.90", "id=id"), {request: request{"DELETE", "/v1/blocks/{id}", ""}},
-			{request: request{"GET", "/v1/audit?limit=1", ""}, keep: "record=items.0.id"},
-		},
-		rest: request{"POST", "/v1/audit/{record}/undo", ""}, pages: []form{{path: "/audit/undo", fields: []string{"id", "{record}"}}},
-		cli: command{args: []string{"audit", "undo", "{record}"}}, result: "/v1/blocks/{id}",
-	},
-	{
-		name: "undo an unknown record", want: fault{"not_found", ""},
-		rest: request{"POST", "/v1/audit/999999/undo", ""}, pages: []form{{path: "/audit/undo", fields: []string{"id", "999999"}}},
-		cli: command{args: []string{"audit", "undo", "999999"}},
-	},
-	{
-		name: "undo a change of an entry that has changed since", want: fault{"conflict", ""},
-		setup: []step{
-			addStep("blocks", "ip:198.18.$O.91", "id=id"), {request: request{"GET", "/v1/audit?limit=1", ""}, keep: "record=items.0.id"},
-			{request: request{"DELETE", "/v1/blocks/{id}", ""}},
-		},
-		rest: request{"POST", "/v1/audit/{record}/undo", ""}, pages: []form{{path: "/audit/undo", fields: []string{"id", "{record}"}}},
-		cli: command{args: []string{"audit", "undo", "{record}"}},
-	},
-	{
-		name: "undo the end of a broad block without a confirmation", want: fault{"confirmation_required", "confirm"},
-		setup: []step{
-			addBroad("blocks", "kind$N:*"), {request: request{"DELETE", "/v1/blocks/{id}", ""}},
-			{request: request{"GET", "/v1/audit?limit=1", ""}, keep: "record=items.0.id"},
-		},
-		rest: request{"POST", "/v1/audit/{record}/undo", ""}, pages: []form{{path: "/audit/undo", fields: []string{"id", "{record}"}}},
-		cli: command{args: []string{"audit", "undo", "{record}"}},
-	},
-	{
-		name: "undo the end of a broad block", want: fault{},
-		setup: []step{
-			addBroad("blocks", "other$N:*"), {request: request{"DELETE", "/v1/blocks/{id}", ""}},
-			{request: request{"GET", "/v1/audit?limit=1", ""}, keep: "record=items.0.id"},
-		},
-		rest:   request{"POST", "/v1/audit/{record}/undo", `{"confirm":"other$N:*"}`},
-		pages:  []form{{path: "/audit/undo", fields: []string{"id", "{record}", "confirm", "other$N:*"}}},
-		cli:    command{args: []string{"audit", "undo", "{record}", "--yes"}},
-		result: "/v1/blocks/{id}",
-	},
-})
-
-func addStep(collection, pattern, keep string) step {
-	return step{request: request{"POST", "/v1/" + collection, `{"pattern":"` + pattern + `","reason":"scraping","expires_at":"2098-01-01T00:00:00Z"}`}, keep: keep}
+func changeEntries(o *operator) {
+	changeEntriesOf(o, "block", "block", "The pattern already has a block.")
+	changeEntriesOf(o, "exemption", "exempt", "The pattern already has an exemption.")
+	guesser := o.address("198.18", 95)
+	o.change("block: add with a scope", change{
+		rest:    send("POST", "/v1/blocks", object{"pattern": "ip:" + guesser, "reason": "guesses", "scope": "login", "expires_in": "24h"}),
+		page:    submit("/blocks", "pattern", guesser, "reason", "guesses", "scope", "login", "for", "24h"),
+		command: run("block", "add", "ip:"+guesser, "--reason", "guesses", "--scope", "login", "--for", "24h"),
+		result:  "/v1/blocks?key=ip:" + guesser,
+	})
+	o.change("block: add with a bad scope", change{
+		want:    fault{"invalid", "scope"},
+		rest:    send("POST", "/v1/blocks", object{"pattern": "ip:" + guesser, "reason": "guesses", "scope": "The login"}),
+		page:    submit("/blocks", "pattern", guesser, "reason", "guesses", "scope", "The login", "for", "24h"),
+		command: run("block", "add", "ip:"+guesser, "--reason", "guesses", "--scope", "The login"),
+	})
+	ended := o.addEntry("block", "ip:"+o.address("198.18", 90))
+	o.endEntry("block", ended)
+	o.change("undo the end of a block", undo(o.record(), fault{}, "/v1/blocks/"+ended))
+	o.change("undo an unknown record", undo("999999", fault{"not_found", ""}, ""))
+	ended = o.addEntry("block", "ip:"+o.address("198.18", 91))
+	addition := o.record()
+	o.endEntry("block", ended)
+	o.change("undo a change of an entry that has changed since", undo(addition, fault{"conflict", ""}, ""))
+	o.endEntry("block", o.addBroad("block", "kind"+o.name+":*"))
+	o.change("undo the end of a broad block without a confirmation", undo(o.record(), fault{"confirmation_required", "confirm"}, ""))
+	ended = o.addBroad("block", "other"+o.name+":*")
+	o.endEntry("block", ended)
+	end := o.record()
+	o.change("undo the end of a broad block", change{
+		rest:    send("POST", "/v1/audit/"+end+"/undo", object{"confirm": "other" + o.name + ":*"}),
+		page:    submit("/audit/undo", "id", end, "confirm", "other"+o.name+":*"),
+		command: run("audit", "undo", end, "--yes"),
+		result:  "/v1/blocks/" + ended,
+	})
 }
 
-func addBroad(collection, pattern string) step {
-	return step{request: request{"POST", "/v1/" + collection, `{"literal":true,"pattern":"` + pattern + `","reason":"all","expires_at":"2098-01-01T00:00:00Z","confirm":"` + pattern + `"}`}, keep: "id=id"}
-}
-
-// entriesOf are the changes of one kind of entries.
-func entriesOf(kind string) []change {
-	all := "/v1/" + kind + "s"
-	one := all + "/{id}"
-	page := "/" + kind + "s"
-	long := strings.Repeat("x", 1001)
-	gone := "01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933"
-	add := func(pattern, reason string, more ...string) []form {
-		return []form{{path: page, fields: append([]string{"pattern", pattern, "reason", reason, "for", "until", "until", "2099-01-01 00:00"}, more...)}}
+// undo is the change that undoes an audit record.
+func undo(record string, want fault, result string) change {
+	return change{
+		rest: send("POST", "/v1/audit/"+record+"/undo"), page: submit("/audit/undo", "id", record), command: run("audit", "undo", record),
+		want: want, result: result,
 	}
-	until := []string{"--until", "2099-01-01T00:00:00Z"}
-	command := func(args ...string) command {
-		if args[0] == "add" && !slices.Contains(args, "--for") && !slices.Contains(args, "--until") {
-			args = append(args, "--permanent") // REST's default, where the row does not choose
+}
+
+// record returns the id of the newest audit record.
+func (o *operator) record() string {
+	o.t.Helper()
+	id := o.get("/v1/audit?limit=1").member("id")
+	o.ids = append(o.ids, "entry "+id)
+	return id
+}
+
+// addEntry adds a block or an exemption, and returns its id.
+func (o *operator) addEntry(kind, pattern string) string {
+	o.t.Helper()
+	return o.setUpID(send("POST", "/v1/"+kind+"s", object{"pattern": pattern, "reason": "scraping", "expires_at": in2098}))
+}
+
+func (o *operator) addBroad(kind, pattern string) string {
+	o.t.Helper()
+	return o.setUpID(send("POST", "/v1/"+kind+"s", object{"literal": true, "pattern": pattern, "reason": "all", "expires_at": in2098, "confirm": pattern}))
+}
+
+func (o *operator) endEntry(kind, id string) {
+	o.t.Helper()
+	o.setUp(send("DELETE", "/v1/"+kind+"s/"+id))
+}
+
+// changeEntriesOf makes the changes of blocks or of exemptions. bulk is what the form for many keys
+// calls them, and taken how the pages say that a pattern has one.
+func changeEntriesOf(o *operator, kind, bulk, taken string) {
+	all, page := "/v1/"+kind+"s", "/"+kind+"s"
+	try := func(name string, c change) { o.change(kind+": "+name, c) }
+	ip := func(last int) string { return o.address("198.18", last) }
+	addOnPage := func(pattern, reason string, more ...string) func(*operator) *answer {
+		return submit(page, append([]string{"pattern", pattern, "reason", reason, "for", "until", "until", "2099-01-01 00:00"}, more...)...)
+	}
+	token, long, everyKey, system := "token:"+o.name, strings.Repeat("x", 1001), o.name+":*", "asn:64"+o.octet
+	try("add", change{
+		rest:    send("POST", all, object{"pattern": "ip:" + ip(1), "reason": "scraping", "expires_at": in2099}),
+		page:    addOnPage(ip(1), "scraping"),
+		command: run(kind, "add", "ip:"+ip(1), "--reason", "scraping", "--until", in2099),
+		result:  all + "?key=ip:" + ip(1),
+	})
+	try("add with a duration", change{
+		rest:    send("POST", all, object{"pattern": "while:" + o.name, "reason": "scraping", "expires_in": "24h"}),
+		page:    submit(page, "pattern", "while:"+o.name, "reason", "scraping", "for", "24h"),
+		command: run(kind, "add", "while:"+o.name, "--reason", "scraping", "--for", "24h"),
+		result:  all + "?key=while:" + o.name,
+	})
+	try("add until a time that has passed", change{
+		want:    fault{"invalid", "expires_at"},
+		rest:    send("POST", all, object{"pattern": token + "-2", "reason": "x", "expires_at": in2001}),
+		page:    submit(page, "pattern", token+"-2", "reason", "x", "for", "until", "until", "2001-01-01 00:00"),
+		command: run(kind, "add", token+"-2", "--reason", "x", "--until", in2001),
+	})
+	// permanently adds an entry without an end.
+	permanently := func(pattern, reason string, c change) change {
+		c.rest, c.page = send("POST", all, object{"pattern": pattern, "reason": reason}), submit(page, "pattern", pattern, "reason", reason, "for", "good")
+		c.command = run(kind, "add", pattern, "--reason", reason, "--permanent")
+		return c
+	}
+	try("add permanently", permanently(token, "scraping", change{result: all + "?key=" + token}))
+	try("add without a pattern", permanently("", "scraping", change{want: fault{"invalid", "pattern"}}))
+	try("add with a bad pattern", permanently("ip:300.1.1.1", "scraping", change{want: fault{"invalid", "pattern"}}))
+	try("add with a long reason", permanently(token+"-2", long, change{want: fault{"invalid", "reason"}}))
+	try("add a broad one without a confirmation", permanently(everyKey, "all", change{want: fault{"confirmation_required", "confirm"}}))
+	try("add of an autonomous system without a confirmation", permanently(system, "hosting", change{want: fault{"confirmation_required", "confirm"}}))
+	o.addEntry(kind, "ip:"+ip(2))
+	try("add if one is active", permanently("ip:"+ip(2), "again", change{want: fault{"conflict", ""}, words: texts{byPage: taken}}))
+	o.addEntry(kind, "ip:"+ip(3))
+	try("replace", change{
+		rest:    send("POST", all, object{"pattern": "ip:" + ip(3), "reason": "again", "on_conflict": "replace", "expires_at": in2099}),
+		page:    addOnPage(ip(3), "again", "replace", "yes"),
+		command: run(kind, "add", "ip:"+ip(3), "--reason", "again", "--on-conflict", "replace", "--until", in2099),
+		result:  all + "?state=all&key=ip:" + ip(3),
+	})
+	extended := o.addEntry(kind, "ip:"+ip(4))
+	try("extend", change{
+		rest: send("POST", all, object{"pattern": "ip:" + ip(4), "reason": "again", "on_conflict": "extend", "expires_at": in2099}),
+		page: submit("/bulk/add", "what", bulk, "key", "ip:"+ip(4), "reason", "again",
+			"for", "until", "until", "2099-01-01 00:00", "on_conflict", "extend"),
+		command: run(kind, "add", "ip:"+ip(4), "--reason", "again", "--on-conflict", "extend", "--until", in2099),
+		result:  all + "/" + extended,
+	})
+	try("add with an unknown on_conflict", change{
+		want:    fault{"invalid", "on_conflict"},
+		rest:    send("POST", all, object{"pattern": "ip:" + ip(5), "reason": "x", "on_conflict": "merge"}),
+		page:    submit("/bulk/add", "what", bulk, "key", "ip:"+ip(5), "reason", "x", "for", "24h", "on_conflict", "merge"),
+		command: run(kind, "add", "ip:"+ip(5), "--reason", "x", "--on-conflict", "merge", "--permanent"),
+	})
+	try("add a broad one", change{
+		rest:    send("POST", all, object{"pattern": everyKey, "reason": "all", "expires_at": in2099, "confirm": everyKey}),
+		page:    addOnPage(everyKey, "all", "confirm", everyKey),
+		command: run(kind, "add", everyKey, "--reason", "all", "--yes", "--until", in2099),
+		result:  all + "?key=" + o.name + ":1",
+	})
+	try("add of an autonomous system", change{
+		rest:    send("POST", all, object{"pattern": system, "reason": "hosting", "expires_at": in2099, "confirm": system}),
+		page:    addOnPage(system, "hosting", "confirm", system),
+		command: run(kind, "add", system, "--reason", "hosting", "--yes", "--until", in2099),
+		result:  all + "?search=" + system,
+	})
+	edit := func(id, revision string, fields ...string) func(*operator) *answer {
+		return submit(page+"/"+id, append([]string{"revision", revision}, fields...)...)
+	}
+	revisionOf := func(id string) string { return o.get(all + "/" + id).member("revision") }
+	id := o.addEntry(kind, "ip:"+ip(10))
+	try("update", change{
+		rest:    send("PATCH", all+"/"+id, object{"reason": "it came back", "expires_at": in2099}),
+		page:    edit(id, revisionOf(id), "reason", "it came back", "for", "until", "until", "2099-01-01 00:00"),
+		command: run(kind, "edit", id, "--reason", "it came back", "--until", in2099),
+		result:  all + "/" + id,
+	})
+	id = o.addEntry(kind, "ip:"+ip(11))
+	try("update with a bad reason", change{
+		want:    fault{"invalid", "reason"},
+		rest:    send("PATCH", all+"/"+id, object{"reason": long}),
+		page:    edit(id, revisionOf(id), "reason", long, "for", "24h"),
+		command: run(kind, "edit", id, "--reason", long),
+	})
+	id = o.addEntry(kind, "ip:"+ip(12))
+	revision := revisionOf(id)
+	o.setUp(send("PATCH", all+"/"+id, object{"reason": "theirs"}))
+	try("update one that was changed since", change{
+		want:  fault{"precondition_failed", ""},
+		rest:  send("PATCH", all+"/"+id, object{"reason": "mine", "revision": 1}),
+		page:  edit(id, revision, "reason", "mine", "for", "24h"),
+		lacks: texts{byCommand: "it reads the revision that it changes itself"},
+	})
+	id = o.addEntry(kind, "ip:"+ip(13))
+	o.endEntry(kind, id)
+	try("update one that has ended", change{
+		want:    fault{"conflict", ""},
+		rest:    send("PATCH", all+"/"+id, object{"reason": "mine"}),
+		page:    edit(id, revisionOf(id), "reason", "mine", "for", "24h"),
+		command: run(kind, "edit", id, "--reason", "mine"),
+	})
+	try("update an unknown one", change{
+		want:    fault{"not_found", ""},
+		rest:    send("PATCH", all+"/"+unknown, object{"reason": "mine"}),
+		page:    edit(unknown, "1", "reason", "mine", "for", "24h"),
+		command: run(kind, "edit", unknown, "--reason", "mine"),
+	})
+	id = o.addBroad(kind, "e"+everyKey)
+	try("extend a broad one without a confirmation", change{
+		want:    fault{"confirmation_required", "confirm"},
+		rest:    send("PATCH", all+"/"+id, object{"expires_at": in2099}),
+		page:    edit(id, revisionOf(id), "reason", "all", "for", "until", "until", "2099-01-01 00:00"),
+		command: run(kind, "edit", id, "--until", in2099),
+	})
+	id = o.addBroad(kind, "f"+everyKey)
+	try("extend a broad one", change{
+		rest:    send("PATCH", all+"/"+id, object{"expires_at": in2099, "confirm": "f" + everyKey}),
+		page:    edit(id, revisionOf(id), "reason", "all", "for", "until", "until", "2099-01-01 00:00", "confirm", "f"+everyKey),
+		command: run(kind, "edit", id, "--yes", "--until", in2099),
+		result:  all + "/" + id,
+	})
+	// end and restore are the changes of the entry with an id.
+	end := func(id string, want fault, result string) change {
+		return change{
+			rest: send("DELETE", all+"/"+id), page: submit(page+"/end", "id", id), command: run(kind, "delete", id),
+			want: want, result: result,
 		}
-		return command{args: append([]string{kind}, args...)}
 	}
-	existing := func(pattern string) []step { return []step{addStep(kind+"s", pattern, "id=id")} }
-	ended := func(s step) []step { return []step{s, {request: request{"DELETE", one, ""}}} }
-	edit := func(fields ...string) []form {
-		return []form{{path: page + "/{id}", fields: append([]string{"revision", "{revision}"}, fields...)}}
+	restore := func(id string, want fault, result string) change {
+		return change{
+			rest: send("POST", all+"/"+id+"/restore"), page: submit(page+"/restore", "id", id), command: run(kind, "restore", id),
+			want: want, result: result,
+		}
 	}
-	withRevision := func(s step) []step { return []step{s, {request: request{"GET", one, ""}, keep: "revision=revision"}} }
-	rows := []change{
-		{
-			name: "add", rest: request{"POST", all, `{"pattern":"ip:198.18.$O.1","reason":"scraping","expires_at":"2099-01-01T00:00:00Z"}`},
-			pages: add("198.18.$O.1", "scraping"), cli: command(append([]string{"add", "ip:198.18.$O.1", "--reason", "scraping"}, until...)...),
-			result: all + "?key=ip:198.18.$O.1",
-		},
-		{
-			name: "add permanently", rest: request{"POST", all, `{"pattern":"token:$N","reason":"scraping"}`},
-			pages: []form{{path: page, fields: []string{"pattern", "token:$N", "reason", "scraping", "for", "good"}}},
-			cli:   command("add", "token:$N", "--reason", "scraping"), result: all + "?key=token:$N",
-		},
-		{
-			name: "add with a duration", rest: request{"POST", all, `{"pattern":"while:$N","reason":"scraping","expires_in":"24h"}`},
-			pages: []form{{path: page, fields: []string{"pattern", "while:$N", "reason", "scraping", "for", "24h"}}},
-			cli:   command("add", "while:$N", "--reason", "scraping", "--for", "24h"), result: all + "?key=while:$N",
-		},
-		{
-			name: "add without a pattern", want: fault{"invalid", "pattern"}, rest: request{"POST", all, `{"pattern":"","reason":"scraping"}`},
-			pages: add("", "scraping"), cli: command("add", "", "--reason", "scraping"),
-		},
-		{
-			name: "add with a bad pattern", want: fault{"invalid", "pattern"}, rest: request{"POST", all, `{"pattern":"ip:300.1.1.1","reason":"scraping"}`},
-			pages: add("ip:300.1.1.1", "scraping"), cli: command("add", "ip:300.1.1.1", "--reason", "scraping"),
-		},
-		{
-			name: "add with a long reason", want: fault{"invalid", "reason"}, rest: request{"POST", all, `{"pattern":"token:$N-2","reason":"` + long + `"}`},
-			pages: add("token:$N-2", long), cli: command("add", "token:$N-2", "--reason", long),
-		},
-		{
-			name: "add until a time that has passed", want: fault{"invalid", "expires_at"},
-			rest:  request{"POST", all, `{"pattern":"token:$N-2","reason":"x","expires_at":"2001-01-01T00:00:00Z"}`},
-			pages: []form{{path: page, fields: []string{"pattern", "token:$N-2", "reason", "x", "for", "until", "until", "2001-01-01 00:00"}}},
-			cli:   command("add", "token:$N-2", "--reason", "x", "--until", "2001-01-01T00:00:00Z"),
-		},
-		{
-			name: "add if one is active", want: fault{"conflict", ""}, setup: existing("ip:198.18.$O.2"),
-			words: map[string]string{pages: "The pattern already has " + map[string]string{"block": "a block", "exemption": "an exemption"}[kind] + "."},
-			rest:  request{"POST", all, `{"pattern":"ip:198.18.$O.2","reason":"again"}`},
-			pages: add("198.18.$O.2", "again"), cli: command("add", "ip:198.18.$O.2", "--reason", "again"),
-		},
-		{
-			name: "replace", setup: existing("ip:198.18.$O.3"),
-			rest:   request{"POST", all, `{"pattern":"ip:198.18.$O.3","reason":"again","on_conflict":"replace","expires_at":"2099-01-01T00:00:00Z"}`},
-			pages:  add("198.18.$O.3", "again", "replace", "yes"),
-			cli:    command(append([]string{"add", "ip:198.18.$O.3", "--reason", "again", "--on-conflict", "replace"}, until...)...),
-			result: all + "?state=all&key=ip:198.18.$O.3",
-		},
-		{
-			name: "extend", setup: existing("ip:198.18.$O.4"),
-			rest: request{"POST", all, `{"pattern":"ip:198.18.$O.4","reason":"again","on_conflict":"extend","expires_at":"2099-01-01T00:00:00Z"}`},
-			pages: []form{{path: "/bulk/add", fields: []string{
-				"what", map[string]string{"block": "block", "exemption": "exempt"}[kind], "key", "ip:198.18.$O.4", "reason", "again",
-				"for", "until", "until", "2099-01-01 00:00", "on_conflict", "extend",
-			}}},
-			cli:    command(append([]string{"add", "ip:198.18.$O.4", "--reason", "again", "--on-conflict", "extend"}, until...)...),
-			result: one,
-		},
-		{
-			name: "add with an unknown on_conflict", want: fault{"invalid", "on_conflict"},
-			rest:  request{"POST", all, `{"pattern":"ip:198.18.$O.5","reason":"x","on_conflict":"merge"}`},
-			pages: []form{{path: "/bulk/add", fields: []string{"what", map[string]string{"block": "block", "exemption": "exempt"}[kind], "key", "ip:198.18.$O.5", "reason", "x", "for", "24h", "on_conflict", "merge"}}},
-			cli:   command("add", "ip:198.18.$O.5", "--reason", "x", "--on-conflict", "merge"),
-		},
-		{
-			name: "add a broad one without a confirmation", want: fault{"confirmation_required", "confirm"},
-			rest:  request{"POST", all, `{"pattern":"$N:*","reason":"all"}`},
-			pages: add("$N:*", "all"), cli: command("add", "$N:*", "--reason", "all"),
-		},
-		{
-			name: "add a broad one", rest: request{"POST", all, `{"pattern":"$N:*","reason":"all","expires_at":"2099-01-01T00:00:00Z","confirm":"$N:*"}`},
-			pages: add("$N:*", "all", "confirm", "$N:*"), cli: command(append([]string{"add", "$N:*", "--reason", "all", "--yes"}, until...)...),
-			result: all + "?key=$N:1",
-		},
-		{
-			name: "add of an autonomous system without a confirmation", want: fault{"confirmation_required", "confirm"},
-			rest:  request{"POST", all, `{"pattern":"asn:64$O","reason":"hosting"}`},
-			pages: add("asn:64$O", "hosting"), cli: command("add", "asn:64$O", "--reason", "hosting"),
-		},
-		{
-			name: "add of an autonomous system", rest: request{"POST", all, `{"pattern":"asn:64$O","reason":"hosting","expires_at":"2099-01-01T00:00:00Z","confirm":"asn:64$O"}`},
-			pages: add("asn:64$O", "hosting", "confirm", "asn:64$O"), cli: command(append([]string{"add", "asn:64$O", "--reason", "hosting", "--yes"}, until...)...),
-			result: all + "?search=asn:64$O",
-		},
-		{
-			name: "update", setup: withRevision(addStep(kind+"s", "ip:198.18.$O.10", "id=id")),
-			rest:   request{"PATCH", one, `{"reason":"it came back","expires_at":"2099-01-01T00:00:00Z"}`},
-			pages:  edit("reason", "it came back", "for", "until", "until", "2099-01-01 00:00"),
-			cli:    command(append([]string{"edit", "{id}", "--reason", "it came back"}, until...)...),
-			result: one,
-		},
-		{
-			name: "update with a bad reason", want: fault{"invalid", "reason"}, setup: withRevision(addStep(kind+"s", "ip:198.18.$O.11", "id=id")),
-			rest: request{"PATCH", one, `{"reason":"` + long + `"}`}, pages: edit("reason", long, "for", "24h"), cli: command("edit", "{id}", "--reason", long),
-		},
-		{
-			name: "update one that was changed since", want: fault{"precondition_failed", ""},
-			setup: append(withRevision(addStep(kind+"s", "ip:198.18.$O.12", "id=id")), step{request: request{"PATCH", one, `{"reason":"theirs"}`}}),
-			rest:  request{"PATCH", one, `{"reason":"mine","revision":1}`}, pages: edit("reason", "mine", "for", "24h"),
-			lacks: map[string]string{cmd: "it reads the revision that it changes itself"},
-		},
-		{
-			name: "update one that has ended", want: fault{"conflict", ""},
-			setup: append(withRevision(addStep(kind+"s", "ip:198.18.$O.13", "id=id")), step{request: request{"DELETE", one, ""}},
-				step{request: request{"GET", one, ""}, keep: "revision=revision"}),
-			rest: request{"PATCH", one, `{"reason":"mine"}`}, pages: edit("reason", "mine", "for", "24h"), cli: command("edit", "{id}", "--reason", "mine"),
-		},
-		{
-			name: "update an unknown one", want: fault{"not_found", ""}, rest: request{"PATCH", all + "/" + gone, `{"reason":"mine"}`},
-			pages: []form{{path: page + "/" + gone, fields: []string{"reason", "mine", "for", "24h", "revision", "1"}}}, cli: command("edit", gone, "--reason", "mine"),
-		},
-		{
-			name: "extend a broad one without a confirmation", want: fault{"confirmation_required", "confirm"}, setup: withRevision(addBroad(kind+"s", "e$N:*")),
-			rest: request{"PATCH", one, `{"expires_at":"2099-01-01T00:00:00Z"}`}, pages: edit("reason", "all", "for", "until", "until", "2099-01-01 00:00"),
-			cli: command(append([]string{"edit", "{id}"}, until...)...),
-		},
-		{
-			name: "extend a broad one", setup: withRevision(addBroad(kind+"s", "f$N:*")),
-			rest:  request{"PATCH", one, `{"expires_at":"2099-01-01T00:00:00Z","confirm":"f$N:*"}`},
-			pages: edit("reason", "all", "for", "until", "until", "2099-01-01 00:00", "confirm", "f$N:*"),
-			cli:   command(append([]string{"edit", "{id}", "--yes"}, until...)...), result: one,
-		},
-		{
-			name: "end", setup: existing("ip:198.18.$O.20"), rest: request{"DELETE", one, ""},
-			pages: []form{{path: page + "/end", fields: []string{"id", "{id}"}}}, cli: command("delete", "{id}"), result: one,
-		},
-		{
-			name: "end for a reason", setup: existing("ip:198.18.$O.24"), rest: request{"DELETE", one, `{"reason":"wrong customer"}`},
-			cli: command("delete", "{id}", "--reason", "wrong customer"), result: one,
-			lacks: map[string]string{pages: "its button ends at once, with an undo instead of a reason"},
-		},
-		{
-			name: "end one that has ended", want: fault{"conflict", ""}, setup: ended(addStep(kind+"s", "ip:198.18.$O.21", "id=id")),
-			rest: request{"DELETE", one, ""}, pages: []form{{path: page + "/end", fields: []string{"id", "{id}"}}}, cli: command("delete", "{id}"),
-		},
-		{
-			name: "end an unknown one", want: fault{"not_found", ""}, rest: request{"DELETE", all + "/" + gone, ""},
-			pages: []form{{path: page + "/end", fields: []string{"id", gone}}}, cli: command("delete", gone),
-		},
-		{
-			name: "restore", setup: ended(addStep(kind+"s", "ip:198.18.$O.22", "id=id")), rest: request{"POST", one + "/restore", ""},
-			pages: []form{{path: page + "/restore", fields: []string{"id", "{id}"}}}, cli: command("restore", "{id}"), result: one,
-		},
-		{
-			name: "restore if another is active", want: fault{"conflict", ""},
-			setup: append(ended(addStep(kind+"s", "ip:198.18.$O.23", "id=id")), addStep(kind+"s", "ip:198.18.$O.23", "other=id")),
-			rest:  request{"POST", one + "/restore", ""}, pages: []form{{path: page + "/restore", fields: []string{"id", "{id}"}}}, cli: command("restore", "{id}"),
-		},
-		{
-			name: "restore an unknown one", want: fault{"not_found", ""}, rest: request{"POST", all + "/" + gone + "/restore", ""},
-			pages: []form{{path: page + "/restore", fields: []string{"id", gone}}}, cli: command("restore", gone),
-		},
-		{
-			name: "restore a broad one without a confirmation", want: fault{"confirmation_required", "confirm"}, setup: ended(addBroad(kind+"s", "r$N:*")),
-			rest: request{"POST", one + "/restore", ""}, pages: []form{{path: page + "/restore", fields: []string{"id", "{id}"}}}, cli: command("restore", "{id}"),
-		},
-		{
-			name: "restore a broad one", setup: ended(addBroad(kind+"s", "s$N:*")), rest: request{"POST", one + "/restore", `{"confirm":"s$N:*"}`},
-			cli: command("restore", "{id}", "--yes"), result: one,
-			lacks: map[string]string{pages: "it leads to the form that adds the pattern again, with its impact"},
-		},
-	}
-	for i := range rows {
-		rows[i].name = kind + ": " + rows[i].name
-	}
-	return rows
+	id = o.addEntry(kind, "ip:"+ip(20))
+	try("end", end(id, fault{}, all+"/"+id))
+	id = o.addEntry(kind, "ip:"+ip(24))
+	try("end for a reason", change{
+		rest:    send("DELETE", all+"/"+id, object{"reason": "wrong customer"}),
+		command: run(kind, "delete", id, "--reason", "wrong customer"),
+		result:  all + "/" + id,
+		lacks:   texts{byPage: "its button ends at once, with an undo instead of a reason"},
+	})
+	id = o.addEntry(kind, "ip:"+ip(21))
+	o.endEntry(kind, id)
+	try("end one that has ended", end(id, fault{"conflict", ""}, ""))
+	try("end an unknown one", end(unknown, fault{"not_found", ""}, ""))
+	id = o.addEntry(kind, "ip:"+ip(22))
+	o.endEntry(kind, id)
+	try("restore", restore(id, fault{}, all+"/"+id))
+	id = o.addEntry(kind, "ip:"+ip(23))
+	o.endEntry(kind, id)
+	o.addEntry(kind, "ip:"+ip(23))
+	try("restore if another is active", restore(id, fault{"conflict", ""}, ""))
+	try("restore an unknown one", restore(unknown, fault{"not_found", ""}, ""))
+	id = o.addBroad(kind, "r"+everyKey)
+	o.endEntry(kind, id)
+	try("restore a broad one without a confirmation", restore(id, fault{"confirmation_required", "confirm"}, ""))
+	id = o.addBroad(kind, "s"+everyKey)
+	o.endEntry(kind, id)
+	try("restore a broad one", change{
+		rest:    send("POST", all+"/"+id+"/restore", object{"confirm": "s" + everyKey}),
+		command: run(kind, "restore", id, "--yes"),
+		result:  all + "/" + id,
+		lacks:   texts{byPage: "it leads to the form that adds the pattern again, with its impact"},
+	})
 }

@@ -1,158 +1,174 @@
 package parity
 
-const gone = "01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933"
-
-func tokenStep(name string) step {
-	return step{request: request{"POST", "/v1/tokens", `{"name":"` + name + `","scopes":["check"],"expires_at":"2099-01-01T00:00:00Z"}`}, keep: "id=id"}
-}
-
-func userStep(name string) step {
-	return step{request: request{"POST", "/v1/users", `{"name":"` + name + `","role":"viewer","password":"` + password + `"}`}, keep: "id=id"}
-}
-
+// The texts of commands about a token or a user that they do not find by its name in the list.
 const (
-	onlyREST  = "only REST renames a token or moves its end; elsewhere it is rotated"
-	anyRole   = "its form has one field, the role"
-	unknownID = "the command finds a user or a token by its name in the list, and says that there is none"
+	noToken = "there is no active token"
+	noUser  = "there is no user"
 )
 
-var identityChanges = []change{
-	{
-		name: "token: create", rest: request{"POST", "/v1/tokens", `{"name":"t-$N","scopes":["check","read"],"expires_at":"2099-01-01T00:00:00Z"}`},
-		pages: []form{{path: "/tokens", fields: []string{"name", "t-$N", "scopes", "check", "scopes", "read", "for", "until", "until", "2099-01-01 00:00"}}},
-		cli:   command{args: []string{"token", "add", "t-$N", "--scope", "check", "--scope", "read", "--until", "2099-01-01T00:00:00Z"}},
-	},
-	{
-		name: "token: create without a name", want: fault{"invalid", "name"}, rest: request{"POST", "/v1/tokens", `{"name":"","scopes":["check"]}`},
-		pages: []form{{path: "/tokens", fields: []string{"name", "", "scopes", "check", "for", "good"}}}, cli: command{args: []string{"token", "add", "", "--scope", "check"}},
-	},
-	{
-		name: "token: create without a scope", want: fault{"invalid", "scopes"}, rest: request{"POST", "/v1/tokens", `{"name":"u-$N","scopes":[]}`},
-		pages: []form{{path: "/tokens", fields: []string{"name", "u-$N", "for", "good"}}}, cli: command{args: []string{"token", "add", "u-$N"}, usage: "scope"},
-	},
-	{
-		name: "token: create with an unknown scope", want: fault{"invalid", "scopes[0]"}, rest: request{"POST", "/v1/tokens", `{"name":"u-$N","scopes":["all"]}`},
-		pages: []form{{path: "/tokens", fields: []string{"name", "u-$N", "scopes", "all", "for", "good"}}}, cli: command{args: []string{"token", "add", "u-$N", "--scope", "all"}},
-	},
-	{
-		name: "token: create until a time that has passed", want: fault{"invalid", "expires_at"},
-		rest:  request{"POST", "/v1/tokens", `{"name":"u-$N","scopes":["check"],"expires_at":"2001-01-01T00:00:00Z"}`},
-		pages: []form{{path: "/tokens", fields: []string{"name", "u-$N", "scopes", "check", "for", "until", "until", "2001-01-01 00:00"}}},
-		cli:   command{args: []string{"token", "add", "u-$N", "--scope", "check", "--until", "2001-01-01T00:00:00Z"}},
-	},
-	{
-		name: "token: create one whose name is taken", want: fault{"conflict", "name"}, setup: []step{tokenStep("v-$N")},
-		rest:  request{"POST", "/v1/tokens", `{"name":"v-$N","scopes":["check"]}`},
-		pages: []form{{path: "/tokens", fields: []string{"name", "v-$N", "scopes", "check", "for", "good"}}}, cli: command{args: []string{"token", "add", "v-$N", "--scope", "check"}},
-	},
-	{
-		name: "token: rotate", setup: []step{tokenStep("w-$N")}, rest: request{"POST", "/v1/tokens/{id}/rotate", ""},
-		pages: []form{{path: "/tokens/{id}/rotate"}}, cli: command{args: []string{"token", "rotate", "{id}"}}, result: "/v1/tokens/{id}",
-	},
-	{
-		name: "token: rotate without an overlap", setup: []step{tokenStep("x-$N")}, rest: request{"POST", "/v1/tokens/{id}/rotate", `{"overlap":"0s"}`},
-		cli: command{args: []string{"token", "rotate", "{id}", "--overlap", "0s"}}, result: "/v1/tokens/{id}",
-		lacks: map[string]string{pages: "its button says that the old secret works for one more day"},
-	},
-	{
-		name: "token: rotate one that was revoked", want: fault{"conflict", ""},
-		setup: []step{tokenStep("y-$N"), {request: request{"DELETE", "/v1/tokens/{id}", ""}}},
-		rest:  request{"POST", "/v1/tokens/{id}/rotate", ""}, pages: []form{{path: "/tokens/{id}/rotate"}}, cli: command{args: []string{"token", "rotate", "{id}"}},
-	},
-	{
-		name: "token: rotate an unknown one", want: fault{"not_found", ""}, rest: request{"POST", "/v1/tokens/" + gone + "/rotate", ""},
-		pages: []form{{path: "/tokens/" + gone + "/rotate"}}, cli: command{args: []string{"token", "rotate", gone}, usage: "there is no active token"},
-	},
-	{
-		name: "token: rename", setup: []step{tokenStep("z-$N")}, rest: request{"PATCH", "/v1/tokens/{id}", `{"name":"zz-$N"}`},
-		lacks: map[string]string{pages: onlyREST, cmd: onlyREST},
-	},
-	{
-		name: "token: revoke", setup: []step{tokenStep("a-$N")}, rest: request{"DELETE", "/v1/tokens/{id}", ""},
-		pages: []form{{path: "/tokens/{id}/delete"}}, cli: command{args: []string{"token", "delete", "a-$N"}}, result: "/v1/tokens/{id}",
-	},
-	{
-		name: "token: revoke an unknown one", want: fault{"not_found", ""}, rest: request{"DELETE", "/v1/tokens/" + gone, ""},
-		pages: []form{{path: "/tokens/" + gone + "/delete"}}, cli: command{args: []string{"token", "delete", gone}, usage: "there is no active token"},
-	},
-	{
-		name: "user: create", rest: request{"POST", "/v1/users", `{"name":"u-$N","role":"operator","password":"` + password + `"}`},
-		pages: []form{{path: "/users", fields: []string{"name", "u-$N", "role", "operator", "password", password}}},
-		cli:   command{args: []string{"user", "add", "u-$N", "--role", "operator"}, stdin: password + "\n"},
-	},
-	{
-		name: "user: create without a name", want: fault{"invalid", "name"}, rest: request{"POST", "/v1/users", `{"name":"","role":"viewer","password":"` + password + `"}`},
-		pages: []form{{path: "/users", fields: []string{"name", "", "role", "viewer", "password", password}}},
-		cli:   command{args: []string{"user", "add", "", "--role", "viewer"}, stdin: password + "\n"},
-	},
-	{
-		name: "user: create with an unknown role", want: fault{"invalid", "role"}, rest: request{"POST", "/v1/users", `{"name":"v-$N","role":"root","password":"` + password + `"}`},
-		pages: []form{{path: "/users", fields: []string{"name", "v-$N", "role", "root", "password", password}}},
-		cli:   command{args: []string{"user", "add", "v-$N", "--role", "root"}, stdin: password + "\n"},
-	},
-	{
-		name: "user: create with a short password", want: fault{"invalid", "password"}, rest: request{"POST", "/v1/users", `{"name":"v-$N","role":"viewer","password":"short"}`},
-		pages: []form{{path: "/users", fields: []string{"name", "v-$N", "role", "viewer", "password", "short"}}},
-		cli:   command{args: []string{"user", "add", "v-$N", "--role", "viewer"}, stdin: "short\n"},
-	},
-	{
-		name: "user: create one whose name is taken", want: fault{"conflict", "name"}, setup: []step{userStep("w-$N")},
-		rest:  request{"POST", "/v1/users", `{"name":"w-$N","role":"viewer","password":"` + password + `"}`},
-		pages: []form{{path: "/users", fields: []string{"name", "w-$N", "role", "viewer", "password", password}}},
-		cli:   command{args: []string{"user", "add", "w-$N", "--role", "viewer"}, stdin: password + "\n"},
-	},
-	{
-		name: "user: change the role", setup: []step{userStep("a-$N")}, rest: request{"PATCH", "/v1/users/{id}", `{"role":"operator"}`},
-		pages: []form{{path: "/users/{id}/role", fields: []string{"role", "operator"}}}, cli: command{args: []string{"user", "set-role", "a-$N", "operator"}}, result: "/v1/users/{id}",
-	},
-	{
-		name: "user: change to an unknown role", want: fault{"invalid", "role"}, setup: []step{userStep("b-$N")}, rest: request{"PATCH", "/v1/users/{id}", `{"role":"root"}`},
-		pages: []form{{path: "/users/{id}/role", fields: []string{"role", "root"}}}, cli: command{args: []string{"user", "set-role", "b-$N", "root"}},
-	},
-	{
-		name: "user: change an unknown one", want: fault{"not_found", ""}, rest: request{"PATCH", "/v1/users/" + gone, `{"role":"viewer"}`},
-		pages: []form{{path: "/users/" + gone + "/role", fields: []string{"role", "viewer"}}}, cli: command{args: []string{"user", "set-role", gone, "viewer"}, usage: "there is no user"},
-	},
-	{
-		name: "user: disable", setup: []step{userStep("c-$N")}, rest: request{"PATCH", "/v1/users/{id}", `{"disabled":true}`},
-		pages: []form{{path: "/users/{id}/disable"}}, cli: command{args: []string{"user", "disable", "c-$N"}}, result: "/v1/users/{id}",
-	},
-	{
-		name: "user: enable", setup: []step{userStep("d-$N"), {request: request{"PATCH", "/v1/users/{id}", `{"disabled":true}`}}},
-		rest: request{"PATCH", "/v1/users/{id}", `{"disabled":false}`}, pages: []form{{path: "/users/{id}/enable"}}, cli: command{args: []string{"user", "enable", "d-$N"}}, result: "/v1/users/{id}",
-	},
-	{
-		name: "user: set the password, which ends the sessions", setup: []step{userStep("e-$N")},
-		rest: request{"PUT", "/v1/users/{id}/password", `{"password":"another horse battery"}`}, pages: []form{{path: "/users/{id}/password", fields: []string{"password", "another horse battery"}}},
-		cli: command{args: []string{"user", "set-password", "e-$N"}, stdin: "another horse battery\n"}, result: "/v1/users/{id}",
-	},
-	{
-		name: "user: invite", setup: []step{userStep("j-$N")}, rest: request{"POST", "/v1/users/{id}/invitation", ""},
-		pages: []form{{path: "/users/{id}/invitation"}}, cli: command{args: []string{"user", "invite", "j-$N"}}, result: "/v1/users/{id}",
-	},
-	{
-		name: "user: set a short password", want: fault{"invalid", "password"}, setup: []step{userStep("f-$N")},
-		rest: request{"PUT", "/v1/users/{id}/password", `{"password":"short"}`}, pages: []form{{path: "/users/{id}/password", fields: []string{"password", "short"}}},
-		cli: command{args: []string{"user", "set-password", "f-$N"}, stdin: "short\n"},
-	},
-	{
-		name: "user: reset the two-factor authentication of one without it", want: fault{"conflict", ""}, setup: []step{userStep("h-$N")},
-		rest: request{"DELETE", "/v1/users/{id}/totp", ""}, pages: []form{{path: "/users/{id}/totp/reset"}}, cli: command{args: []string{"user", "totp", "reset", "h-$N"}},
-	},
-	{
-		name: "user: reset the two-factor authentication", setup: []step{userStep("i-$N"), {request: request{"TOTP", "i-$N", ""}}},
-		rest: request{"DELETE", "/v1/users/{id}/totp", ""}, pages: []form{{path: "/users/{id}/totp/reset"}}, cli: command{args: []string{"user", "totp", "reset", "i-$N"}}, result: "/v1/users/{id}",
-	},
-	{
-		name: "user: reset the two-factor authentication of an unknown one", want: fault{"not_found", ""}, rest: request{"DELETE", "/v1/users/" + gone + "/totp", ""},
-		pages: []form{{path: "/users/" + gone + "/totp/reset"}}, cli: command{args: []string{"user", "totp", "reset", gone}, usage: "there is no user"},
-	},
-	{
-		name: "user: delete", setup: []step{userStep("g-$N")}, rest: request{"DELETE", "/v1/users/{id}", ""},
-		pages: []form{{path: "/users/{id}/delete"}}, cli: command{args: []string{"user", "delete", "g-$N"}},
-	},
-	{
-		name: "user: delete an unknown one", want: fault{"not_found", ""}, rest: request{"DELETE", "/v1/users/" + gone, ""},
-		pages: []form{{path: "/users/" + gone + "/delete"}}, cli: command{args: []string{"user", "delete", gone}, usage: "there is no user"},
-	},
+func changeIdentities(o *operator) {
+	changeTokens(o)
+	changeUsers(o)
+}
+
+// addToken adds a token, and returns its id.
+func (o *operator) addToken(name string) string {
+	o.t.Helper()
+	return o.setUpID(send("POST", "/v1/tokens", object{"name": name, "scopes": list{"check"}, "expires_at": in2099}))
+}
+
+func changeTokens(o *operator) {
+	t, u, v := "t-"+o.name, "u-"+o.name, "v-"+o.name
+	o.change("token: create", change{
+		rest:    send("POST", "/v1/tokens", object{"name": t, "scopes": list{"check", "read"}, "expires_at": in2099}),
+		page:    submit("/tokens", "name", t, "scopes", "check", "scopes", "read", "for", "until", "until", "2099-01-01 00:00"),
+		command: run("token", "add", t, "--scope", "check", "--scope", "read", "--until", in2099),
+	})
+	o.change("token: create without a name", change{
+		want:    fault{"invalid", "name"},
+		rest:    send("POST", "/v1/tokens", object{"name": "", "scopes": list{"check"}}),
+		page:    submit("/tokens", "name", "", "scopes", "check", "for", "good"),
+		command: run("token", "add", "", "--scope", "check"),
+	})
+	o.change("token: create without a scope", change{
+		want:    fault{"invalid", "scopes"},
+		rest:    send("POST", "/v1/tokens", object{"name": u, "scopes": list{}}),
+		page:    submit("/tokens", "name", u, "for", "good"),
+		command: run("token", "add", u),
+		words:   texts{byCommand: "scope"},
+	})
+	o.change("token: create with an unknown scope", change{
+		want:    fault{"invalid", "scopes[0]"},
+		rest:    send("POST", "/v1/tokens", object{"name": u, "scopes": list{"all"}}),
+		page:    submit("/tokens", "name", u, "scopes", "all", "for", "good"),
+		command: run("token", "add", u, "--scope", "all"),
+	})
+	o.change("token: create until a time that has passed", change{
+		want:    fault{"invalid", "expires_at"},
+		rest:    send("POST", "/v1/tokens", object{"name": u, "scopes": list{"check"}, "expires_at": in2001}),
+		page:    submit("/tokens", "name", u, "scopes", "check", "for", "until", "until", "2001-01-01 00:00"),
+		command: run("token", "add", u, "--scope", "check", "--until", in2001),
+	})
+	o.addToken(v)
+	o.change("token: create one whose name is taken", change{
+		want:    fault{"conflict", "name"},
+		rest:    send("POST", "/v1/tokens", object{"name": v, "scopes": list{"check"}}),
+		page:    submit("/tokens", "name", v, "scopes", "check", "for", "good"),
+		command: run("token", "add", v, "--scope", "check"),
+	})
+	rotate := func(id string, c change) change {
+		c.rest, c.page, c.command = send("POST", "/v1/tokens/"+id+"/rotate"), submit("/tokens/"+id+"/rotate"), run("token", "rotate", id)
+		return c
+	}
+	id := o.addToken("w-" + o.name)
+	o.change("token: rotate", rotate(id, change{result: "/v1/tokens/" + id}))
+	id = o.addToken("x-" + o.name)
+	o.change("token: rotate without an overlap", change{
+		rest:    send("POST", "/v1/tokens/"+id+"/rotate", object{"overlap": "0s"}),
+		command: run("token", "rotate", id, "--overlap", "0s"),
+		result:  "/v1/tokens/" + id,
+		lacks:   texts{byPage: "its button says that the old secret works for one more day"},
+	})
+	id = o.addToken("y-" + o.name)
+	o.setUp(send("DELETE", "/v1/tokens/"+id))
+	o.change("token: rotate one that was revoked", rotate(id, change{want: fault{"conflict", ""}}))
+	o.change("token: rotate an unknown one", rotate(unknown, change{want: fault{"not_found", ""}, words: texts{byCommand: noToken}}))
+	id = o.addToken("z-" + o.name)
+	const onlyREST = "only REST renames a token or moves its end; elsewhere it is rotated"
+	o.change("token: rename", change{
+		rest:  send("PATCH", "/v1/tokens/"+id, object{"name": "zz-" + o.name}),
+		lacks: texts{byPage: onlyREST, byCommand: onlyREST},
+	})
+	id = o.addToken("a-" + o.name)
+	o.change("token: revoke", change{
+		rest: send("DELETE", "/v1/tokens/"+id), page: submit("/tokens/" + id + "/delete"), command: run("token", "delete", "a-"+o.name),
+		result: "/v1/tokens/" + id,
+	})
+	o.change("token: revoke an unknown one", change{
+		want: fault{"not_found", ""}, words: texts{byCommand: noToken},
+		rest: send("DELETE", "/v1/tokens/"+unknown), page: submit("/tokens/" + unknown + "/delete"), command: run("token", "delete", unknown),
+	})
+}
+
+// addUser adds a user, and returns its id.
+func (o *operator) addUser(name string) string {
+	o.t.Helper()
+	return o.setUpID(send("POST", "/v1/users", object{"name": name, "role": "viewer", "password": password}))
+}
+
+func changeUsers(o *operator) {
+	create := func(name, role, password string, want fault) change {
+		return change{
+			want:    want,
+			rest:    send("POST", "/v1/users", object{"name": name, "role": role, "password": password}),
+			page:    submit("/users", "name", name, "role", role, "password", password),
+			command: run("user", "add", name, "--role", role).input(password + "\n"),
+		}
+	}
+	o.change("user: create", create("u-"+o.name, "operator", password, fault{}))
+	o.change("user: create without a name", create("", "viewer", password, fault{"invalid", "name"}))
+	o.change("user: create with an unknown role", create("v-"+o.name, "root", password, fault{"invalid", "role"}))
+	o.change("user: create with a short password", create("v-"+o.name, "viewer", "short", fault{"invalid", "password"}))
+	o.addUser("w-" + o.name)
+	o.change("user: create one whose name is taken", create("w-"+o.name, "viewer", password, fault{"conflict", "name"}))
+	setRole := func(id, name, role string, c change) change {
+		c.rest = send("PATCH", "/v1/users/"+id, object{"role": role})
+		c.page, c.command = submit("/users/"+id+"/role", "role", role), run("user", "set-role", name, role)
+		return c
+	}
+	id := o.addUser("a-" + o.name)
+	o.change("user: change the role", setRole(id, "a-"+o.name, "operator", change{result: "/v1/users/" + id}))
+	id = o.addUser("b-" + o.name)
+	o.change("user: change to an unknown role", setRole(id, "b-"+o.name, "root", change{want: fault{"invalid", "role"}}))
+	o.change("user: change an unknown one", setRole(unknown, unknown, "viewer", change{want: fault{"not_found", ""}, words: texts{byCommand: noUser}}))
+	id = o.addUser("c-" + o.name)
+	o.change("user: disable", change{
+		rest:    send("PATCH", "/v1/users/"+id, object{"disabled": true}),
+		page:    submit("/users/" + id + "/disable"),
+		command: run("user", "disable", "c-"+o.name),
+		result:  "/v1/users/" + id,
+	})
+	id = o.addUser("d-" + o.name)
+	o.setUp(send("PATCH", "/v1/users/"+id, object{"disabled": true}))
+	o.change("user: enable", change{
+		rest:    send("PATCH", "/v1/users/"+id, object{"disabled": false}),
+		page:    submit("/users/" + id + "/enable"),
+		command: run("user", "enable", "d-"+o.name),
+		result:  "/v1/users/" + id,
+	})
+	setPassword := func(id, name, password string, c change) change {
+		c.rest = send("PUT", "/v1/users/"+id+"/password", object{"password": password})
+		c.page, c.command = submit("/users/"+id+"/password", "password", password), run("user", "set-password", name).input(password+"\n")
+		return c
+	}
+	id = o.addUser("e-" + o.name)
+	o.change("user: set the password, which ends the sessions", setPassword(id, "e-"+o.name, "another horse battery", change{result: "/v1/users/" + id}))
+	id = o.addUser("f-" + o.name)
+	o.change("user: set a short password", setPassword(id, "f-"+o.name, "short", change{want: fault{"invalid", "password"}}))
+	id = o.addUser("j-" + o.name)
+	o.change("user: invite", change{
+		rest:    send("POST", "/v1/users/"+id+"/invitation"),
+		page:    submit("/users/" + id + "/invitation"),
+		command: run("user", "invite", "j-"+o.name),
+		result:  "/v1/users/" + id,
+	})
+	resetTOTP := func(id, name string, c change) change {
+		c.rest, c.page, c.command = send("DELETE", "/v1/users/"+id+"/totp"), submit("/users/"+id+"/totp/reset"), run("user", "totp", "reset", name)
+		return c
+	}
+	id = o.addUser("h-" + o.name)
+	o.change("user: reset the two-factor authentication of one without it", resetTOTP(id, "h-"+o.name, change{want: fault{"conflict", ""}}))
+	id = o.addUser("i-" + o.name)
+	o.setUpTOTP("i-" + o.name)
+	o.change("user: reset the two-factor authentication", resetTOTP(id, "i-"+o.name, change{result: "/v1/users/" + id}))
+	o.change("user: reset the two-factor authentication of an unknown one",
+		resetTOTP(unknown, unknown, change{want: fault{"not_found", ""}, words: texts{byCommand: noUser}}))
+	id = o.addUser("g-" + o.name)
+	o.change("user: delete", change{
+		rest: send("DELETE", "/v1/users/"+id), page: submit("/users/" + id + "/delete"), command: run("user", "delete", "g-"+o.name),
+	})
+	o.change("user: delete an unknown one", change{
+		want: fault{"not_found", ""}, words: texts{byCommand: noUser},
+		rest: send("DELETE", "/v1/users/"+unknown), page: submit("/users/" + unknown + "/delete"), command: run("user", "delete", unknown),
+	})
 }

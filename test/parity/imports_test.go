@@ -1,80 +1,64 @@
 package parity
 
-const noBadRows = "its dry run lists the rows, and offers to import the others"
-
-// imported are the two forms of an import of blocks on a page.
-func imported(list string, more ...string) []form { return importedAt("/blocks/import", list, more) }
-
-// importedExemptions is imported for exemptions.
-func importedExemptions(list string, more ...string) []form {
-	return importedAt("/exemptions/import", list, more)
-}
-
-func importedAt(path, list string, more []string) []form {
-	return []form{
-		{path: path, upload: list, fields: []string{"reason", "a feed", "for", "until", "until", "2099-01-01 00:00", "on_conflict", "keep"}},
-		{path: path + "/confirm", fields: append([]string{"file", "{field:file}"}, more...)},
-	}
-}
-
-const (
-	importQuery    = "/v1/blocks/import" + importOptions
-	exemptionQuery = "/v1/exemptions/import" + importOptions
-	importOptions  = "?reason=a%20feed&expires_at=2099-01-01T00:00:00Z"
+import (
+	"net/url"
+	"slices"
+	"time"
 )
 
-func importCommand(list string, more ...string) command { return importCommandOf("block", list, more) }
+const (
+	noBadRows = "its dry run lists the rows, and offers to import the others"
+	noFilter  = "REST and the commands block the patterns that they name; they have no filter"
+)
 
-func exemptionCommand(list string, more ...string) command {
-	return importCommandOf("exemption", list, more)
+func importEntries(o *operator) {
+	importEntriesOf(o, "block", "198.19", "imp"+o.name)
+	importEntriesOf(o, "exemption", "198.20", "exi"+o.name)
+	matched := "match" + o.name + ":1"
+	o.check(matched, 3)
+	o.await(send("GET", "/v1/offenders?search="+matched), `"key"`)
+	filter := url.Values{"search": {matched}, "since": {time.Now().UTC().Add(-time.Hour).Format(time.RFC3339)}}
+	o.change("block all that match a filter", change{
+		page:  submit("/bulk/add", "what", "block", "all", "yes", "filter", filter.Encode(), "count", "1", "for", "24h", "reason", "scraping"),
+		lacks: texts{byREST: noFilter, byCommand: noFilter},
+	})
 }
 
-func importCommandOf(noun, list string, more []string) command {
-	return command{args: append([]string{noun, "import", "{file:" + list + "}", "--format", "plain", "--reason", "a feed", "--until", "2099-01-01T00:00:00Z"}, more...)}
-}
-
-var bulkChanges = []change{
-	{
-		name: "import", rest: request{"POST", importQuery, "198.19.$O.1\n198.19.$O.2\n"}, pages: imported("198.19.$O.1\n198.19.$O.2\n"),
-		cli: importCommand("198.19.$O.1\n198.19.$O.2\n"), result: "/v1/blocks?within=ip:198.19.$O.0/30",
-	},
-	{
-		name: "import a bad row", want: fault{"invalid", ""}, rest: request{"POST", importQuery, "198.19.$O.300\n"}, cli: importCommand("198.19.$O.300\n"),
-		lacks: map[string]string{pages: noBadRows},
-	},
-	{
-		name: "import a broad row without a confirmation", want: fault{"confirmation_required", "confirm"}, rest: request{"POST", importQuery, "\"imp$N:*\"\n"},
-		cli: importCommand("\"imp$N:*\"\n"), pages: imported("\"imp$N:*\"\n"),
-		words: map[string]string{cmd: `it covers every key of the kind "imp$N"`, pages: "To import also what is broad, type imp$N:*."},
-	},
-	{
-		name:  "import a broad row",
-		setup: []step{{request: request{"POST", importQuery + "&dry_run=true", "\"imp$N:*\"\n"}, keep: "confirm=confirm"}},
-		rest:  request{"POST", importQuery + "&confirm={confirm}", "\"imp$N:*\"\n"}, pages: imported("\"imp$N:*\"\n", "confirm", "imp$N:*"),
-		cli: importCommand("\"imp$N:*\"\n", "--yes"), result: "/v1/blocks?key=imp$N:1",
-	},
-	{
-		name: "import exemptions", rest: request{"POST", exemptionQuery, "198.20.$O.1\n198.20.$O.2\n"}, pages: importedExemptions("198.20.$O.1\n198.20.$O.2\n"),
-		cli: exemptionCommand("198.20.$O.1\n198.20.$O.2\n"), result: "/v1/exemptions?within=ip:198.20.$O.0/30",
-	},
-	{
-		name: "import a bad row of exemptions", want: fault{"invalid", ""}, rest: request{"POST", exemptionQuery, "198.20.$O.300\n"}, cli: exemptionCommand("198.20.$O.300\n"),
-		lacks: map[string]string{pages: noBadRows},
-	},
-	{
-		name: "import a broad exemption without a confirmation", want: fault{"confirmation_required", "confirm"}, rest: request{"POST", exemptionQuery, "\"exi$N:*\"\n"},
-		cli: exemptionCommand("\"exi$N:*\"\n"), pages: importedExemptions("\"exi$N:*\"\n"),
-		words: map[string]string{cmd: `it covers every key of the kind "exi$N"`, pages: "To import also what is broad, type exi$N:*."},
-	},
-	{
-		name:  "import a broad exemption",
-		setup: []step{{request: request{"POST", exemptionQuery + "&dry_run=true", "\"exi$N:*\"\n"}, keep: "confirm=confirm"}},
-		rest:  request{"POST", exemptionQuery + "&confirm={confirm}", "\"exi$N:*\"\n"}, pages: importedExemptions("\"exi$N:*\"\n", "confirm", "exi$N:*"),
-		cli: exemptionCommand("\"exi$N:*\"\n", "--yes"), result: "/v1/exemptions?key=exi$N:1",
-	},
-	{
-		name: "block all that match a filter", setup: append(checks("match$N:1", 3), step{request: request{"GET", "/v1/offenders?search=match$N:1", ""}, keep: "key=items.0.key"}),
-		pages: []form{{path: "/bulk/add", fields: []string{"what", "block", "all", "yes", "filter", "search=match$N:1&since={from}", "count", "1", "for", "24h", "reason", "scraping"}}},
-		lacks: map[string]string{rest: noFilter, cmd: noFilter},
-	},
+// importEntriesOf imports blocks or exemptions in a network, and all keys of a kind.
+func importEntriesOf(o *operator, kind, network, keys string) {
+	rest := func(rows plainText, more string) *request {
+		return send("POST", "/v1/"+kind+"s/import?reason=a%20feed&expires_at="+in2099+more, rows)
+	}
+	// page sends both forms: the second confirms what the first found in the rows.
+	page := func(rows plainText, more ...string) func(*operator) *answer {
+		return func(o *operator) *answer {
+			found := o.upload("/"+kind+"s/import", string(rows), "reason", "a feed", "for", "until", "until", "2099-01-01 00:00", "on_conflict", "keep")
+			return o.submit("/"+kind+"s/import/confirm", append([]string{"file", found.hidden("file")}, more...)...)
+		}
+	}
+	command := func(rows plainText, more ...string) *command {
+		return run(slices.Concat([]string{kind, "import", o.file(string(rows)), "--format", "plain", "--reason", "a feed", "--until", in2099}, more)...)
+	}
+	try := func(name string, c change) { o.change(kind+": "+name, c) }
+	rows := plainText(o.address(network, 1) + "\n" + o.address(network, 2) + "\n")
+	try("import", change{
+		rest: rest(rows, ""), page: page(rows), command: command(rows),
+		result: "/v1/" + kind + "s?within=ip:" + o.address(network, 0) + "/30",
+	})
+	bad := plainText(o.address(network, 300) + "\n")
+	try("import a bad row", change{
+		want: fault{"invalid", ""},
+		rest: rest(bad, ""), command: command(bad), lacks: texts{byPage: noBadRows},
+	})
+	broad := plainText(`"` + keys + `:*"` + "\n")
+	try("import a broad row without a confirmation", change{
+		want: fault{"confirmation_required", "confirm"},
+		rest: rest(broad, ""), page: page(broad), command: command(broad),
+		words: texts{byCommand: `it covers every key of the kind "` + keys + `"`, byPage: "To import also what is broad, type " + keys + ":*."},
+	})
+	confirm := o.setUp(rest(broad, "&dry_run=true")).member("confirm")
+	try("import a broad row", change{
+		rest: rest(broad, "&confirm="+confirm), page: page(broad, "confirm", keys+":*"), command: command(broad, "--yes"),
+		result: "/v1/" + kind + "s?key=" + keys + ":1",
+	})
 }

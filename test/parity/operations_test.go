@@ -1,342 +1,255 @@
 package parity
 
-import (
-	"fmt"
-	"strings"
-	"testing"
-)
+import "github.com/stint-dev/stint/internal/cli/console"
 
-const (
-	noBackup  = "a backup is a file of gigabytes; the pages write none"
-	noReports = "the pages show the reports that the job wrote"
-	noSession = "a token has no session; it is revoked"
-)
+func changeKeys(o *operator) {
+	key := func(id string) string { return "key" + o.name + ":" + id }
+	o.setPolicy(o.name, key("*"), "5/1m")
+	reset := func(key, policy string, c change) change {
+		c.rest, c.page, c.command = send("DELETE", "/v1/keys?key="+key), submit("/key/reset", "key", key), run("key", "reset", key)
+		if policy != "" {
+			c.rest.path += "&policy=" + policy
+			c.page = submit("/key/reset", "key", key, "policy", policy)
+			c.command = run("key", "reset", key, "--policy", policy)
+		}
+		return c
+	}
+	o.change("key: reset", reset(key("1"), "", change{}))
+	o.change("key: reset under one policy", reset(key("1"), o.name, change{}))
+	o.change("key: reset without a key", reset("", "", change{want: fault{"invalid", "key"}}))
+	o.change("key: reset a bad key", reset("ip:300.1.1.1", "", change{want: fault{"invalid", "key"}}))
+	o.change("key: reset under an unknown policy", reset(key("1"), "none", change{want: fault{"invalid", "policy"}, exit: console.NotFound}))
+	erase := func(key string, want fault) change {
+		return change{
+			want:    want,
+			rest:    send("POST", "/v1/keys/erase", object{"key": key, "confirm": key}),
+			page:    submit("/key/erase", "key", key, "confirm", key),
+			command: run("key", "erase", key, "--yes"),
+		}
+	}
+	o.change("key: erase", erase(key("2"), fault{}))
+	o.change("key: erase a bad key", erase("ip:300.1.1.1", fault{"invalid", "key"}))
+	o.change("key: erase without a confirmation", change{
+		want:    fault{"confirmation_required", "confirm"},
+		rest:    send("POST", "/v1/keys/erase", object{"key": key("3")}),
+		page:    submit("/key/erase", "key", key("3")),
+		command: run("key", "erase", key("3")),
+		words:   texts{byCommand: "--yes"},
+	})
+	changeProfiles(o, key)
+	changeOwnLimits(o, key)
+	correct := func(path string, want fault) change {
+		host := "shop" + o.name + ".example"
+		return change{
+			want:    want,
+			rest:    send("PUT", "/v1/sites", object{"host": host, "own_paths": list{path}}),
+			page:    submit("/sites", "host", host, "own_paths", path),
+			command: run("site", "set", host, "--own-path", path),
+		}
+	}
+	o.change("site: correct", correct("/pma/*", fault{}))
+	o.change("site: correct with every path", correct("/*", fault{"invalid", "own_paths"}))
+	o.change("site: correct with an unknown list", correct("@none", fault{"invalid", "own_paths"}))
+	addNote := func(key, text string, c change) change {
+		c.rest = send("POST", "/v1/keys/notes", object{"key": key, "text": text})
+		c.page, c.command = submit("/key/note", "key", key, "text", text), run("key", "note", "add", key, text)
+		return c
+	}
+	o.change("note: add", addNote(key("1"), "a customer", change{result: "/v1/keys/notes?key=" + key("1")}))
+	o.change("note: add without a text", addNote(key("1"), "", change{want: fault{"invalid", "text"}}))
+	o.change("note: add on a bad key", addNote("ip:300.1.1.1", "x", change{want: fault{"invalid", "key"}}))
+	deleteNote := func(id string, c change) change {
+		c.rest, c.page, c.command = send("DELETE", "/v1/keys/notes/"+id), submit("/key/note/delete", "id", id), run("key", "note", "delete", id)
+		return c
+	}
+	note := o.setUpID(send("POST", "/v1/keys/notes", object{"key": key("2"), "text": "x"}))
+	o.change("note: delete", deleteNote(note, change{result: "/v1/keys/notes?key=" + key("2")}))
+	o.change("note: delete an unknown one", deleteNote(unknown, change{want: fault{"not_found", ""}}))
+}
 
-var keyChanges = []change{
-	{
-		name: "key: reset", setup: []step{policyStep("key$N:*", "5/1m")}, rest: request{"DELETE", "/v1/keys?key=key$N:1", ""},
-		pages: []form{{path: "/key/reset", fields: []string{"key", "key$N:1"}}}, cli: command{args: []string{"key", "reset", "key$N:1"}},
-	},
-	{
-		name: "key: reset under one policy", rest: request{"DELETE", "/v1/keys?key=key$N:1&policy=$N", ""},
-		pages: []form{{path: "/key/reset", fields: []string{"key", "key$N:1", "policy", "$N"}}}, cli: command{args: []string{"key", "reset", "key$N:1", "--policy", "$N"}},
-	},
-	{
-		name: "key: erase", rest: request{"POST", "/v1/keys/erase", `{"key":"key$N:2","confirm":"key$N:2"}`},
-		pages: []form{{path: "/key/erase", fields: []string{"key", "key$N:2", "confirm", "key$N:2"}}}, cli: command{args: []string{"key", "erase", "key$N:2", "--yes"}},
-	},
-	{
-		name: "key: erase a bad key", want: fault{"invalid", "key"}, rest: request{"POST", "/v1/keys/erase", `{"key":"ip:300.1.1.1","confirm":"ip:300.1.1.1"}`},
-		pages: []form{{path: "/key/erase", fields: []string{"key", "ip:300.1.1.1", "confirm", "ip:300.1.1.1"}}}, cli: command{args: []string{"key", "erase", "ip:300.1.1.1", "--yes"}},
-	},
-	{
-		name: "key: erase without a confirmation", want: fault{"confirmation_required", "confirm"}, rest: request{"POST", "/v1/keys/erase", `{"key":"key$N:3"}`},
-		pages: []form{{path: "/key/erase", fields: []string{"key", "key$N:3"}}}, cli: command{args: []string{"key", "erase", "key$N:3"}, usage: "--yes"},
-	},
-	{
-		name: "key: reset without a key", want: fault{"invalid", "key"}, rest: request{"DELETE", "/v1/keys?key=", ""},
-		pages: []form{{path: "/key/reset", fields: []string{"key", ""}}}, cli: command{args: []string{"key", "reset", ""}},
-	},
-	{
-		name: "key: reset a bad key", want: fault{"invalid", "key"}, rest: request{"DELETE", "/v1/keys?key=ip:300.1.1.1", ""},
-		pages: []form{{path: "/key/reset", fields: []string{"key", "ip:300.1.1.1"}}}, cli: command{args: []string{"key", "reset", "ip:300.1.1.1"}},
-	},
-	{
-		name: "key: reset under an unknown policy", want: fault{"invalid", "policy"}, rest: request{"DELETE", "/v1/keys?key=key$N:1&policy=none", ""},
-		pages: []form{{path: "/key/reset", fields: []string{"key", "key$N:1", "policy", "none"}}}, cli: command{args: []string{"key", "reset", "key$N:1", "--policy", "none"}, isMissing: true},
-	},
-	{
-		name: "profile: set", rest: request{"PUT", "/v1/keys/key$N:4", `{"plan":"gold","labels":["a","b"],"note":"pays"}`},
-		cli:   command{args: []string{"key", "set", "key$N:4", "--plan", "gold", "--label", "b", "--label", "a", "--note", "pays"}},
-		pages: []form{{path: "/key/profile", fields: []string{"key", "key$N:4", "plan", "gold", "labels", "b a", "note", "pays"}}}, result: "/v1/keys/key$N:4",
-	},
-	{
-		name: "profile: set a bad plan", want: fault{"invalid", "plan"}, rest: request{"PUT", "/v1/keys/key$N:4", `{"plan":"Gold"}`},
-		cli:   command{args: []string{"key", "set", "key$N:4", "--plan", "Gold"}},
-		pages: []form{{path: "/key/profile", fields: []string{"key", "key$N:4", "plan", "Gold"}}},
-	},
-	{
-		name: "profile: delete", setup: []step{{request: request{"PUT", "/v1/keys/key$N:5", `{"plan":"gold"}`}}}, rest: request{"DELETE", "/v1/keys/key$N:5 if now", ""},
-		cli:   command{args: []string{"key", "delete", "key$N:5"}},
-		pages: []form{{path: "/key/profile", fields: []string{"key", "key$N:5", "plan", "", "delete", "1", "expect", "now /v1/keys/key$N:5"}}}, result: "/v1/keys?key=key$N:5",
-	},
-	{
-		name: "profile: change one that another user has changed", want: fault{"precondition_failed", ""},
-		setup: []step{{request: request{"PUT", "/v1/keys/key$N:17", `{"plan":"gold"}`}}}, rest: request{"PUT", "/v1/keys/key$N:17 if other", `{"plan":"silver"}`},
-		pages: []form{{path: "/key/profile", fields: []string{"key", "key$N:17", "plan", "silver", "expect", "other"}}},
-		lacks: map[string]string{cmd: "it reads what it changes itself"}, words: map[string]string{pages: "changed this key while you were editing it"},
-	},
-	{
-		name: "profiles: import", rest: request{"POST", "/v1/profiles/import", "key,plan\nkey$N:9,gold\n"},
-		cli: command{args: []string{"key", "import", "{file:key,plan\nkey$N:9,gold\n}", "--format", "csv"}},
-		pages: []form{
-			{path: "/keys/import", upload: "key,plan\nkey$N:9,gold\n"}, {path: "/keys/import/confirm", fields: []string{"file", "{field:file}"}},
+func changeProfiles(o *operator, key func(string) string) {
+	o.change("profile: set", change{
+		rest:    send("PUT", "/v1/keys/"+key("4"), object{"plan": "gold", "labels": list{"a", "b"}, "note": "pays"}),
+		page:    submit("/key/profile", "key", key("4"), "plan", "gold", "labels", "b a", "note", "pays"),
+		command: run("key", "set", key("4"), "--plan", "gold", "--label", "b", "--label", "a", "--note", "pays"),
+		result:  "/v1/keys/" + key("4"),
+	})
+	o.change("profile: set a bad plan", change{
+		want:    fault{"invalid", "plan"},
+		rest:    send("PUT", "/v1/keys/"+key("4"), object{"plan": "Gold"}),
+		page:    submit("/key/profile", "key", key("4"), "plan", "Gold"),
+		command: run("key", "set", key("4"), "--plan", "Gold"),
+	})
+	o.setUp(send("PUT", "/v1/keys/"+key("5"), object{"plan": "gold"}))
+	tag := o.tag("/v1/keys/" + key("5"))
+	o.change("profile: delete", change{
+		rest:    send("DELETE", "/v1/keys/"+key("5")).ifMatch(tag),
+		page:    submit("/key/profile", "key", key("5"), "plan", "", "delete", "1", "expect", tag),
+		command: run("key", "delete", key("5")),
+		result:  "/v1/keys?key=" + key("5"),
+	})
+	o.setUp(send("PUT", "/v1/keys/"+key("17"), object{"plan": "gold"}))
+	o.change("profile: change one that another user has changed", change{
+		want:  fault{"precondition_failed", ""},
+		rest:  send("PUT", "/v1/keys/"+key("17"), object{"plan": "silver"}).ifMatch(unknownTag),
+		page:  submit("/key/profile", "key", key("17"), "plan", "silver", "expect", unknownTag),
+		words: texts{byPage: "changed this key while you were editing it"},
+		lacks: texts{byCommand: "it reads what it changes itself"},
+	})
+	rows := "key,plan\n" + key("9") + ",gold\n"
+	o.change("profiles: import", change{
+		rest: send("POST", "/v1/profiles/import", csvText(rows)),
+		page: func(o *operator) *answer {
+			return o.submit("/keys/import/confirm", "file", o.upload("/keys/import", rows).hidden("file"))
 		},
-		result: "/v1/keys/key$N:9",
-	},
-	{
-		name: "profiles: import a bad row", want: fault{"invalid", ""}, rest: request{"POST", "/v1/profiles/import", "key,plan\nkey$N:9,Gold\n"},
-		cli:   command{args: []string{"key", "import", "{file:key,plan\nkey$N:9,Gold\n}", "--format", "csv"}},
-		lacks: map[string]string{pages: noBadRows},
-	},
-	{
-		name: "own limit: set a bad rule", want: fault{"invalid", "rules"}, rest: request{"PUT", "/v1/keys/limits/key$N:6", `{"rules":["5/x"],"reason":"launch"}`},
-		cli:   command{args: []string{"key", "limit", "key$N:6", "5/x", "--reason", "launch", "--permanent"}},
-		pages: []form{{path: "/key/limit", fields: []string{"key", "key$N:6", "rules", "5/x", "for", "good", "reason", "launch"}}},
-	},
-	{
-		name: "own limit: set", rest: request{"PUT", "/v1/keys/limits/key$N:6", `{"rules":["5/s"],"reason":"launch"}`},
-		cli:   command{args: []string{"key", "limit", "key$N:6", "5/s", "--reason", "launch", "--permanent"}},
-		pages: []form{{path: "/key/limit", fields: []string{"key", "key$N:6", "rules", "5/s", "for", "good", "reason", "launch"}}}, result: "/v1/keys/key$N:6",
-	},
-	{
-		name: "own limit: set without a reason", want: fault{"invalid", "reason"}, rest: request{"PUT", "/v1/keys/limits/key$N:6", `{"rules":["5/s"],"reason":""}`},
-		cli:   command{args: []string{"key", "limit", "key$N:6", "5/s", "--permanent"}},
-		pages: []form{{path: "/key/limit", fields: []string{"key", "key$N:6", "rules", "5/s", "for", "good", "reason", ""}}},
-	},
-	{
-		name: "own limit: end", setup: []step{{request: request{"PUT", "/v1/keys/limits/key$N:7", `{"rules":["5/s"],"reason":"launch"}`}}}, rest: request{"DELETE", "/v1/keys/limits/key$N:7?reason=over", ""},
-		cli:   command{args: []string{"key", "limit", "key$N:7", "--end", "--reason", "over"}},
-		pages: []form{{path: "/key/limit/end", fields: []string{"key", "key$N:7", "reason", "over"}}}, result: "/v1/keys?key=key$N:7",
-	},
-	{
-		name: "own limit: end none", want: fault{"not_found", ""}, rest: request{"DELETE", "/v1/keys/limits/key$N:8", ""},
-		cli:   command{args: []string{"key", "limit", "key$N:8", "--end"}},
-		pages: []form{{path: "/key/limit/end", fields: []string{"key", "key$N:8"}}},
-	},
-	{
-		name: "site: correct", rest: request{"PUT", "/v1/sites", `{"host":"shop$N.example","own_paths":["/pma/*"]}`}, cli: command{args: []string{"site", "set", "shop$N.example", "--own-path", "/pma/*"}},
-		pages: []form{{path: "/sites", fields: []string{"host", "shop$N.example", "own_paths", "/pma/*"}}},
-	},
-	{
-		name: "site: correct with every path", want: fault{"invalid", "own_paths"}, rest: request{"PUT", "/v1/sites", `{"host":"shop$N.example","own_paths":["/*"]}`},
-		cli: command{args: []string{"site", "set", "shop$N.example", "--own-path", "/*"}}, pages: []form{{path: "/sites", fields: []string{"host", "shop$N.example", "own_paths", "/*"}}},
-	},
-	{
-		name: "site: correct with an unknown list", want: fault{"invalid", "own_paths"}, rest: request{"PUT", "/v1/sites", `{"host":"shop$N.example","own_paths":["@none"]}`},
-		cli: command{args: []string{"site", "set", "shop$N.example", "--own-path", "@none"}}, pages: []form{{path: "/sites", fields: []string{"host", "shop$N.example", "own_paths", "@none"}}},
-	},
-	{
-		name: "note: add", rest: request{"POST", "/v1/keys/notes", `{"key":"key$N:1","text":"a customer"}`}, cli: command{args: []string{"key", "note", "add", "key$N:1", "a customer"}},
-		pages: []form{{path: "/key/note", fields: []string{"key", "key$N:1", "text", "a customer"}}}, result: "/v1/keys/notes?key=key$N:1",
-	},
-	{
-		name: "note: add without a text", want: fault{"invalid", "text"}, rest: request{"POST", "/v1/keys/notes", `{"key":"key$N:1","text":""}`}, cli: command{args: []string{"key", "note", "add", "key$N:1", ""}},
-		pages: []form{{path: "/key/note", fields: []string{"key", "key$N:1", "text", ""}}},
-	},
-	{
-		name: "note: add on a bad key", want: fault{"invalid", "key"}, rest: request{"POST", "/v1/keys/notes", `{"key":"ip:300.1.1.1","text":"x"}`}, cli: command{args: []string{"key", "note", "add", "ip:300.1.1.1", "x"}},
-		pages: []form{{path: "/key/note", fields: []string{"key", "ip:300.1.1.1", "text", "x"}}},
-	},
-	{
-		name: "note: delete", setup: []step{{request: request{"POST", "/v1/keys/notes", `{"key":"key$N:2","text":"x"}`}, keep: "id=id"}}, cli: command{args: []string{"key", "note", "delete", "{id}"}},
-		rest: request{"DELETE", "/v1/keys/notes/{id}", ""}, pages: []form{{path: "/key/note/delete", fields: []string{"id", "{id}"}}}, result: "/v1/keys/notes?key=key$N:2",
-	},
-	{
-		name: "note: delete an unknown one", want: fault{"not_found", ""}, cli: command{args: []string{"key", "note", "delete", gone}},
-		rest: request{"DELETE", "/v1/keys/notes/" + gone, ""}, pages: []form{{path: "/key/note/delete", fields: []string{"id", gone}}},
-	},
+		command: run("key", "import", o.file(rows), "--format", "csv"),
+		result:  "/v1/keys/" + key("9"),
+	})
+	bad := "key,plan\n" + key("9") + ",Gold\n"
+	o.change("profiles: import a bad row", change{
+		want:    fault{"invalid", ""},
+		rest:    send("POST", "/v1/profiles/import", csvText(bad)),
+		command: run("key", "import", o.file(bad), "--format", "csv"),
+		lacks:   texts{byPage: noBadRows},
+	})
 }
 
-// proposed makes the range of a front end a proposal.
-func proposed(network string) []step {
-	var all []step
-	for _, host := range []string{"1", "2", "3"} {
-		all = append(all, checks("ip:"+network+"."+host, 3)...)
+func changeOwnLimits(o *operator, key func(string) string) {
+	limit := func(rule, reason string, c change) change {
+		c.rest = send("PUT", "/v1/keys/limits/"+key("6"), object{"rules": list{rule}, "reason": reason})
+		c.page = submit("/key/limit", "key", key("6"), "rules", rule, "for", "good", "reason", reason)
+		c.command = run("key", "limit", key("6"), rule, "--reason", reason, "--permanent")
+		return c
 	}
-	all = append(all,
-		step{request: request{"GET", "/v1/offenders?pattern=" + "ip:" + network + ".3", ""}, keep: "key=items.0.key"},
-		// The job is refused while it runs by its schedule.
-		step{request: request{"POST", "/v1/jobs/propose-ranges/run", ""}, until: "new proposals"},
-		step{request: request{"GET", "/v1/proposals?limit=1", ""}, keep: "id=items.0.id"})
-	return all
+	o.change("own limit: set a bad rule", limit("5/x", "launch", change{want: fault{"invalid", "rules"}}))
+	o.change("own limit: set", limit("5/s", "launch", change{result: "/v1/keys/" + key("6")}))
+	o.change("own limit: set without a reason", limit("5/s", "", change{want: fault{"invalid", "reason"}}))
+	o.setUp(send("PUT", "/v1/keys/limits/"+key("7"), object{"rules": list{"5/s"}, "reason": "launch"}))
+	o.change("own limit: end", change{
+		rest:    send("DELETE", "/v1/keys/limits/"+key("7")+"?reason=over"),
+		page:    submit("/key/limit/end", "key", key("7"), "reason", "over"),
+		command: run("key", "limit", key("7"), "--end", "--reason", "over"),
+		result:  "/v1/keys?key=" + key("7"),
+	})
+	o.change("own limit: end none", change{
+		want:    fault{"not_found", ""},
+		rest:    send("DELETE", "/v1/keys/limits/"+key("8")),
+		page:    submit("/key/limit/end", "key", key("8")),
+		command: run("key", "limit", key("8"), "--end"),
+	})
 }
 
-func checks(key string, count int) (all []step) {
-	for range count {
-		all = append(all, step{request: request{"CHECK", key, ""}})
+func changeOperations(o *operator) {
+	o.change("job: run", change{rest: send("POST", "/v1/jobs/roll-up/run"), page: submit("/jobs/roll-up/run"), command: run("job", "run", "roll-up")})
+	o.change("job: run an unknown one", change{
+		want: fault{"not_found", ""},
+		rest: send("POST", "/v1/jobs/none/run"), page: submit("/jobs/none/run"), command: run("job", "run", "none"),
+	})
+	o.change("backup", change{
+		rest: send("GET", "/v1/backup"), command: run("backup", o.file("")+".backup"),
+		lacks: texts{byPage: "a backup is a file of gigabytes; the pages write none"},
+	})
+	const noReports = "the pages show the reports that the job wrote"
+	o.change("report: write", change{
+		rest: send("POST", "/v1/reports", object{"kind": "daily"}), command: run("report", "write", "daily"),
+		lacks: texts{byPage: noReports},
+	})
+	o.change("report: write one of an unknown kind", change{
+		want: fault{"invalid", "kind"},
+		rest: send("POST", "/v1/reports", object{"kind": "hourly"}), command: run("report", "write", "hourly"),
+		lacks: texts{byPage: noReports},
+	})
+	o.change("notification: test", change{
+		rest:    send("POST", "/v1/notifications/test", object{"channel": "webhook"}),
+		page:    submit("/notifications/test", "channel", "webhook"),
+		command: run("notify", "test", "webhook"),
+	})
+	o.change("notification: test an unknown channel", change{
+		want:    fault{"invalid", "channel"},
+		rest:    send("POST", "/v1/notifications/test", object{"channel": "pigeon"}),
+		page:    submit("/notifications/test", "channel", "pigeon"),
+		command: run("notify", "test", "pigeon"),
+		exit:    console.NotFound,
+	})
+	changeChannels(o)
+	silence := func(reason string, c change) change {
+		c.rest = send("POST", "/v1/notifications/silences", object{"kind": "report", "reason": reason, "expires_in": "1h"})
+		c.page = submit("/notifications/silences", "kind", "report", "reason", reason, "for", "1h")
+		c.command = run("notify", "silence", "add", "--kind", "report", "--reason", reason, "--for", "1h")
+		return c
 	}
-	return all
+	added := silence("a move", change{})
+	o.change("silence: add", added)
+	o.change("silence: add one without a reason", silence("", change{want: fault{"invalid", "reason"}}))
+	id := o.setUpID(added.rest)
+	o.change("silence: end", change{
+		rest:    send("DELETE", "/v1/notifications/silences/"+id),
+		page:    submit("/notifications/silences/" + id + "/end"),
+		command: run("notify", "silence", "delete", id),
+	})
+	const noSession = "a token has no session; it is revoked"
+	o.change("log out", change{page: submit("/logout"), lacks: texts{byREST: noSession, byCommand: noSession}})
 }
 
-// paused pauses the escalation of the policy with the name of the front end.
-func paused() []step {
-	all := []step{{request: request{"PUT", "/v1/policies/esc-$N", `{"match":["esc$N:*"],"rules":["1/1h"],` +
-		`"escalation":{"threshold":2,"window":"10m","duration":"1h","factor":2,"max_duration":"1d","decay_after":"7d"}}`}}}
-	for _, key := range strings.Split("abcdefghijklmnopqrstuvwxyz", "") {
-		all = append(all, checks("esc$N:"+key, 4)...)
+func changeChannels(o *operator) {
+	const url, channels = "ntfy://ntfy.example.com/topic", "/v1/notifications/channels"
+	add := func(name string, c change) change {
+		c.rest = send("POST", channels, object{"name": name, "type": "ntfy", "url": url, "kinds": list{"outage"}})
+		c.page = submit("/notifications/channels", "name", name, "type", "ntfy", "url_secret", url, "kinds", "outage", "enabled", "yes")
+		c.command = run("notify", "channel", "add", name, "--type", "ntfy", "--kind", "outage").input(url + "\n")
+		return c
 	}
-	return append(all,
-		// Offences that are flushed after the escalation was resumed would pause it again.
-		step{request: request{"GET", "/v1/offenders?pattern=esc$N:z", ""}, until: `"offences":3`},
-		step{request: request{"GET", "/v1/escalations/paused", ""}, until: `"esc-$N"`})
-}
-
-// broadRange is the beginning of the ranges that have much of the traffic.
-const broadRange = "198.55."
-
-// checkMembers checks a number of members of a /24 once.
-func (n *node) checkMembers(t *testing.T, network string, count int) {
-	for i := range count {
-		n.check(t, fmt.Sprintf("ip:%s.%d", network, 100+i))
+	o.change("channel: add", add("phone-"+o.name, change{result: channels + "/phone-" + o.name}))
+	o.change("channel: add one of a bad name", add("Phone", change{want: fault{"invalid", "name"}}))
+	// existing adds a channel, and returns its name.
+	existing := func(name string) string {
+		o.setUp(add(name, change{}).rest)
+		return name
 	}
-}
-
-// lateChanges are the changes that need traffic of a past minute.
-var lateChanges = []change{
-	{
-		name: "proposal: accept a broad one without a confirmation", want: fault{"confirmation_required", "confirm"},
-		setup: append(proposed(broadRange+"$O"), step{request: request{"POST", "/v1/blocks/preview", `{"pattern":"ip:` + broadRange + `$O.0/24"}`}, until: "of the last day's checks"}),
-		rest:  request{"POST", "/v1/proposals/{id}/accept", `{"reason":"a botnet"}`},
-		pages: []form{{path: "/proposals/{id}/accept", fields: []string{"reason", "a botnet", "for", "good"}}},
-		cli:   command{args: []string{"proposal", "accept", "{id}", "--reason", "a botnet"}},
-		words: map[string]string{pages: broadShare, cmd: broadShare},
-	},
-}
-
-// broadShare is the text of all front ends for a broad range; each range has its own share.
-const broadShare = "of the last day's checks"
-
-var detectionChanges = []change{
-	{
-		name: "proposal: accept", setup: append([]step{limitAddresses}, proposed("198.51.$O")...),
-		// Its range may be broad by now: it is, once the minute of its checks is over.
-		rest:  request{"POST", "/v1/proposals/{id}/accept", `{"reason":"a botnet","expires_at":"2099-01-01T00:00:00Z","confirm":"ip:198.51.$O.0/24"}`},
-		pages: []form{{path: "/proposals/{id}/accept", fields: []string{"reason", "a botnet", "for", "until", "until", "2099-01-01 00:00", "confirm", "ip:198.51.$O.0/24"}}},
-		cli:   command{args: []string{"proposal", "accept", "{id}", "--reason", "a botnet", "--until", "2099-01-01T00:00:00Z", "--yes"}}, result: "/v1/blocks?key=ip:198.51.$O.9",
-	},
-	{
-		name: "proposal: accept with a bad reason", want: fault{"invalid", "reason"}, setup: proposed("198.52.$O"),
-		rest:  request{"POST", "/v1/proposals/{id}/accept", `{"reason":"` + strings.Repeat("x", 1001) + `"}`},
-		pages: []form{{path: "/proposals/{id}/accept", fields: []string{"reason", strings.Repeat("x", 1001), "for", "good"}}},
-		cli:   command{args: []string{"proposal", "accept", "{id}", "--reason", strings.Repeat("x", 1001)}},
-	},
-	{
-		name: "proposal: accept an unknown one", want: fault{"not_found", ""}, rest: request{"POST", "/v1/proposals/" + gone + "/accept", ""},
-		pages: []form{{path: "/proposals/" + gone + "/accept", fields: []string{"for", "good"}}}, cli: command{args: []string{"proposal", "accept", gone}},
-	},
-	{
-		name: "proposal: dismiss", setup: proposed("198.53.$O"), rest: request{"POST", "/v1/proposals/{id}/dismiss", `{"reason":"a university"}`},
-		pages: []form{{path: "/proposals/{id}/dismiss", fields: []string{"reason", "a university"}}}, cli: command{args: []string{"proposal", "dismiss", "{id}", "--reason", "a university"}},
-	},
-	{
-		name: "proposal: dismiss one that is closed", want: fault{"conflict", ""},
-		setup: append(proposed("198.54.$O"), step{request: request{"POST", "/v1/proposals/{id}/dismiss", ""}}),
-		rest:  request{"POST", "/v1/proposals/{id}/dismiss", ""}, pages: []form{{path: "/proposals/{id}/dismiss"}}, cli: command{args: []string{"proposal", "dismiss", "{id}"}},
-	},
-	{
-		name: "escalation: resume", setup: paused(), rest: request{"POST", "/v1/escalations/esc-$N/resume", ""},
-		pages: []form{{path: "/escalations/resume", fields: []string{"policy", "esc-$N"}}}, cli: command{args: []string{"escalation", "resume", "esc-$N"}},
-	},
-	{
-		name: "escalation: resume one that is not paused", want: fault{"not_found", ""}, rest: request{"POST", "/v1/escalations/esc-$N/resume", ""},
-		pages: []form{{path: "/escalations/resume", fields: []string{"policy", "esc-$N"}}}, cli: command{args: []string{"escalation", "resume", "esc-$N"}},
-	},
-	{
-		name: "escalation: resume one of an unknown policy", want: fault{"not_found", ""}, rest: request{"POST", "/v1/escalations/none/resume", ""},
-		pages: []form{{path: "/escalations/resume", fields: []string{"policy", "none"}}}, cli: command{args: []string{"escalation", "resume", "none"}},
-	},
-}
-
-var limitAddresses = step{request: request{"PUT", "/v1/policies/addresses?confirm=addresses if *", policyBody("ip:198.48.0.0/12", "1/1h")}}
-
-var operationChanges = []change{
-	{
-		name: "job: run", rest: request{"POST", "/v1/jobs/roll-up/run", ""}, pages: []form{{path: "/jobs/roll-up/run"}}, cli: command{args: []string{"job", "run", "roll-up"}},
-	},
-	{
-		name: "job: run an unknown one", want: fault{"not_found", ""}, rest: request{"POST", "/v1/jobs/none/run", ""}, pages: []form{{path: "/jobs/none/run"}},
-		cli: command{args: []string{"job", "run", "none"}},
-	},
-	{
-		name: "backup", rest: request{"GET", "/v1/backup", ""}, cli: command{args: []string{"backup", "{file:}.backup"}}, lacks: map[string]string{pages: noBackup},
-	},
-	{
-		name: "report: write", rest: request{"POST", "/v1/reports", `{"kind":"daily"}`}, cli: command{args: []string{"report", "write", "daily"}}, lacks: map[string]string{pages: noReports},
-	},
-	{
-		name: "report: write one of an unknown kind", want: fault{"invalid", "kind"}, rest: request{"POST", "/v1/reports", `{"kind":"hourly"}`},
-		cli: command{args: []string{"report", "write", "hourly"}}, lacks: map[string]string{pages: noReports},
-	},
-	{
-		name: "notification: test", rest: request{"POST", "/v1/notifications/test", `{"channel":"webhook"}`}, cli: command{args: []string{"notify", "test", "webhook"}},
-		pages: []form{{path: "/notifications/test", fields: []string{"channel", "webhook"}}},
-	},
-	{
-		name: "notification: test an unknown channel", want: fault{"invalid", "channel"}, rest: request{"POST", "/v1/notifications/test", `{"channel":"pigeon"}`},
-		cli: command{args: []string{"notify", "test", "pigeon"}, isMissing: true}, pages: []form{{path: "/notifications/test", fields: []string{"channel", "pigeon"}}},
-	},
-	{
-		name: "channel: add", rest: request{"POST", "/v1/notifications/channels", phone("phone-$N")}, cli: command{args: append([]string{"notify", "channel", "add", "phone-$N"}, phoneFlags...), stdin: phoneURL + "\n"},
-		pages: []form{{path: "/notifications/channels", fields: append([]string{"name", "phone-$N"}, phoneFields...)}}, result: "/v1/notifications/channels/phone-$N",
-	},
-	{
-		name: "channel: add one of a bad name", want: fault{"invalid", "name"}, rest: request{"POST", "/v1/notifications/channels", `{"name":"Phone","type":"ntfy","url":"` + phoneURL + `"}`},
-		cli:   command{args: append([]string{"notify", "channel", "add", "Phone"}, phoneFlags...), stdin: phoneURL + "\n"},
-		pages: []form{{path: "/notifications/channels", fields: append([]string{"name", "Phone"}, phoneFields...)}},
-	},
-	{
-		name: "channel: change", setup: withPhone("chg-$N"), rest: request{"PATCH", "/v1/notifications/channels/chg-$N if now", `{"type":"ntfy","kinds":["recovery"],"urgent_only":false,"enabled":true}`},
-		cli:    command{args: []string{"notify", "channel", "set", "chg-$N", "--kind", "recovery"}},
-		pages:  []form{{path: "/notifications/channels/chg-$N", fields: []string{"type", "ntfy", "kinds", "recovery", "enabled", "yes", "expect", "now /v1/notifications/channels/chg-$N"}}},
-		result: "/v1/notifications/channels/chg-$N",
-	},
-	{
-		name: "channel: change one that another user has changed", want: fault{"precondition_failed", ""}, setup: withPhone("late-$N"),
-		rest:  request{"PATCH", "/v1/notifications/channels/late-$N if other", `{"type":"ntfy","kinds":["recovery"]}`},
-		pages: []form{{path: "/notifications/channels/late-$N", fields: []string{"type", "ntfy", "kinds", "recovery", "enabled", "yes", "expect", "other"}}},
-		lacks: map[string]string{cmd: "it reads what it changes itself"}, words: map[string]string{pages: "saved this channel while you were editing it"},
-	},
-	{
-		name: "channel: change one of the settings", want: fault{"conflict", ""}, rest: request{"PATCH", "/v1/notifications/channels/webhook if *", `{"enabled":false}`},
-		cli: command{args: []string{"notify", "channel", "disable", "webhook"}}, pages: []form{{path: "/notifications/channels/webhook/disable"}},
-	},
-	{
-		name: "channel: disable", setup: withPhone("dis-$N"), rest: request{"PATCH", "/v1/notifications/channels/dis-$N if *", `{"enabled":false}`},
-		cli: command{args: []string{"notify", "channel", "disable", "dis-$N"}}, pages: []form{{path: "/notifications/channels/dis-$N/disable"}},
-		result: "/v1/notifications/channels/dis-$N",
-	},
-	{
-		name: "channel: enable", setup: append(withPhone("ena-$N"), step{request: request{"PATCH", "/v1/notifications/channels/ena-$N if *", `{"enabled":false}`}}),
-		rest: request{"PATCH", "/v1/notifications/channels/ena-$N if *", `{"enabled":true}`}, cli: command{args: []string{"notify", "channel", "enable", "ena-$N"}},
-		pages: []form{{path: "/notifications/channels/ena-$N/enable"}}, result: "/v1/notifications/channels/ena-$N",
-	},
-	{
-		name: "channel: delete", setup: withPhone("del-$N"), rest: request{"DELETE", "/v1/notifications/channels/del-$N if now", ""},
-		cli: command{args: []string{"notify", "channel", "delete", "del-$N"}}, pages: []form{{path: "/notifications/channels/del-$N/delete", fields: []string{"expect", "now /v1/notifications/channels/del-$N"}}},
-	},
-	{
-		name: "silence: add", rest: request{"POST", "/v1/notifications/silences", `{"kind":"report","reason":"a move","expires_in":"1h"}`},
-		cli:   command{args: []string{"notify", "silence", "add", "--kind", "report", "--reason", "a move", "--for", "1h"}},
-		pages: []form{{path: "/notifications/silences", fields: []string{"kind", "report", "reason", "a move", "for", "1h"}}},
-	},
-	{
-		name: "silence: add one without a reason", want: fault{"invalid", "reason"}, rest: request{"POST", "/v1/notifications/silences", `{"reason":"","expires_in":"1h"}`},
-		cli:   command{args: []string{"notify", "silence", "add", "--reason", "", "--for", "1h"}},
-		pages: []form{{path: "/notifications/silences", fields: []string{"reason", "", "for", "1h"}}},
-	},
-	{
-		name: "silence: end", setup: []step{{request: request{"POST", "/v1/notifications/silences", `{"kind":"report","reason":"a move","expires_in":"1h"}`}, keep: "silence=id"}},
-		rest: request{"DELETE", "/v1/notifications/silences/{silence}", ""}, cli: command{args: []string{"notify", "silence", "delete", "{silence}"}},
-		pages: []form{{path: "/notifications/silences/{silence}/end"}},
-	},
-	{
-		name: "log out", pages: []form{{path: "/logout"}}, lacks: map[string]string{rest: noSession, cmd: noSession},
-	},
-}
-
-// phoneURL is where a channel sends that every front end sets up alike.
-const phoneURL = "ntfy://ntfy.example.com/topic"
-
-var (
-	phoneFlags  = []string{"--type", "ntfy", "--kind", "outage"}
-	phoneFields = []string{"type", "ntfy", "url_secret", phoneURL, "kinds", "outage", "enabled", "yes"}
-)
-
-func phone(name string) string {
-	return `{"name":"` + name + `","type":"ntfy","url":"` + phoneURL + `","kinds":["outage"]}`
-}
-
-func withPhone(name string) []step {
-	return []step{{request: request{"POST", "/v1/notifications/channels", phone(name)}}}
+	name := existing("chg-" + o.name)
+	tag := o.tag(channels + "/" + name)
+	o.change("channel: change", change{
+		rest:    send("PATCH", channels+"/"+name, object{"type": "ntfy", "kinds": list{"recovery"}, "urgent_only": false, "enabled": true}).ifMatch(tag),
+		page:    submit("/notifications/channels/"+name, "type", "ntfy", "kinds", "recovery", "enabled", "yes", "expect", tag),
+		command: run("notify", "channel", "set", name, "--kind", "recovery"),
+		result:  channels + "/" + name,
+	})
+	name = existing("late-" + o.name)
+	o.change("channel: change one that another user has changed", change{
+		want:  fault{"precondition_failed", ""},
+		rest:  send("PATCH", channels+"/"+name, object{"type": "ntfy", "kinds": list{"recovery"}}).ifMatch(unknownTag),
+		page:  submit("/notifications/channels/"+name, "type", "ntfy", "kinds", "recovery", "enabled", "yes", "expect", unknownTag),
+		words: texts{byPage: "saved this channel while you were editing it"},
+		lacks: texts{byCommand: "it reads what it changes itself"},
+	})
+	// enable and disable are the changes of a channel.
+	enable := func(name string) change {
+		return change{
+			rest:    send("PATCH", channels+"/"+name, object{"enabled": true}).ifMatch("*"),
+			page:    submit("/notifications/channels/" + name + "/enable"),
+			command: run("notify", "channel", "enable", name),
+			result:  channels + "/" + name,
+		}
+	}
+	disable := func(name string, want fault) change {
+		return change{
+			want:    want,
+			rest:    send("PATCH", channels+"/"+name, object{"enabled": false}).ifMatch("*"),
+			page:    submit("/notifications/channels/" + name + "/disable"),
+			command: run("notify", "channel", "disable", name),
+			result:  channels + "/" + name,
+		}
+	}
+	o.change("channel: change one of the settings", disable("webhook", fault{"conflict", ""}))
+	o.change("channel: disable", disable(existing("dis-"+o.name), fault{}))
+	name = existing("ena-" + o.name)
+	o.setUp(disable(name, fault{}).rest)
+	o.change("channel: enable", enable(name))
+	name = existing("del-" + o.name)
+	tag = o.tag(channels + "/" + name)
+	o.change("channel: delete", change{
+		rest:    send("DELETE", channels+"/"+name).ifMatch(tag),
+		page:    submit("/notifications/channels/"+name+"/delete", "expect", tag),
+		command: run("notify", "channel", "delete", name),
+	})
 }

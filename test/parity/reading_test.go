@@ -55,68 +55,68 @@ var literally = []string{"sshd: 192.0.2.55", "evil.example", "user42", "fd12:7",
 // the text, and "" if it adds it.
 type entrance struct {
 	name string
-	add  func(t *testing.T, n *node, text string, literal bool) (refusal string)
+	add  func(o *operator, text string, literal bool) (refusal string)
 }
 
 var entrances = []entrance{
-	{"REST", func(t *testing.T, n *node, text string, literal bool) string {
-		return refused(n.rest(t, request{"POST", "/v1/blocks", jsonOf(t, map[string]any{"pattern": text, "reason": "x", "literal": literal, "confirm": confirmOf(text)})}, n.token))
+	{"REST", func(o *operator, text string, literal bool) string {
+		return refused(o.ask(send("POST", "/v1/blocks", object{"pattern": text, "reason": "x", "literal": literal, "confirm": confirmOf(text)})))
 	}},
-	{"the preview of REST", func(t *testing.T, n *node, text string, literal bool) string {
-		answer := n.rest(t, request{"POST", "/v1/blocks/preview", jsonOf(t, map[string]any{"pattern": text, "literal": literal})}, n.token)
+	{"the preview of REST", func(o *operator, text string, literal bool) string {
+		answer := o.ask(send("POST", "/v1/blocks/preview", object{"pattern": text, "literal": literal}))
 		if answer.status != http.StatusOK {
 			return refused(answer)
 		}
 		// What it read is added, to be compared.
-		return refused(n.rest(t, request{"POST", "/v1/blocks", jsonOf(t, map[string]any{"pattern": answer.member(t, "pattern"), "literal": literal, "confirm": confirmOf(text)})}, n.token))
+		return refused(o.ask(send("POST", "/v1/blocks", object{"pattern": answer.member("pattern"), "literal": literal, "confirm": confirmOf(text)})))
 	}},
-	{"a page", func(t *testing.T, n *node, text string, literal bool) string {
+	{"a page", func(o *operator, text string, literal bool) string {
 		fields := []string{"pattern", text, "reason", "x", "for", "24h", "confirm", confirmOf(text)}
 		if literal {
 			fields = append(fields, "literal", "yes")
 		}
-		answer := n.submit(t, form{path: "/blocks", fields: fields})
+		answer := o.submit("/blocks", fields...)
 		if answer.status == http.StatusSeeOther {
 			return ""
 		}
 		return pageText(answer.body)
 	}},
-	{"a command", func(t *testing.T, n *node, text string, literal bool) string {
-		return n.runs(t, literal, "", "block", "add", text, "--reason", "x", "--for", "24h", "--yes")
+	{"a command", func(o *operator, text string, literal bool) string {
+		return o.runs(literal, "", "block", "add", text, "--reason", "x", "--for", "24h", "--yes")
 	}},
-	{"a CSV", func(t *testing.T, n *node, text string, literal bool) string {
+	{"a CSV", func(o *operator, text string, literal bool) string {
 		rows := [][]string{{"pattern", "literal"}, {text, ""}}
 		if literal {
 			rows[1][1] = "true"
 		}
 		var file bytes.Buffer
-		must(t, csv.NewWriter(&file).WriteAll(rows))
-		return n.runs(t, false, file.String(), "block", "import", "-", "--format", "csv", "--reason", "x", "--for", "24h", "--yes")
+		must(o.t, csv.NewWriter(&file).WriteAll(rows))
+		return o.runs(false, file.String(), "block", "import", "-", "--format", "csv", "--reason", "x", "--for", "24h", "--yes")
 	}},
-	{"a JSON", func(t *testing.T, n *node, text string, literal bool) string {
-		row := map[string]any{"pattern": text}
+	{"a JSON", func(o *operator, text string, literal bool) string {
+		row := object{"pattern": text}
 		if literal {
 			row["literal"] = true
 		}
-		return n.runs(t, false, jsonOf(t, row), "block", "import", "-", "--format", "json", "--reason", "x", "--for", "24h", "--yes")
+		return o.runs(false, jsonOf(o.t, row), "block", "import", "-", "--format", "json", "--reason", "x", "--for", "24h", "--yes")
 	}},
-	{"a plain list", func(t *testing.T, n *node, text string, literal bool) string {
+	{"a plain list", func(o *operator, text string, literal bool) string {
 		if literal {
-			text = jsonOf(t, text)
+			text = jsonOf(o.t, text)
 		}
-		return n.runs(t, false, text+"\n", "block", "import", "-", "--format", "plain", "--reason", "x", "--for", "24h", "--yes")
+		return o.runs(false, text+"\n", "block", "import", "-", "--format", "plain", "--reason", "x", "--for", "24h", "--yes")
 	}},
-	{"a plain list with a flag", func(t *testing.T, n *node, text string, literal bool) string {
-		return n.runs(t, literal, text+"\n", "block", "import", "-", "--format", "plain", "--reason", "x", "--for", "24h", "--yes")
+	{"a plain list with a flag", func(o *operator, text string, literal bool) string {
+		return o.runs(literal, text+"\n", "block", "import", "-", "--format", "plain", "--reason", "x", "--for", "24h", "--yes")
 	}},
-	{"an import on a page", func(t *testing.T, n *node, text string, literal bool) string {
+	{"an import on a page", func(o *operator, text string, literal bool) string {
 		fields := []string{"for", "24h", "on_conflict", "keep", "reason", "x"}
 		if literal {
 			fields = append(fields, "literal", "yes")
 		}
-		answer := n.submit(t, form{path: "/blocks/import", upload: text + "\n", fields: fields})
-		answer.wants(t, http.StatusOK)
-		again := n.submit(t, form{path: "/blocks/import/confirm", fields: []string{"file", answer.hidden(t, "file"), "confirm", confirmOf(text)}})
+		answer := o.upload("/blocks/import", text+"\n", fields...)
+		answer.wants(http.StatusOK)
+		again := o.submit("/blocks/import/confirm", "file", answer.hidden("file"), "confirm", confirmOf(text))
 		if again.status == http.StatusOK {
 			return ""
 		}
@@ -135,13 +135,6 @@ func confirmOf(text string) string {
 	return ""
 }
 
-func jsonOf(t *testing.T, value any) string {
-	t.Helper()
-	text, err := json.Marshal(value)
-	must(t, err)
-	return string(text)
-}
-
 // refused returns the message of a problem, "" for success.
 func refused(a *answer) string {
 	if a.status < 300 {
@@ -153,12 +146,12 @@ func refused(a *answer) string {
 }
 
 // runs returns what a command writes to standard error if it fails.
-func (n *node) runs(t *testing.T, literal bool, stdin string, args ...string) string {
-	t.Helper()
+func (o *operator) runs(literal bool, stdin string, args ...string) string {
+	o.t.Helper()
 	if literal {
 		args = append(args, "--literal")
 	}
-	code, text := n.run(t, command{args: args, stdin: stdin})
+	code, text := o.run(run(args...).input(stdin))
 	if code == console.OK {
 		return ""
 	}
@@ -166,15 +159,15 @@ func (n *node) runs(t *testing.T, literal bool, stdin string, args ...string) st
 }
 
 // endAll ends all active entries, and returns their patterns, the oldest first.
-func (n *node) endAll(t *testing.T, path string) string {
-	t.Helper()
+func (o *operator) endAll(path string) string {
+	o.t.Helper()
 	var page struct {
 		Items []struct{ ID, Pattern string }
 	}
-	must(t, json.Unmarshal([]byte(n.rest(t, request{"GET", path + "?limit=1000", ""}, n.token).body), &page))
+	must(o.t, json.Unmarshal([]byte(o.ask(send("GET", path+"?limit=1000")).body), &page))
 	var all []string
 	for _, entry := range page.Items {
-		n.rest(t, request{"DELETE", path + "/" + entry.ID, ""}, n.token).wants(t, http.StatusOK)
+		o.ask(send("DELETE", path+"/"+entry.ID)).wants(http.StatusOK)
 		all = append(all, entry.Pattern)
 	}
 	return sorted(strings.Join(all, ", "))
@@ -189,12 +182,12 @@ func sorted(list string) string {
 // TestEveryEntranceReadsPatternsAlike adds each text at each entrance: it becomes the same
 // entries, or is refused in the same words.
 func TestEveryEntranceReadsPatternsAlike(t *testing.T) {
-	n := startNode(t)
+	o := startNode(t)
 	for _, c := range readings {
 		_, meant := keys.Reading{}.Patterns(c.text)
 		for _, e := range entrances {
-			refusal := e.add(t, n, c.text, false)
-			got := n.endAll(t, "/v1/blocks")
+			refusal := e.add(o, c.text, false)
+			got := o.endAll("/v1/blocks")
 			switch {
 			case c.want != "" && (refusal != "" || got != sorted(c.want)):
 				t.Errorf("%q at %s: became %q, %q; want %q", c.text, e.name, got, refusal, c.want)
@@ -205,7 +198,7 @@ func TestEveryEntranceReadsPatternsAlike(t *testing.T) {
 	}
 	for _, text := range literally {
 		for _, e := range entrances {
-			if refusal, got := e.add(t, n, text, true), n.endAll(t, "/v1/blocks"); refusal != "" || got != text {
+			if refusal, got := e.add(o, text, true), o.endAll("/v1/blocks"); refusal != "" || got != text {
 				t.Errorf("%q, meant literally, at %s: became %q, %q", text, e.name, got, refusal)
 			}
 		}
@@ -214,11 +207,11 @@ func TestEveryEntranceReadsPatternsAlike(t *testing.T) {
 
 // TestExemptionsAreReadAsBlocksAre tries what matters most: one that is mistyped exempts nobody.
 func TestExemptionsAreReadAsBlocksAre(t *testing.T) {
-	n := startNode(t)
+	o := startNode(t)
 	for _, c := range readings {
-		answer := n.rest(t, request{"POST", "/v1/exemptions", jsonOf(t, map[string]any{"pattern": c.text, "confirm": confirmOf(c.text)})}, n.token)
+		answer := o.ask(send("POST", "/v1/exemptions", object{"pattern": c.text, "confirm": confirmOf(c.text)}))
 		_, meant := keys.Reading{}.Patterns(c.text)
-		got := n.endAll(t, "/v1/exemptions")
+		got := o.endAll("/v1/exemptions")
 		if got != sorted(c.want) || c.want == "" && !containsSentence(refused(answer), strings.TrimPrefix(meant.Error(), "the pattern ")) {
 			t.Errorf("%q: became %q, %s; want %q", c.text, got, answer.body, c.want)
 		}
@@ -228,33 +221,33 @@ func TestExemptionsAreReadAsBlocksAre(t *testing.T) {
 // TestEveryFilterReadsPatternsAlike: a filter reads addresses as entries do, and refuses what
 // looks like one and is none. Kinds and keys without a kind need not be known there.
 func TestEveryFilterReadsPatternsAlike(t *testing.T) {
-	n := startNode(t)
+	o := startNode(t)
 	filters := []struct {
 		name string
 		find func(text string) (ok bool, answered string)
 	}{
 		{"blocks of REST", func(text string) (bool, string) {
-			a := n.rest(t, request{"GET", "/v1/blocks?within=" + url.QueryEscape(text), ""}, n.token)
+			a := o.ask(send("GET", "/v1/blocks?within="+url.QueryEscape(text)))
 			return a.status == http.StatusOK, refused(a)
 		}},
 		{"blocks of a page", func(text string) (bool, string) {
-			a := n.send(t, n.pages, request{"GET", "/blocks?within=" + url.QueryEscape(text), ""}, nil)
+			a := o.page("/blocks?within=" + url.QueryEscape(text))
 			return a.status == http.StatusOK, pageText(a.body)
 		}},
 		{"blocks of a command", func(text string) (bool, string) {
-			refusal := n.runs(t, false, "", "block", "list", "--within", text)
+			refusal := o.runs(false, "", "block", "list", "--within", text)
 			return refusal == "", refusal
 		}},
 		{"offenders of REST", func(text string) (bool, string) {
-			a := n.rest(t, request{"GET", "/v1/offenders?pattern=" + url.QueryEscape(text), ""}, n.token)
+			a := o.ask(send("GET", "/v1/offenders?pattern="+url.QueryEscape(text)))
 			return a.status == http.StatusOK, refused(a)
 		}},
 		{"offenders of a page", func(text string) (bool, string) {
-			a := n.send(t, n.pages, request{"GET", "/offenders?pattern=" + url.QueryEscape(text), ""}, nil)
+			a := o.page("/offenders?pattern=" + url.QueryEscape(text))
 			return a.status == http.StatusOK, pageText(a.body)
 		}},
 		{"live checks of a page", func(text string) (bool, string) {
-			a := n.send(t, n.pages, request{"GET", "/live?pattern=" + url.QueryEscape(text), ""}, nil)
+			a := o.page("/live?pattern=" + url.QueryEscape(text))
 			return a.status == http.StatusOK, pageText(a.body)
 		}},
 	}
@@ -272,19 +265,19 @@ func TestEveryFilterReadsPatternsAlike(t *testing.T) {
 // TestEveryEntranceOfKeysReadsAlike gives mistyped addresses, networks, ranges and lists to what
 // takes one key. A key of a kind that nobody uses, or of none, is a customer's.
 func TestEveryEntranceOfKeysReadsAlike(t *testing.T) {
-	n := startNode(t)
+	o := startNode(t)
 	command := func(args ...string) func(string) string {
 		return func(text string) string {
 			filled := slices.Clone(args)
 			for i := range filled {
 				filled[i] = strings.ReplaceAll(filled[i], "KEY", text)
 			}
-			return n.runs(t, false, "", filled...)
+			return o.runs(false, "", filled...)
 		}
 	}
 	page := func(path string, fields ...string) func(string) string {
 		return func(text string) string {
-			answer := n.submit(t, form{path: path, fields: append([]string{"key", text}, fields...)})
+			answer := o.submit(path, append([]string{"key", text}, fields...)...)
 			if answer.status == http.StatusSeeOther {
 				return ""
 			}
@@ -301,17 +294,17 @@ func TestEveryEntranceOfKeysReadsAlike(t *testing.T) {
 		{"key reset", command("key", "reset", "KEY")},
 		{"key note add", command("key", "note", "add", "KEY", "x")},
 		{"key import", func(text string) string {
-			return n.runs(t, false, jsonOf(t, map[string]any{"key": text, "note": "x"}), "key", "import", "-", "--format", "json")
+			return o.runs(false, jsonOf(t, object{"key": text, "note": "x"}), "key", "import", "-", "--format", "json")
 		}},
 		{"REST, a profile", func(text string) string {
-			answer := n.rest(t, request{"PUT", "/v1/keys/" + url.PathEscape(text), `{"note":"x"}`}, n.token)
+			answer := o.ask(send("PUT", "/v1/keys/"+url.PathEscape(text), object{"note": "x"}))
 			if answer.status == http.StatusPreconditionRequired || answer.status == http.StatusPreconditionFailed || answer.status == http.StatusConflict {
 				return "" // it read the key, which has a profile
 			}
 			return refused(answer)
 		}},
 		{"REST, an explanation", func(text string) string {
-			return refused(n.rest(t, request{"GET", "/v1/keys?key=" + url.QueryEscape(text), ""}, n.token))
+			return refused(o.ask(send("GET", "/v1/keys?key="+url.QueryEscape(text))))
 		}},
 		{"a note on a page", page("/key/note", "text", "x")},
 		{"a reset on a page", page("/key/reset")},
