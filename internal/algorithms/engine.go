@@ -129,12 +129,12 @@ func (k *Stack) Decide(s *State, q Query, detail *[]RuleRemaining) Result {
 		looked := s.Clone()
 		s = &looked
 	}
-	v := k.Ask(s, q)
+	v := k.Ask(s, &q)
 	switch {
 	case q.Peek:
 		v.Changed = false
 	case v.Allowed:
-		k.Add(s, q, v.AllowedAt)
+		k.Add(s, &q, v.AllowedAt)
 		v.Changed = true
 	}
 	if detail != nil {
@@ -146,9 +146,9 @@ func (k *Stack) Decide(s *State, q Query, detail *[]RuleRemaining) Result {
 // Ask answers q without counting it; it only brings s to now. An allowed request is allowed at
 // every time from AllowedAt on. So a request about several keys calls Ask for each key, and
 // counts in each at the latest AllowedAt.
-func (k *Stack) Ask(s *State, q Query) Result {
+func (k *Stack) Ask(s *State, q *Query) Result {
 	if k.amounts != nil {
-		return k.amounts.ask(s, &q)
+		return k.amounts.ask(s, q)
 	}
 	return k.counters.ask(s, q)
 }
@@ -159,9 +159,9 @@ func (k *Stack) AsksInPlace() bool { return k.amounts != nil }
 
 // Add counts a request that Ask has just allowed, at AllowedAt or later, or counts at now a cost
 // of at most Room.
-func (k *Stack) Add(s *State, q Query, reservation int64) {
+func (k *Stack) Add(s *State, q *Query, reservation int64) {
 	if k.amounts != nil {
-		k.amounts.add(s, &q)
+		k.amounts.add(s, q)
 		return
 	}
 	k.counters.add(s, q, reservation)
@@ -193,7 +193,7 @@ func (k *Stack) TTL(s *State, now int64) int64 {
 	return k.counters.ttl(s, now)
 }
 
-func (k *counters) ask(s *State, q Query) Result {
+func (k *counters) ask(s *State, q *Query) Result {
 	base, shifted := k.advance(s, q.Now)
 	v := Result{AllowedAt: base, Rule: -1, Changed: shifted}
 	at := 0
@@ -218,7 +218,7 @@ func (k *counters) ask(s *State, q Query) Result {
 	return v
 }
 
-func (k *counters) add(s *State, q Query, reservation int64) {
+func (k *counters) add(s *State, q *Query, reservation int64) {
 	if reservation > q.Now {
 		reservations := &Reservations{Newest: reservation, ID: q.ID, Before: slices.Clone(s.Numbers)}
 		if s.Reservations != nil {

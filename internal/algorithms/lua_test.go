@@ -171,8 +171,8 @@ func (s *sequence) answer(stack *algorithms.Stack, q algorithms.Query) {
 		kept = &looked
 	}
 	var v algorithms.Result
-	if v = stack.Ask(kept, q); v.Allowed && !q.Peek {
-		stack.Add(kept, q, v.AllowedAt)
+	if v = stack.Ask(kept, &q); v.Allowed && !q.Peek {
+		stack.Add(kept, &q, v.AllowedAt)
 		v.Changed = true
 	}
 	detail := stack.Remaining(nil, kept, q.Now, q.Cost)

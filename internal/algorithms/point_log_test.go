@@ -79,7 +79,7 @@ func TestPointsAreThoseOfAModelThatKeepsEveryCharge(t *testing.T) {
 				room = min(room, max(0, r.Limit-used(r, q.now)))
 			}
 			query := algorithms.Query{Now: q.now, Cost: q.points, Tag: q.tag()}
-			got := stack.Ask(&state, query)
+			got := stack.Ask(&state, &query)
 			if want := q.forgives || isKnown || q.points <= room; got.Allowed != want {
 				t.Fatalf("request %d, %+v: allowed is %v, want %v with room for %d", i, q, got.Allowed, want, room)
 			}
@@ -96,13 +96,13 @@ func TestPointsAreThoseOfAModelThatKeepsEveryCharge(t *testing.T) {
 					}
 				}
 				kept = slices.DeleteFunc(kept, func(c charged) bool { return c.points == 0 })
-				stack.Add(&state, query, q.now)
+				stack.Add(&state, &query, q.now)
 			case !isKnown && min(q.points, room) > 0:
 				kept = append(kept, charged{q.now, min(q.points, room), q.item, q.value})
 				query.Cost = min(q.points, room)
-				stack.Add(&state, query, q.now)
+				stack.Add(&state, &query, q.now)
 			case got.Allowed:
-				stack.Add(&state, query, q.now)
+				stack.Add(&state, &query, q.now)
 			}
 			var want []algorithms.Charge
 			for _, c := range slices.Backward(kept) {
@@ -149,13 +149,13 @@ return table.concat(out, ' ')`)
 		for _, q := range requests {
 			args = append(args, q.now, q.points, hex(uint64(q.tag())))
 			query := algorithms.Query{Now: q.now, Cost: q.points, Tag: q.tag()}
-			got := stack.Ask(&s.state, query)
+			got := stack.Ask(&s.state, &query)
 			s.say(got.RetryAt)
 			if !got.Allowed {
 				query.Cost = min(q.points, stack.Room(&s.state, q.now))
 			}
 			if query.Cost > 0 {
-				stack.Add(&s.state, query, q.now)
+				stack.Add(&s.state, &query, q.now)
 			}
 		}
 		s.say(s.state.Numbers...)

@@ -12,7 +12,7 @@ type Request struct {
 	// Version is the policy's version. A log may cache what it derives from Rules under Policy
 	// and Version.
 	Version int64
-	// Rules must all allow the request. Empty allows everything.
+	// Rules must all allow the request. Empty allows everything. They must never change.
 	Rules rules.Stack
 	// Retention bounds what the log keeps. It must cover Rules.
 	Retention rules.Retention

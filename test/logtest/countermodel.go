@@ -88,7 +88,8 @@ func (m *counterModel) judge(now int64, q timestamplog.Request) answer {
 		return a
 	}
 	state := m.state(q.LogID, now)
-	decision := stackOf(q).Ask(&state, queryOf(now, q))
+	query := queryOf(now, q)
+	decision := stackOf(q).Ask(&state, &query)
 	if decision.Changed && !q.Peek {
 		m.keep(now, q, state)
 	}
@@ -106,9 +107,9 @@ func (m *counterModel) charge(now, reservation int64, q timestamplog.Request) {
 	if len(q.Rules) == 0 {
 		return
 	}
-	stack, state := stackOf(q), m.state(q.LogID, now)
-	stack.Ask(&state, queryOf(now, q))
-	stack.Add(&state, queryOf(now, q), reservation)
+	stack, state, query := stackOf(q), m.state(q.LogID, now), queryOf(now, q)
+	stack.Ask(&state, &query)
+	stack.Add(&state, &query, reservation)
 	m.keep(now, q, state)
 	m.add(q, reservation)
 }

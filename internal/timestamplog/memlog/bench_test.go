@@ -93,7 +93,11 @@ func BenchmarkDecide(b *testing.B) {
 			if c.amounts {
 				p.Algorithm = algorithms.AmountLog
 			}
-			fill(b, log, clock, p, c.keys, 61, c.step)
+			entries := 61
+			if c.amounts {
+				entries = 90 // until the memory of each log grows no more
+			}
+			fill(b, log, clock, p, c.keys, entries, c.step)
 			requests := shuffled(p, c.keys, c.detail)
 			results := make([]timestamplog.Result, 1)
 			results[0].States = make([]timestamplog.RuleState, 0, len(p.Rules))

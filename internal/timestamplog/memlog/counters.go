@@ -94,6 +94,7 @@ func isCounter(q *timestamplog.Request) bool { return q.Algorithm != nil && !q.A
 // counting is the decision about one request under a counter.
 type counting struct {
 	stack *algorithms.Stack
+	query algorithms.Query
 	log   *keyLog          // nil if there is none
 	state algorithms.State // advanced to now: a copy, or that of log if isShared
 	// isShared is set if asking changes nothing that log has, so that no copy is needed.
@@ -137,7 +138,8 @@ func (s *shard) judgeCounter(c *counting, hash uint64, now int64, q *timestamplo
 			c.state = algorithms.State{Numbers: append(c.state.Numbers, kept.Numbers...), Reservations: kept.Reservations}
 		}
 	}
-	result := c.stack.Ask(&c.state, queryOf(now, q))
+	c.query = queryOf(now, q)
+	result := c.stack.Ask(&c.state, &c.query)
 	if result.Changed && !q.Peek {
 		s.keep(c, hash, now, q)
 	}
@@ -171,8 +173,10 @@ func (s *shard) chargeRefusedCounter(c *counting, hash uint64, now int64, q *tim
 	if charged.Cost == 0 {
 		return
 	}
+	c.query.ID, c.query.Cost = "", int64(charged.Cost)
 	s.addCounted(c, hash, now, now, &charged)
-	c.refuse(c.stack.Ask(&c.state, queryOf(now, q)), r)
+	c.query = queryOf(now, q)
+	c.refuse(c.stack.Ask(&c.state, &c.query), r)
 }
 
 func queryOf(now int64, q *timestamplog.Request) algorithms.Query {
@@ -182,11 +186,10 @@ func queryOf(now int64, q *timestamplog.Request) algorithms.Query {
 // addCounted counts q for a reservation. If there is no room for a new counter, the ID is not
 // stored either: as with a log, a retry is then decided as a new request.
 func (s *shard) addCounted(c *counting, hash uint64, now, reservation int64, q *timestamplog.Request) {
-	query := queryOf(now, q)
 	if q.Hold > 0 {
-		query.Source = s.sources.number(q.Source)
+		c.query.Source = s.sources.number(q.Source)
 	}
-	c.stack.Add(&c.state, query, reservation)
+	c.stack.Add(&c.state, &c.query, reservation)
 	if isKept := s.keep(c, hash, now, q); isKept && q.ID != "" {
 		s.know(q, reservation, now)
 	}
