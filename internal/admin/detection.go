@@ -26,6 +26,11 @@ type ListStore interface {
 	FindLists(ctx context.Context, secrets bool) ([]blocks.List, error)
 }
 
+// PolicyFinder finds one policy in the database. The error of one that was deleted says when, and how it comes back.
+type PolicyFinder interface {
+	FindPolicyByName(ctx context.Context, name string) (*rules.Policy, error)
+}
+
 // Detection contains the use cases of offences, attacks and escalations: who offended, when and
 // why. It is safe for concurrent use.
 type Detection struct {
@@ -33,6 +38,7 @@ type Detection struct {
 	Attacks   AttackStore // the attacks that were announced
 	Proposals *Proposals
 	Lists     ListStore // nil for none
+	Policies  PolicyFinder
 	View      DetectionView
 	Requests  KeyRequestSource // the requests that this node keeps; nil for none
 	Secret    func() []byte    // secret of the refusal ids; nil means none
@@ -44,6 +50,17 @@ func (d *Detection) now() time.Time {
 		return time.Now()
 	}
 	return d.Now()
+}
+
+// policy returns the policy of a name that is in force.
+func (d *Detection) policy(ctx context.Context, name string) (*rules.Policy, error) {
+	if p, found := d.View.Selector().ByName(name); found {
+		return p, nil
+	}
+	if _, err := d.Policies.FindPolicyByName(ctx, name); err != nil {
+		return nil, err
+	}
+	return nil, fault.New(fault.NotFound, "This node does not have the policy %q yet; ask again.", name)
 }
 
 // ErrNotCounted is the error for requests about offences on a node that does not count them.

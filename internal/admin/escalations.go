@@ -165,9 +165,9 @@ func (d *Detection) EscalationPauses(ctx context.Context) ([]offences.Escalation
 // Resume resumes the paused escalation of a policy. The error is NotFound if there is no
 // such policy or its escalation is not paused.
 func (d *Detection) Resume(ctx context.Context, c Caller, policy string) error {
-	p, found := d.View.Selector().ByName(policy)
-	if !found {
-		return noPolicy(policy)
+	p, err := d.policy(ctx, policy)
+	if err != nil {
+		return err
 	}
 	return d.Store.ResumeEscalation(ctx, c.Actor, p.ID)
 }

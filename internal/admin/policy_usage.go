@@ -97,22 +97,17 @@ const (
 	maxUsageSpan = 31 * 24 * time.Hour
 )
 
-func noPolicy(name string) error {
-	return fault.New(fault.NotFound, "There is no policy named %q.", name)
-}
-
 // PolicyUsage returns the effect of a policy in a span. Peaks are computed from the traffic
 // sample.
 func (d *Detection) PolicyUsage(ctx context.Context, name string, from, to time.Time) (*PolicyUsage, error) {
-	p, found := d.View.Selector().ByName(name)
-	if !found {
-		return nil, noPolicy(name)
+	p, err := d.policy(ctx, name)
+	if err != nil {
+		return nil, err
 	}
 	if to.Sub(from) > maxUsageSpan {
 		return nil, fault.Field("from", "must be at most 31 days before to")
 	}
 	u := &PolicyUsage{Policy: p, From: from, To: to}
-	var err error
 	if u.PolicyUse, err = ReadPolicyUse(ctx, d, p.ID, from, to); err != nil {
 		return nil, err
 	}

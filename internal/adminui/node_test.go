@@ -153,7 +153,7 @@ func newNodeOn(t testing.TB, database string, change ...func(*adminui.Deps)) *no
 	})
 	n.events = events.New(events.Options{Now: n.clock.Now, Parser: n.catalog.Parser})
 	entries := &admin.Entries{Store: n.store.Entries, View: n.catalog, Offences: n.store.Offences, Now: n.clock.Now}
-	n.detection = &admin.Detection{Store: n.store.Offences, Attacks: n.store.Attacks, Lists: n.store.BlockSources, View: n.catalog, Requests: counter, Now: n.clock.Now,
+	n.detection = &admin.Detection{Store: n.store.Offences, Attacks: n.store.Attacks, Lists: n.store.BlockSources, Policies: n.store.Policies, View: n.catalog, Requests: counter, Now: n.clock.Now,
 		Proposals: &admin.Proposals{Store: n.store.Proposals, Offences: n.store.Offences, Entries: entries, View: n.catalog, Now: n.clock.Now},
 		Secret:    func() []byte { return n.catalog.Settings().Secret }}
 	n.gate = gate.New(gate.Options{View: n.catalog, Log: log, Now: n.clock.Now, Recorder: gate.Recorders{counter, n.events}, Reports: counter})

@@ -149,7 +149,7 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 	log := memlog.New(memlog.Options{Now: n.clock.Now})
 	entries := &admin.Entries{Store: store.Entries, View: known, Offences: store.Offences, Now: n.clock.Now}
 	counter := recorder.NewRecorder(recorder.Options{Secret: func() []byte { return known.Settings().Secret }})
-	counted := &admin.Detection{Store: store.Offences, Attacks: store.Attacks, Lists: store.BlockSources, View: known, Requests: counter, Now: n.clock.Now,
+	counted := &admin.Detection{Store: store.Offences, Attacks: store.Attacks, Lists: store.BlockSources, Policies: store.Policies, View: known, Requests: counter, Now: n.clock.Now,
 		Proposals: &admin.Proposals{Store: store.Proposals, Offences: store.Offences, Entries: entries, View: known, Now: n.clock.Now}}
 	g := gate.New(gate.Options{View: known, Log: log, Recorder: gate.Recorders{counter, n.events}, Now: n.clock.Now})
 	policies := admin.NewPolicies(store.Policies, admin.PolicyOptions{View: known, Now: n.clock.Now, Sample: func(ctx context.Context, from, to time.Time) (*admin.TrafficSample, error) {

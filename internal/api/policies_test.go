@@ -54,6 +54,7 @@ func TestDeletedPolicyNamesWayBack(t *testing.T) {
 		deletion := read[wire.Page[wire.AuditEntry]](t, n.must(n.as(reader, get, "/v1/audit?action=policy.delete", ""), http.StatusOK)).Items[0].ID
 		for _, ask := range []func() answer{
 			func() answer { return n.as(reader, get, path, "") },
+			func() answer { return n.as(reader, get, path+"/usage", "") },
 			func() answer { return n.as(administer, put, path, `{"match":["token:*"],"rules":["2/s"]}`, tag) },
 			func() answer { return n.as(administer, del, path, "", "If-Match: *") },
 			func() answer { return n.as(administer, post, path+"/rollback", "", "If-Match: *") },

@@ -35,7 +35,7 @@ func (a *App) buildCounting() {
 	proposals := &admin.Proposals{Store: a.backends.store.Proposals, Offences: a.backends.store.Offences, Entries: a.entries, View: a.catalog,
 		Settings: func() offences.ProposalSettings { return a.settings.Proposals }, OnRequest: a.notifier.proposal}
 	a.entries.Propose = proposals.Request
-	a.detection = &admin.Detection{Store: a.backends.store.Offences, Attacks: a.backends.store.Attacks, Lists: a.backends.store.BlockSources, Proposals: proposals, View: a.catalog, Requests: a.recorder, Secret: a.secret}
+	a.detection = &admin.Detection{Store: a.backends.store.Offences, Attacks: a.backends.store.Attacks, Lists: a.backends.store.BlockSources, Policies: a.backends.store.Policies, Proposals: proposals, View: a.catalog, Requests: a.recorder, Secret: a.secret}
 	a.attacks = &admin.AttackWatch{Detection: a.detection, Holder: a.id, Announce: a.notifier.attack, Apply: a.catalog.SetAttack}
 	a.reports = &reports.Builder{Store: a.backends.store.Reports, Counts: a.backends.store.Offences, Detection: a.detection, Proposals: proposals, View: a.catalog, Now: time.Now,
 		Origin: func(ctx context.Context, key string) string {

@@ -135,7 +135,7 @@ func (p *past) build(ctx context.Context, first func(context.Context, *sqlstore.
 	entries := &admin.Entries{Store: p.store.Entries, View: p.catalog, Offences: p.store.Offences, Now: p.clock}
 	proposals := &admin.Proposals{Store: p.store.Proposals, Offences: p.store.Offences, Entries: entries, View: p.catalog, Now: p.clock}
 	p.attacks = &admin.AttackWatch{Holder: node, Announce: func(context.Context, admin.AttackNews) {},
-		Detection: &admin.Detection{Store: p.store.Offences, Attacks: p.store.Attacks, Lists: p.store.BlockSources, Proposals: proposals, View: p.catalog, Requests: counter, Secret: secret, Now: p.clock}}
+		Detection: &admin.Detection{Store: p.store.Offences, Attacks: p.store.Attacks, Lists: p.store.BlockSources, Policies: p.store.Policies, Proposals: proposals, View: p.catalog, Requests: counter, Secret: secret, Now: p.clock}}
 	return p.operate(ctx)
 }
 
