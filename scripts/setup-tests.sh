@@ -107,6 +107,7 @@ have node || missing+=(nodejs)
 have npm || missing+=(npm)
 
 have php || missing+=(php-cli)
+ls /usr/sbin/php-fpm* >/dev/null 2>&1 || missing+=(php-fpm)
 have ruby || missing+=(ruby)
 have curl || missing+=(curl)
 php_modules=$(php -m 2>/dev/null || true)

@@ -29,7 +29,7 @@ type clfLayout uint8
 const (
 	clientFirst   clfLayout = iota // $remote_addr - $remote_user: Common and Combined Log Format
 	clientAndText                  // $remote_addr $host - $remote_user, or with an ident
-	hostFirst                      // $host $remote_addr - $remote_user: vhost_combined
+	hostFirst                      // $host $remote_addr - $remote_user: vhost_combined; the host may be empty
 	listFirst                      // $http_x_forwarded_for - $remote_user
 )
 
@@ -369,8 +369,8 @@ type clfLine struct {
 // client sent. Servers escape its quotes, so the true time is the one before
 // the first quote that no backslash precedes.
 func cutCLF(line []byte) (parts clfLine, err error) {
-	first := bytes.IndexByte(line, ' ')
-	if first <= 0 {
+	first := bytes.IndexByte(line, ' ') // 0 where a host in front is empty
+	if first < 0 {
 		return parts, errNoHost
 	}
 	quote := bareQuote(line)

@@ -128,6 +128,9 @@ func write(ctx context.Context, w io.Writer, day, real *Traffic) error {
 	if err := writeSites(ctx, &b, publishedSeed); err != nil {
 		return err
 	}
+	if err := writeSSH(ctx, &b, publishedSeed); err != nil {
+		return err
+	}
 	if err := writeReal(ctx, &b, real); err != nil {
 		return err
 	}

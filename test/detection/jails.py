@@ -1,7 +1,8 @@
 """Decides requests as fail2ban would: its own filters, failure counts and dates, on the
 clock of the requests. Reads one request a line (Unix seconds, address, method, path,
 status, agent, 1 for a failed login; separated by tabs) and writes 1 for each that is
-refused, because its address is banned, and 0 for each that is served and logged."""
+refused, because its address is banned, and 0 for each that is served and logged. With the
+argument sshd the path is a line of sshd's log."""
 import logging
 import sys
 import time
@@ -48,6 +49,10 @@ class Jail:
                     self.filter.addFailRegex(text)
                 elif command[2] == "addignoreregex":
                     self.filter.addIgnoreRegex(text)
+                elif command[2] == "prefregex":
+                    self.filter.prefRegex = text
+                elif command[2] == "maxlines":
+                    self.filter.setMaxLines(int(text))
 
     def sees(self, line, now):
         """Returns whether the line leads to a ban."""
@@ -59,7 +64,8 @@ class Jail:
 
 
 def main():
-    jails = [Jail(*j) for j in JAILS]
+    is_sshd = sys.argv[1:] == ["sshd"]
+    jails = [Jail("sshd", 5, 600, 600)] if is_sshd else [Jail(*j) for j in JAILS]
     banned = {}
     out = []
     for text in sys.stdin:
@@ -73,7 +79,10 @@ def main():
         day = time.strftime("%d/%b/%Y:%H:%M:%S +0000", time.gmtime(now))
         access = ("%s - - [" % address, day, '] "%s %s HTTP/1.1" %s 512 "-" "%s"' % (method, path, status, agent))
         lines = [access]
-        if failed == "1":
+        if is_sshd:
+            day, _, text = path.partition(" ")
+            lines = [("", day, " " + text)]
+        elif failed == "1":
             day = time.strftime("%Y/%m/%d %H:%M:%S", time.gmtime(now))
             lines.append(("", day, ' [error] 7#7: *1 user "x": password mismatch, client: %s, server: site, request: "%s %s HTTP/1.1", host: "site"' % (address, method, path)))
         for jail in jails:

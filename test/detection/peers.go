@@ -38,7 +38,14 @@ func clean(text string) string {
 }
 
 // fail2ban has the filters and the failure counts of the installed fail2ban decide.
-func fail2ban(ctx context.Context, t *Traffic) ([]bool, *backtest.Score, error) {
+func fail2ban(ctx context.Context, t *Traffic) ([]bool, *backtest.Score, error) { return jails(ctx, t) }
+
+// fail2banSSH has the jail sshd decide, with the path of each request as the line of the log.
+func fail2banSSH(ctx context.Context, t *Traffic) ([]bool, *backtest.Score, error) {
+	return jails(ctx, t, "sshd")
+}
+
+func jails(ctx context.Context, t *Traffic, names ...string) ([]bool, *backtest.Score, error) {
 	const python = "/usr/bin/python3"
 	if err := exec.CommandContext(ctx, python, "-c", "import fail2ban").Run(); err != nil {
 		return nil, nil, fmt.Errorf("fail2ban: %w", errNotInstalled)
@@ -55,7 +62,7 @@ func fail2ban(ctx context.Context, t *Traffic) ([]bool, *backtest.Score, error) 
 		}
 		fmt.Fprintf(&in, "%d.%03d\t%s\t%s\t%s\t%d\t%s\t%s\n", r.At.Unix(), r.At.UnixMilli()%1000, r.Address, clean(r.Method), clean(r.Path), r.Status, clean(r.Agent), failed)
 	}
-	command := exec.CommandContext(ctx, python, "-c", string(script))
+	command := exec.CommandContext(ctx, python, append([]string{"-c", string(script)}, names...)...)
 	command.Stdin, command.Stdout, command.Stderr = &in, &out, &errorOutput
 	if err := command.Run(); err != nil {
 		return nil, nil, fmt.Errorf("fail2ban: %w: %s", err, errorOutput.String())

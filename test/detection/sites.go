@@ -284,22 +284,27 @@ func writeSites(ctx context.Context, b *strings.Builder, seed uint64) error {
 		}
 		for _, p := range site.Parts {
 			fmt.Fprintf(b, "| %s (`%s`) | %s: %s |", site.Name, strings.Join(site.Presets, "`, `"), p.Name, p.About)
-			for _, s := range scores {
-				switch score := s[p.Name]; {
-				case s == nil:
-					b.WriteString(" not installed |")
-				case p.IsAttack:
-					fmt.Fprintf(b, " %d of %d caught, %.0f %% refused |", score.caught, score.clients, 100*score.ofRequests())
-				default:
-					fmt.Fprintf(b, " %.2f %% of %d refused |", 100*score.ofRequests(), score.requests)
-				}
-			}
-			reached := "yes"
-			if !p.isReached(scores[0][p.Name]) {
-				reached = "no"
-			}
-			fmt.Fprintf(b, " %s: %s |\n", p.goal(), reached)
+			writeScores(b, &p, scores)
 		}
 	}
 	return nil
+}
+
+// writeScores writes the rest of a row: what each system did, Stint first, and whether it reached the goal.
+func writeScores(b *strings.Builder, p *Part, scores []map[string]partScore) {
+	for _, s := range scores {
+		switch score := s[p.Name]; {
+		case s == nil:
+			b.WriteString(" not installed |")
+		case p.IsAttack:
+			fmt.Fprintf(b, " %d of %d caught, %.0f %% refused |", score.caught, score.clients, 100*score.ofRequests())
+		default:
+			fmt.Fprintf(b, " %.2f %% of %d refused |", 100*score.ofRequests(), score.requests)
+		}
+	}
+	reached := "yes"
+	if !p.isReached(scores[0][p.Name]) {
+		reached = "no"
+	}
+	fmt.Fprintf(b, " %s: %s |\n", p.goal(), reached)
 }
