@@ -225,16 +225,12 @@ func TestARepeatedCheckHoldsOnce(t *testing.T) {
 	}, policy(t, 1, "tokens", "team:*", "", ofAmounts(t, "1000 tokens/1d")))
 }
 
-// Two nodes share a Redis. Many callers stream, report at the end what they used, extend, or disappear:
-// what the policies hold and charge never exceeds a limit, and no place is lost after the longest hold.
-func TestManyHoldersOverTwoNodesNeverExceedALimit(t *testing.T) {
-	const limit, places, hold = 20_000, 16, 20 * time.Second
-	p := policy(t, 1, "tokens", "team:*", "", ofAmounts(t, fmt.Sprintf("%d concurrent", places), fmt.Sprintf("%d tokens/1h", limit)))
-	p.Hold = hold
+// twoNodes returns two nodes that share a Redis, and the node that has their clock.
+func twoNodes(t *testing.T, p *rules.Policy) (first *node, nodes [2]*Gate) {
+	t.Helper()
 	server := servers.Redis(t)
-	first := newNode(t, p)
+	first = newNode(t, p)
 	first.now.Store(time.Now().Add(time.Hour).UnixMilli())
-	nodes := make([]*Gate, 2)
 	for i := range nodes {
 		log, err := redislog.Open(server.URL, redislog.Options{Clock: first.clock, Timeout: time.Minute})
 		if err != nil {
@@ -245,6 +241,16 @@ func TestManyHoldersOverTwoNodesNeverExceedALimit(t *testing.T) {
 		t.Cleanup(func() { local.Close() })
 		nodes[i] = New(Options{View: first, Log: log, Local: local, Deadline: time.Minute, Now: first.clock})
 	}
+	return first, nodes
+}
+
+// Two nodes share a Redis. Many callers stream, report at the end what they used, extend, or disappear:
+// what the policies hold and charge never exceeds a limit, and no place is lost after the longest hold.
+func TestManyHoldersOverTwoNodesNeverExceedALimit(t *testing.T) {
+	const limit, places, hold = 20_000, 16, 20 * time.Second
+	p := policy(t, 1, "tokens", "team:*", "", ofAmounts(t, fmt.Sprintf("%d concurrent", places), fmt.Sprintf("%d tokens/1h", limit)))
+	p.Hold = hold
+	first, nodes := twoNodes(t, p)
 	var mu sync.Mutex
 	open, charged := 0, 0 // what callers know of: never more than the log does
 	var callers sync.WaitGroup
@@ -288,5 +294,161 @@ func TestManyHoldersOverTwoNodesNeverExceedALimit(t *testing.T) {
 	x, err := nodes[0].Explain(t.Context(), key(t, "team:a"), "")
 	if err != nil || x.Enforcing.Rules[0].Used != 0 || x.Enforcing.Rules[1].Used != charged {
 		t.Fatalf("after the longest hold: %+v, %v, want %d charged and no place taken", x.Enforcing.Rules, err, charged)
+	}
+}
+
+// stream is what one of many callers does: it streams for 1 to 60 s and renews its hold, or is killed.
+type stream struct {
+	random *rand.Rand
+	*streamed
+	ends time.Time
+}
+
+// streamed is what a model knows of a hold, and of what was used beyond one.
+type streamed struct {
+	handle         string
+	amount         int
+	taken, expires time.Time
+}
+
+// streams is a model of one key that keeps every hold and every charge.
+type streams struct {
+	mu            sync.Mutex
+	all           []*streamed
+	limit, places int
+	window        time.Duration
+}
+
+// at returns what is charged and held at a time, and how many holds are open, if no hold is settled from now on.
+func (m *streams) at(now time.Time) (total, open int) {
+	for _, s := range m.all {
+		isOpen := now.Before(s.expires)
+		if isOpen {
+			open++
+		}
+		if isOpen || now.Before(s.taken.Add(m.window)) {
+			total += s.amount
+		}
+	}
+	return total, open
+}
+
+// free returns the first time from now on at which a hold of an amount fits.
+func (m *streams) free(now time.Time, amount int) (first time.Time) {
+	times := []time.Time{now}
+	for _, s := range m.all {
+		times = append(times, s.expires, s.taken.Add(m.window))
+	}
+	for _, at := range times {
+		total, open := m.at(at)
+		if !at.Before(now) && total+amount <= m.limit && open < m.places && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	return first
+}
+
+// Streams of 1 to 60 s of the log's clock that 64 callers hold at two nodes: at no check is more charged and held than the
+// policy allows; each wait is true; a killed holder keeps its place until its hold expires, and no longer.
+func TestStreamsOfAMinuteNeverExceedALimitAndWaitsAreTrue(t *testing.T) {
+	const hold = 20 * time.Second
+	m := &streams{limit: 6000, places: 16, window: 2 * time.Minute}
+	p := policy(t, 1, "tokens", "team:*", "", ofAmounts(t, "16 concurrent", "6000 tokens/2m"))
+	p.Hold = hold
+	first, nodes := twoNodes(t, p)
+	ask := func(g *Gate, c Check) Decision {
+		c.Key = key(t, "team:a")
+		var d [1]Decision
+		var err [1]error
+		if g.Decide(t.Context(), []Check{c}, d[:], err[:]); err[0] != nil {
+			t.Error(err[0])
+		}
+		return d[0]
+	}
+	callers := make([]stream, 64)
+	for i := range callers {
+		callers[i].random = rand.New(rand.NewPCG(uint64(i), 49)) //nolint:gosec // a test
+	}
+	together := func(do func(c *stream, g *Gate, now time.Time)) {
+		var group sync.WaitGroup
+		for i := range callers {
+			group.Go(func() { do(&callers[i], nodes[callers[i].random.IntN(2)], first.clock()) })
+		}
+		group.Wait()
+	}
+	admitted, refused, lost, overrun := 0, map[int]int{}, 0, 0
+	check := func(c *stream, g *Gate, now time.Time) {
+		estimate := 1 + c.random.IntN(400)
+		if c.streamed != nil || c.random.IntN(4) > 0 {
+			return
+		}
+		d := ask(g, Check{Cost: estimate})
+		if d.Outcome != Allowed {
+			return
+		}
+		c.streamed = &streamed{d.Hold.Handle, estimate, now, now.Add(hold)}
+		c.ends = now.Add(time.Duration(1+c.random.IntN(60)) * time.Second)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.all = append(m.all, c.streamed)
+		admitted++
+	}
+	end := func(c *stream, g *Gate, now time.Time) {
+		s := c.streamed
+		switch {
+		case s == nil:
+		case c.random.IntN(120) == 0: // it is killed
+			c.streamed = nil
+			m.mu.Lock()
+			lost++
+			m.mu.Unlock()
+		case !now.Before(c.ends):
+			c.streamed = nil
+			used := c.random.IntN(s.amount*5/4 + 1)
+			if settled, err := g.Settle(t.Context(), s.handle, int64(used)); err != nil || settled.Held != s.amount || settled.Cost != used {
+				t.Errorf("settled %+v, %v, want %d of %d", settled, err, used, s.amount)
+			}
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if more := used - s.amount; more > 0 {
+				m.all = append(m.all, &streamed{amount: more, taken: now, expires: now})
+				overrun++
+			}
+			s.amount, s.expires = min(used, s.amount), now
+		case now.Add(hold * 2 / 3).After(s.expires):
+			if _, err := g.Extend(t.Context(), s.handle, hold); err != nil {
+				t.Error(err)
+			}
+			s.expires = now.Add(hold)
+		}
+	}
+	for range 300 {
+		first.advance(time.Second)
+		before := admitted
+		together(check)
+		total, open := m.at(first.clock())
+		if admitted > before && (total > m.limit || open > m.places) {
+			t.Fatalf("%d are charged and held and %d open, want at most %d and %d", total, open, m.limit, m.places)
+		}
+		together(end)
+		for _, g := range nodes {
+			amount := 1 + callers[0].random.IntN(400)
+			d, want := ask(g, Check{Cost: amount, Hold: hold, Peek: true}), m.free(first.clock(), amount)
+			if isFree := want.Equal(first.clock()); (d.Outcome == Allowed) != isFree || !isFree && !d.RetryAt.Equal(want) {
+				t.Fatalf("%d at %s: %v until %s, want %s", amount, first.clock(), d.Outcome, d.RetryAt, want)
+			}
+			if d.Outcome != Allowed {
+				refused[d.Rule]++
+			}
+		}
+	}
+	if admitted < 100 || lost == 0 || overrun == 0 || len(refused) != 2 {
+		t.Errorf("%d were admitted, %d killed, %d used more, and rules refused %v: the load is no test", admitted, lost, overrun, refused)
+	}
+	first.advance(hold)
+	total, _ := m.at(first.clock())
+	x, err := nodes[0].Explain(t.Context(), key(t, "team:a"), "")
+	if err != nil || x.Enforcing.Rules[0].Used != 0 || x.Enforcing.Rules[1].Used != total {
+		t.Fatalf("after the longest hold: %+v, %v, want %d charged and no place taken", x.Enforcing.Rules, err, total)
 	}
 }
