@@ -44,6 +44,14 @@ type trafficPage struct {
 	FieldErrors form.FieldErrors
 }
 
+// shownValue returns a value of a dimension as all pages show it.
+func shownValue(dimension, value string) string {
+	if dimension == "rule" {
+		return format.RuleText(value)
+	}
+	return value
+}
+
 // trafficFilter is a filter and the address of the page without it.
 type trafficFilter struct{ Label, Value, None, Without string }
 
@@ -58,7 +66,8 @@ type breakdownPart struct {
 }
 
 type breakdownRow struct {
-	Text                 string // "" for what is not known
+	Value                string // "" for what is not known
+	Text                 string // Value as it is shown
 	Requests             int64  // of the selected decision
 	Refused              string // ratio of its checks, whatever is selected
 	Width, Share         string // of all selected requests
@@ -167,7 +176,7 @@ func (p *trafficPage) withFilters(all breakdown.Filters) string {
 
 func (p *trafficPage) addFilters(all breakdown.Filters) {
 	for i, f := range all {
-		chip := trafficFilter{Label: breakdown.Dimensions[f.Dimension].Label + " is", Value: f.Value, None: noneOf(breakdown.Dimensions[f.Dimension].None), Without: p.withFilters(slices.Delete(slices.Clone(all), i, i+1))}
+		chip := trafficFilter{Label: breakdown.Dimensions[f.Dimension].Label + " is", Value: shownValue(breakdown.Dimensions[f.Dimension].Name, f.Value), None: noneOf(breakdown.Dimensions[f.Dimension].None), Without: p.withFilters(slices.Delete(slices.Clone(all), i, i+1))}
 		if f.Not {
 			chip.Label += " not"
 		}
@@ -192,7 +201,7 @@ func (p *trafficPage) addPart(b breakdown.Breakdown) {
 	part := breakdownPart{Name: d.Name, Label: d.Label, None: noneOf(d.None), Unnamed: unnamed, Overcount: min(b.Overcount, unnamed), Export: p.export(d.Name)}
 	for _, g := range b.Groups {
 		n := g.Of(decision)
-		row := breakdownRow{Text: g.Value, Requests: n, Refused: format.Ratio(g.Refused(), g.Checks()), Share: format.Ratio(n, total), Width: "0%"}
+		row := breakdownRow{Value: g.Value, Text: shownValue(d.Name, g.Value), Requests: n, Refused: format.Ratio(g.Refused(), g.Checks()), Share: format.Ratio(n, total), Width: "0%"}
 		if total > 0 {
 			row.Width = chart.Percent(float64(n) / float64(total))
 		}

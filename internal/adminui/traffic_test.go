@@ -52,6 +52,7 @@ func TestTrafficIsFiltered(t *testing.T) {
 	page.says("A policy for this selects more than these requests")
 	maria.get("/traffic?is=path%3D/health").is(http.StatusOK).holds("Policy for this…").lacks("selects more than")
 	maria.get("/traffic?is=agent%3Dscraper,rule%3D1/s&not=path%3D/health,country%3D").is(http.StatusOK).lacks("/new-policy").says("no condition selects these values of Refused by, Country")
+	maria.get("/traffic?is=rule%3D20/1m").is(http.StatusOK).says("Refused by is 20/min") // as all pages write rules
 	both := linkWith(t, maria.get("/traffic?is=agent%3Dscraper,country%3DNL,asn%3D64500&not=path%3D/health").is(http.StatusOK).body, "/new-policy")
 	maria.get(both).is(http.StatusOK).holds(">scraper\nscraper *\n").holds("not /health<").holds("country NL\nasn 64500<")
 	maria.get(linkWith(t, page.body, "/blocks/new")).is(http.StatusOK).says("1 address")

@@ -49,16 +49,14 @@ func recordedPaths(t *testing.T, args ...string) map[string]bool {
 	}
 	admin, checks := a.AdminAddr(), a.CheckAddr()
 	want(http.StatusCreated, admin, http.MethodPut, "/v1/policies/trap", `{"match":["ip:*"],"when":{"path":["/trap*"]},"rules":["1/h"]}`)
-	want(http.StatusCreated, admin, http.MethodPut, "/v1/policies/named", `{"match":["ip:*"],"when":{"query":{"token":["*query*"]},"header":{"x-key":["*header*"]},"cookie":{"session":["present"]}},"rules":["1/h"]}`)
+	want(http.StatusCreated, admin, http.MethodPut, "/v1/policies/named?confirm=named", `{"match":["ip:*"],"when":{"query":{"token":["*query*"]},"header":{"x-key":["*header*"]},"cookie":{"session":["*"]}},"rules":["0/1s"]}`)
 	want(http.StatusOK, checks, http.MethodPost, "/v1/check", `{"key":"ip:203.0.113.1","request":{"path":"/checked-4711?token=query-4711"}}`)
 	named := `{"key":"ip:203.0.113.5","request":{"path":"/named-4711?token=query-4711","query":{"token":"query-4711"},"headers":{"x-key":"header-4711"},"cookies":{"session":"cookie-4711"}}}`
-	want(http.StatusOK, checks, http.MethodPost, "/v1/check", named)
 	want(http.StatusTooManyRequests, checks, http.MethodPost, "/v1/check", named)
 	asked := bearer(edgeToken)
 	for name, value := range map[string]string{"X-Forwarded-For": "203.0.113.6", "X-Forwarded-Uri": "/named-4711?token=query-4711&sid=query-4711", "X-Key": "header-4711", "Cookie": "session=cookie-4711"} {
 		asked.Set(name, value)
 	}
-	wantWith(asked, http.StatusOK, checks, http.MethodGet, "/v1/forward", "")
 	wantWith(asked, http.StatusTooManyRequests, checks, http.MethodGet, "/v1/forward", "")
 	want(http.StatusOK, checks, http.MethodPost, "/v1/check", `{"key":"ip:203.0.113.2","request":{"path":"/trapped-4711?token=query-4711"}}`)
 	want(http.StatusTooManyRequests, checks, http.MethodPost, "/v1/check", `{"key":"ip:203.0.113.2","request":{"path":"/trapped-4711?token=query-4711","agent":"agent-4711"}}`)

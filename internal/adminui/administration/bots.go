@@ -1,14 +1,15 @@
 package administration
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
+	"github.com/stint-dev/stint/internal/breakdown"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -84,10 +85,11 @@ func (p botsPage) Spans() any { return botSpans }
 // Share returns which part of all requests n is.
 func (p botsPage) Share(n int64) string { return format.Ratio(n, p.Requests) }
 
-// Operator returns the pattern of all bots of the operator of a bot.
-func (p botsPage) Operator(bot string) string {
-	operator, _, _ := strings.Cut(bot, "/")
-	return "bot:" + operator + "/*"
+// Asked returns the address of what a bot asked for in the same time.
+func (p botsPage) Asked(b wire.Bot) string {
+	bot, _ := breakdown.Find("bot")
+	is, _ := breakdown.Filters{{Dimension: bot, Value: b.Bot}}.Texts()
+	return "/traffic?" + url.Values{"is": {is}, "last": {cmp.Or(p.Last, "24h")}}.Encode()
 }
 
 // Add returns the address of the form that decides about a pattern.
