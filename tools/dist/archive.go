@@ -196,6 +196,7 @@ func (r *release) packages(p platform, dir string) error {
 				}, slices.Concat(shared, help)...),
 			},
 		})
+		info.Contents = append(info.Contents, folders(info.Contents)...)
 		packager, err := nfpm.Get(format)
 		if err != nil {
 			return err
@@ -212,6 +213,19 @@ func (r *release) packages(p platform, dir string) error {
 		}
 	}
 	return nil
+}
+
+// folders returns the folders that only this package has, so that they go with it: rpm leaves those that no
+// package owns.
+func folders(contents files.Contents) (all files.Contents) {
+	seen := map[string]bool{}
+	for _, c := range contents {
+		for folder := path.Dir(c.Destination); !seen[folder] && slices.Contains(strings.Split(folder, "/"), "stint"); folder = path.Dir(folder) {
+			seen[folder] = true
+			all = append(all, &files.Content{Destination: folder, Type: files.TypeDir, FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: 0o755, MTime: c.FileInfo.MTime}})
+		}
+	}
+	return all
 }
 
 // sharedFiles returns what deploy has for other programs, below /usr/share/stint, and the units

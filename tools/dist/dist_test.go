@@ -82,6 +82,7 @@ func TestRelease(t *testing.T) {
 	t.Run("archive", func(t *testing.T) { testArchive(t, outs[0]) })
 	t.Run("help", func(t *testing.T) { testHelp(t, outs[0]) })
 	t.Run("deb", func(t *testing.T) { testDeb(t, outs[0]) })
+	t.Run("systemd", func(t *testing.T) { testSystemd(t, outs[0]) })
 	t.Run("image", func(t *testing.T) { testImage(t, outs[0]) })
 	t.Run("checksums", func(t *testing.T) {
 		sum := exec.Command("sha256sum", "--check", "--strict", "SHA256SUMS")

@@ -64,6 +64,7 @@ func (r *release) build(ctx context.Context, names []string) error {
 		}
 		*path = full
 	}
+	say("The release is built in %s: compiling takes minutes for each platform.", r.out)
 	if err := os.RemoveAll(r.out); err != nil {
 		return err
 	}
@@ -79,6 +80,7 @@ func (r *release) build(ctx context.Context, names []string) error {
 	if err := os.MkdirAll(r.out, 0o755); err != nil {
 		return err
 	}
+	say("Writing the manual pages and completions")
 	if err := r.writeHelp(ctx, temporary); err != nil {
 		return fmt.Errorf("the manual pages and completions: %w", err)
 	}
@@ -87,6 +89,7 @@ func (r *release) build(ctx context.Context, names []string) error {
 		system, arch, _ := strings.Cut(name, "/")
 		p := platform{system, arch}
 		dir := filepath.Join(programs, system+"_"+arch)
+		say("Compiling stint-server and stint-admin for %s (%d of %d)", name, i+1, len(names))
 		if err := r.compile(ctx, p, dir); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -94,14 +97,16 @@ func (r *release) build(ctx context.Context, names []string) error {
 			if err := r.readBuild(filepath.Join(dir, "stint-server")); err != nil {
 				return err
 			}
-			fmt.Printf("Stint %s, commit %s of %s\n", r.version, r.commit, r.date.Format(time.DateOnly))
+			say("This is Stint %s, commit %s of %s", r.version, r.commit, r.date.Format(time.DateOnly))
 			if err := r.checkNamed(); err != nil {
 				return err
 			}
+			say("Writing the bills of materials")
 			if err := r.billsOfMaterials(ctx, dir); err != nil {
 				return err
 			}
 		}
+		say("Packing for %s", name)
 		if err := r.archive(p, dir); err != nil {
 			return fmt.Errorf("the archive for %s: %w", name, err)
 		}
@@ -122,13 +127,39 @@ func (r *release) build(ctx context.Context, names []string) error {
 			return err
 		}
 	}
+	say("Writing the provenance and the checksums")
 	if err := r.prove(key); err != nil {
 		return fmt.Errorf("the provenance: %w", err)
 	}
 	if err := r.checksums(); err != nil {
 		return err
 	}
-	return r.signChecksums(key)
+	if err := r.signChecksums(key); err != nil {
+		return err
+	}
+	return r.list()
+}
+
+// say prints a line with the time, by which one sees what takes long.
+func say(format string, args ...any) {
+	fmt.Printf(time.Now().Format(time.TimeOnly)+" "+format+"\n", args...)
+}
+
+// list prints the files of the release.
+func (r *release) list() error {
+	files, err := os.ReadDir(r.out)
+	if err != nil {
+		return err
+	}
+	say("Built, in %s:", r.out)
+	for _, f := range files {
+		info, err := f.Info()
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%9.1f MB  %s\n", float64(info.Size())/1e6, f.Name())
+	}
+	return nil
 }
 
 // checkOut clones the checkout and goes on there: a release is that of a commit, without
