@@ -364,7 +364,7 @@ func (a *App) Run(ctx context.Context) error {
 // announce prints the addresses of the node and where its data is, in one write, so that a
 // program that reads the first line can read the others too.
 func (a *App) announce() {
-	text := fmt.Appendf(nil, "Stint %s is running.\n  checks  %s  POST /v1/check\n  admin   %s  pages and API\n",
+	text := fmt.Appendf(nil, "Stint %s is running.\n  checks  %s  POST /v1/check\n  admin   %s  pages, to open in a browser, and API\n",
 		buildinfo.Read().Version, urlOf(a.settings.TLS, a.checks), urlOf(a.settings.AdminTLS, a.admin))
 	if l := a.grpc.listener; l != nil {
 		text = fmt.Appendf(text, "  grpc    %s  Envoy's services\n", l.Addr())

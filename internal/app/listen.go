@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -51,7 +52,12 @@ func open(name, address string) (net.Listener, error) {
 		return inherit(name, address, fd)
 	}
 	listener, err := net.Listen("tcp", address) //nolint:noctx // binds at once or fails at once
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("--%s %s is in use by another program, perhaps another Stint; end it, or choose another port", name, address)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, fmt.Errorf("--%s %s is not an address of this machine", name, address)
+	case err != nil:
 		return nil, fmt.Errorf("--%s: %s", name, oneLine(err))
 	}
 	return listener, nil

@@ -68,3 +68,16 @@ func TestListenersShareFilesAndMemory(t *testing.T) {
 		}
 	}
 }
+
+func TestATakenAddressIsNamedAsSuch(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for address, want := range map[string]string{taken.Addr().String(): "is in use by another program", "192.0.2.1:0": "is not an address of this machine"} {
+		if _, err := open("listen", address); err == nil || !strings.Contains(err.Error(), "--listen "+address+" "+want) {
+			t.Errorf("%s: got %v, want that it %s", address, err, want)
+		}
+	}
+}

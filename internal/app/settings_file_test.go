@@ -19,6 +19,7 @@ func TestConfigCheckRejectsWhatEndsTheStart(t *testing.T) {
 		"notify-smtp-url: smtp://h\n":         "the sender",
 		"geoip-dir: /nonexistent\n":           "geoip-dir in ",
 		"log-level: warn\n---\nlisten: a:1\n": "a second document",
+		"# one\nlisten = 127.0.0.1:8080\n":    "line 2: settings are lines of a name, a colon and a value",
 	} {
 		var out, wrong strings.Builder
 		code := Main(Process{Args: []string{"config", "check", writeFile(t, text)}, Out: &out, Logs: &wrong})

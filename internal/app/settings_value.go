@@ -397,6 +397,9 @@ func (settingsParser) Unmarshal(text []byte) (map[string]any, error) {
 	} else if !errors.Is(err, io.EOF) {
 		return nil, err
 	}
+	if len(file.Content) > 0 && file.Content[0].Kind != yaml.MappingNode && file.Content[0].ShortTag() != "!!null" {
+		return nil, fmt.Errorf("line %d: settings are lines of a name, a colon and a value, for example listen: 127.0.0.1:8080", file.Content[0].Line)
+	}
 	keepSpelling(&file)
 	var values map[string]any
 	err := file.Decode(&values)

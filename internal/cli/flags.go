@@ -64,8 +64,19 @@ func (f *timeFlag) Set(text string) error {
 
 func (*timeFlag) Type() string { return "time" }
 
-// plainFlagError replaces strconv's text for an invalid number.
-func plainFlagError(err error) error {
+// plainFlagError replaces strconv's text for an invalid number, and asks whether another flag was meant.
+func plainFlagError(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		var names cobra.Command // cobra finds the commands that are near a misspelt one
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+		})
+		names.SuggestionsMinimumDistance = 2
+		if near := names.SuggestionsFor(unknown.GetSpecifiedName()); len(near) > 0 {
+			return fmt.Errorf("%w; did you mean --%s?", err, strings.Join(near, " or --"))
+		}
+	}
 	var invalid *pflag.InvalidValueError
 	var number *strconv.NumError
 	if errors.As(err, &invalid) && errors.As(err, &number) {
@@ -74,11 +85,17 @@ func plainFlagError(err error) error {
 	return err
 }
 
+// requiredFlags matches cobra's text for flags that are missing.
+var requiredFlags = regexp.MustCompile(`^required flag\(s\) "(.*)" not set$`)
+
 // exclusiveFlags matches cobra's text for flags of which only one may be given.
 var exclusiveFlags = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
 
-// plainGroupError replaces cobra's text for flags that exclude each other.
+// plainGroupError replaces cobra's text for flags that are missing or exclude each other.
 func plainGroupError(err error) error {
+	if missing := requiredFlags.FindStringSubmatch(err.Error()); missing != nil {
+		return fmt.Errorf("give --%s too", strings.ReplaceAll(missing[1], `", "`, " and --"))
+	}
 	found := exclusiveFlags.FindStringSubmatch(err.Error())
 	if found == nil {
 		return err

@@ -96,7 +96,7 @@ func newRoot(con *console.Console) *cobra.Command {
 		if args := c.Flags().Args(); c.HasSubCommands() && len(args) > 0 {
 			return runGroup(c, args) // a flag of an unknown command
 		}
-		return console.Usagef("%w; see '%s --help'", plainFlagError(err), c.CommandPath())
+		return console.Usagef("%w; see '%s --help'", plainFlagError(c, err), c.CommandPath())
 	})
 	finish(root, con)
 	completeNames(root, con)

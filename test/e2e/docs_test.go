@@ -69,7 +69,7 @@ func TestEveryDocumentedCommandWorksAsWritten(t *testing.T) {
 			}
 			t.Run(filepath.Base(path)+" "+firstLine(block.text), func(t *testing.T) {
 				switch {
-				case strings.HasPrefix(block.text, "go run ./cmd/server"):
+				case strings.HasPrefix(block.text, "go run ./cmd/server"), strings.HasPrefix(block.text, "go run -v ./cmd/server"):
 					startAsWritten(t, block.text)
 				case strings.HasPrefix(block.text, "make "):
 					checkTargets(t, block.text)
@@ -181,7 +181,8 @@ func (n *node) shell(t *testing.T, commands string) string {
 // the test's own servers.
 func startAsWritten(t *testing.T, command string) {
 	t.Helper()
-	args := strings.Fields(command)[3:]
+	_, settings, _ := strings.Cut(command, "./cmd/server")
+	args := strings.Fields(settings)
 	environ := []string{"STINT_LISTEN=127.0.0.1:0", "STINT_ADMIN_LISTEN=127.0.0.1:0", "STINT_ADMIN_TOKEN=" + adminToken, "TMPDIR=" + t.TempDir()}
 	for i, arg := range args {
 		switch {

@@ -49,9 +49,9 @@ func NewFollow(con *console.Console) *cobra.Command {
 		Long: `Send a check for each request in growing access logs to the check listener of a running
 server, so that clients who exceed limits are counted and blocked without a change to the
 site. What an answer means is reported for policies with an outcome, as --outcome says; a
-missing or forbidden asset, favicon or robots.txt means nothing. The requests were answered already: a
-block takes effect where Stint is asked, or by 'firewall nftables'. The listener is named
-by --check-url or STINT_CHECK_URL. Where a gateway asks Stint about each request already,
+missing or forbidden asset, favicon or robots.txt means nothing. The requests were answered
+already: a block takes effect where Stint is asked, or by 'firewall nftables'. The listener is
+named by --check-url or STINT_CHECK_URL. Where a gateway asks Stint about each request already,
 --outcomes-only reports their outcomes and charges no request twice.
 
 Rotation is followed: by renaming, by copying and truncating, and while the command does not
