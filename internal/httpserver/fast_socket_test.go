@@ -8,9 +8,11 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/valyala/fasthttp"
+	"golang.org/x/sys/unix"
+
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // noSocketListener hides the sockets of its connections, so that package net reads them.
@@ -21,9 +23,42 @@ func (l noSocketListener) Accept() (net.Conn, error) {
 	return struct{ net.Conn }{c}, err
 }
 
+// acceptor remembers the connection that it accepted.
+type acceptor struct {
+	net.Listener
+	accepted *net.TCPConn
+}
+
+func (a *acceptor) Accept() (net.Conn, error) {
+	c, err := a.Listener.Accept()
+	a.accepted, _ = c.(*net.TCPConn)
+	return c, err
+}
+
+// isReady reports whether a read or a write of a connection would not wait: events is unix.POLLIN or
+// unix.POLLOUT.
+func isReady(t *testing.T, c *net.TCPConn, events int16) bool {
+	t.Helper()
+	raw, err := c.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	polled := []unix.PollFd{{Events: events}}
+	if err := raw.Control(func(fd uintptr) {
+		polled[0].Fd = int32(fd)
+		_, err = unix.Poll(polled, 0)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err != nil && !errors.Is(err, unix.EINTR) {
+		t.Fatal(err)
+	}
+	return err != nil || polled[0].Revents != 0
+}
+
 // onSocketAndPlain runs a test on a connection whose socket is read directly and on one
-// that is not.
-func onSocketAndPlain(t *testing.T, fast FastHandler, test func(t *testing.T, there *net.TCPConn)) {
+// that is not. The server has the end here, and the test the end there.
+func onSocketAndPlain(t *testing.T, fast FastHandler, test func(t *testing.T, here, there *net.TCPConn)) {
 	for _, isPlain := range []bool{false, true} {
 		name := map[bool]string{false: "socket", true: "plain"}[isPlain]
 		t.Run(name, func(t *testing.T) {
@@ -31,6 +66,8 @@ func onSocketAndPlain(t *testing.T, fast FastHandler, test func(t *testing.T, th
 			if err != nil {
 				t.Fatal(err)
 			}
+			accepting := &acceptor{Listener: l}
+			l = accepting
 			if isPlain {
 				l = noSocketListener{l}
 			}
@@ -39,7 +76,7 @@ func onSocketAndPlain(t *testing.T, fast FastHandler, test func(t *testing.T, th
 			served := make(chan error, 1)
 			go func() { served <- s.CheckApp().Server().ServeConn(here) }()
 			tcp, _ := there.(*net.TCPConn)
-			test(t, tcp)
+			test(t, accepting.accepted, tcp)
 			_ = there.Close()
 			if err := <-served; err != nil && !errors.Is(err, io.EOF) {
 				t.Error(err)
@@ -60,15 +97,14 @@ func TestSlowReaderGetsAllAnswersInOrder(t *testing.T) {
 		answered++
 		return true
 	}
-	onSocketAndPlain(t, fast, func(t *testing.T, there *net.TCPConn) {
+	onSocketAndPlain(t, fast, func(t *testing.T, here, there *net.TCPConn) {
 		answered = 0
 		written := make(chan error, 1)
 		go func() {
 			_, err := there.Write(bytes.Repeat([]byte(request), requests))
 			written <- err
 		}()
-		// The client reads nothing until the server's writes block.
-		time.Sleep(50 * time.Millisecond)
+		servers.Await(t, "the server's writes block", func() bool { return !isReady(t, here, unix.POLLOUT) })
 		from, next := bufio.NewReader(there), 0
 		for i := range requests {
 			var got fasthttp.Response
@@ -94,7 +130,7 @@ func TestSlowReaderGetsAllAnswersInOrder(t *testing.T) {
 }
 
 func TestHalfClosedConnectionIsAnsweredAndClosed(t *testing.T) {
-	onSocketAndPlain(t, answerFast, func(t *testing.T, there *net.TCPConn) {
+	onSocketAndPlain(t, answerFast, func(t *testing.T, _, there *net.TCPConn) {
 		if _, err := io.WriteString(there, fastRequestText); err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +141,7 @@ func TestHalfClosedConnectionIsAnsweredAndClosed(t *testing.T) {
 			t.Errorf("got %q, %v", all, err)
 		}
 	})
-	onSocketAndPlain(t, answerFast, func(t *testing.T, there *net.TCPConn) {
+	onSocketAndPlain(t, answerFast, func(t *testing.T, _, there *net.TCPConn) {
 		from := bufio.NewReader(there)
 		for range 5 {
 			if got := ask(t, there, from, fastRequestText); got != "fast" {
@@ -119,7 +155,7 @@ func TestHalfClosedConnectionIsAnsweredAndClosed(t *testing.T) {
 			t.Errorf("got %q, %v", all, err)
 		}
 	})
-	onSocketAndPlain(t, answerFast, func(t *testing.T, there *net.TCPConn) {
+	onSocketAndPlain(t, answerFast, func(t *testing.T, _, there *net.TCPConn) {
 		from := bufio.NewReader(there)
 		for range 5 {
 			if got := ask(t, there, from, fastRequestText); got != "fast" {
@@ -139,7 +175,7 @@ func TestHalfClosedConnectionIsAnsweredAndClosed(t *testing.T) {
 }
 
 func TestConnectionReturnsToTheFastPathAfterASplitRequest(t *testing.T) {
-	onSocketAndPlain(t, answerFast, func(t *testing.T, there *net.TCPConn) {
+	onSocketAndPlain(t, answerFast, func(t *testing.T, here, there *net.TCPConn) {
 		from := bufio.NewReader(there)
 		for range 3 {
 			for range 3 {
@@ -150,7 +186,7 @@ func TestConnectionReturnsToTheFastPathAfterASplitRequest(t *testing.T) {
 			if _, err := io.WriteString(there, fastRequestText[:20]); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(20 * time.Millisecond) // most likely it is read separately
+			servers.Await(t, "it is read separately", func() bool { return !isReady(t, here, unix.POLLIN) })
 			if got := ask(t, there, from, fastRequestText[20:]); got != "plain" && got != "fast" {
 				t.Fatalf("got %q", got)
 			}

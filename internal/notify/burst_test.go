@@ -10,13 +10,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-json-experiment/json"
 
 	"github.com/stint-dev/stint/internal/notify"
 	"github.com/stint-dev/stint/internal/notify/egress"
 	"github.com/stint-dev/stint/internal/notify/webhook"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // receiver is an HTTP server that keeps the messages it receives from webhooks.
@@ -35,6 +35,7 @@ type received struct {
 	Items   []struct {
 		Subject string `json:"subject"`
 	} `json:"items"`
+	gone <-chan struct{} // closed when the sender has given up
 }
 
 func newReceiver(t *testing.T) *receiver {
@@ -46,6 +47,7 @@ func newReceiver(t *testing.T) *receiver {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
+		m.gone = q.Context().Done()
 		r.mu.Lock()
 		answer := r.answer
 		r.mu.Unlock()
@@ -173,10 +175,10 @@ func TestRetriedMessagesDelayNoOthers(t *testing.T) {
 func TestSlowReceiverDoesNotDelayUrgentMessages(t *testing.T) {
 	bothDatabases(t, func(f *fixture) {
 		r := newReceiver(f.t)
-		hanging, released := make(chan struct{}), make(chan struct{})
+		hanging, released := make(chan (<-chan struct{}), 1), make(chan struct{})
 		r.answer = func(m received) int {
 			if m.Kind == notify.AutomaticBlock {
-				close(hanging)
+				hanging <- m.gone
 				<-released
 			}
 			return http.StatusOK
@@ -196,12 +198,13 @@ func TestSlowReceiverDoesNotDelayUrgentMessages(t *testing.T) {
 			f.advance(notify.GroupWait)
 		}
 		send(notify.AutomaticBlock)
-		<-hanging
+		gone := <-hanging
 		send(notify.Outage)
-		for begun := time.Now(); len(r.of(notify.Outage)) == 0; time.Sleep(20 * time.Millisecond) {
-			if time.Since(begun) > 25*time.Second { // the hanging message is given up after 30
-				f.t.Fatal("the outage was not sent while the message of blocks hangs")
-			}
+		servers.Await(f.t, "the outage is sent", func() bool { return len(r.of(notify.Outage)) > 0 })
+		select {
+		case <-gone:
+			f.t.Error("the outage was sent only after the message of blocks had been given up")
+		default:
 		}
 	})
 }

@@ -5,7 +5,8 @@ import (
 	"log/slog"
 	"net/url"
 	"testing"
-	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/stint-dev/stint/internal/sqlstore"
 	"github.com/stint-dev/stint/test/servers"
@@ -66,7 +67,14 @@ func TestListenSurvivesIdleSessionTimeoutOfServer(t *testing.T) {
 		s.Listen(ctx, func() { woken <- struct{}{} })
 	}()
 	<-woken
-	time.Sleep(time.Second)
+	idle, err := pgx.Connect(t.Context(), f.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer idle.Close(t.Context())
+	if _, err := idle.WaitForNotification(t.Context()); err == nil || t.Context().Err() != nil {
+		t.Fatalf("the server ended no idle session: %v", err)
+	}
 	if err := s.Ping(t.Context()); err != nil {
 		t.Error(err)
 	}

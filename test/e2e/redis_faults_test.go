@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -132,7 +131,7 @@ func TestRedisErrorsAreOutagesLoggedAtBeginningAndEnd(t *testing.T) {
 				_, ready := n.ready()
 				return ready && !n.part("log").OK && strings.Contains(n.part("log").Detail, test.cause)
 			})
-			time.Sleep(3 * time.Second / 2) // several probes, which must not end it
+			l.awaitMore(true, 5*phaseAnswers) // several probes must not end it
 			began := n.loggedLines(t, stalls, "level=ERROR", begins)
 			if len(began) != 1 || !strings.Contains(began[0], cmp.Or(test.other, test.cause)) || !strings.Contains(began[0], s.redis.Addr) {
 				t.Errorf("the beginning of the outage is logged as %q, want one line with %q and the server", began, test.cause)

@@ -3,6 +3,7 @@ package servers_test
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -135,9 +136,11 @@ func TestPostgresRestartsWhileManyConnect(t *testing.T) {
 	server := servers.DedicatedPostgres(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var connecting sync.WaitGroup
+	var attempts atomic.Int64
 	for range 40 {
 		connecting.Go(func() {
 			for ctx.Err() == nil {
+				attempts.Add(1)
 				connection, err := pgx.Connect(ctx, server.URL)
 				if err != nil {
 					time.Sleep(time.Millisecond)
@@ -151,7 +154,8 @@ func TestPostgresRestartsWhileManyConnect(t *testing.T) {
 	defer connecting.Wait()
 	defer cancel()
 	for range 12 {
-		time.Sleep(100 * time.Millisecond) // so that some connections are being opened
+		before := attempts.Load()
+		servers.Await(t, "each connects again", func() bool { return attempts.Load() > before+80 })
 		server.Restart(false)
 	}
 	connection, err := pgx.Connect(t.Context(), server.URL)

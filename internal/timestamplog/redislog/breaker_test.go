@@ -102,15 +102,20 @@ func TestOutageAfterThreeFailuresEndsAllWaiting(t *testing.T) {
 func TestCancelledCallersBeginNoOutage(t *testing.T) {
 	server := servers.DedicatedRedis(t)
 	var events outageEvents
-	log, p := openWaiting(t, server, &events), policy(t, 1, "1000/h")
+	proxy := servers.NewProxy(t, server.Addr)
+	log, err := redislog.Open("redis://"+proxy.Addr, redislog.Options{Prefix: server.Prefix, Timeout: time.Hour, OnOutage: events.add})
+	must(t, err)
+	defer log.Close()
+	p := policy(t, 1, "1000/h")
 	servers.Await(t, "a fresh Redis answers", func() bool { return answers(log, p) })
 	server.Stop()
+	sent := proxy.Messages()
 	var group sync.WaitGroup
 	ctx, leave := context.WithCancel(t.Context())
 	for range 10 * redislog.FailureThreshold {
 		group.Go(func() { wantOutage(t, ask(ctx, log, p, address, 1).Err) })
 	}
-	time.Sleep(10 * time.Millisecond) // so that some are in flight
+	servers.Await(t, "some are in flight", func() bool { return proxy.Messages() > sent })
 	leave()
 	group.Wait()
 	if away := log.Outages(); len(away) > 0 || len(events.list()) > 0 {
