@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,13 +91,19 @@ type Visit struct {
 	// IsInsecure says that the client came by HTTP to this machine's own name, where no cookie is Secure.
 	IsInsecure  bool
 	AcceptsGzip bool // by Accept-Encoding
-	// IsForeign says that a page of another site made the browser ask, by Sec-Fetch-Site: it would
-	// give its visitors passes and failures of its choice.
+	// IsForeign says that something else than a page of challenges made the browser ask; see IsForeign.
 	IsForeign bool
 }
 
-// Foreign is the value of Sec-Fetch-Site in requests that pages of other sites cause.
-const Foreign = "cross-site"
+// IsForeign reports whether a page of another site made the browser ask, or a picture, a frame or a script in
+// a page of this site, which somebody else may have written: it would give visitors passes and failures of its
+// choice. site, mode and dest are Sec-Fetch-Site, Sec-Fetch-Mode and Sec-Fetch-Dest, "" where not sent.
+func IsForeign(site, mode, dest string) bool { return site == "cross-site" || !isOpened(mode, dest) }
+
+// isOpened reports whether a browser asks for a page that it shows by itself. Old browsers do not say.
+func isOpened(mode, dest string) bool {
+	return (mode == "" || mode == "navigate") && (dest == "" || dest == "document")
+}
 
 // Answer is the answer to a visit.
 type Answer struct {
@@ -149,8 +156,7 @@ func (s *Service) ReadPass(cookie string, address netip.Addr) (keys.Key, bool) {
 // challenged by a page. mode and dest are Sec-Fetch-Mode and Sec-Fetch-Dest.
 func IsNavigation(method, target, accept, mode, dest string) bool {
 	path, _, _ := strings.Cut(target, "?")
-	return method == http.MethodGet && strings.Contains(accept, "text/html") &&
-		(mode == "" || mode == "navigate") && (dest == "" || dest == "document") &&
+	return method == http.MethodGet && strings.Contains(accept, "text/html") && isOpened(mode, dest) &&
 		len(target) > 0 && target[0] == '/' && len(cleanTarget(target)) <= MaxTarget &&
 		path != "/robots.txt" && path != "/favicon.ico" && (!strings.HasPrefix(path, "/.well-known/") || IsOwn(path))
 }
@@ -358,6 +364,9 @@ func redirect(to string, headers ...[2]string) *Answer {
 // vary are the headers that answers depend on.
 const vary = "Accept, Accept-Language, Cookie, Sec-Fetch-Dest, Sec-Fetch-Mode"
 
+// dotSegment is a part of a path that browsers leave out.
+var dotSegment = regexp.MustCompile(`(?i)[/\\](\.|%2e){1,2}([/\\]|$)`)
+
 // cleanTarget returns a target as a Location that stays on the site: a path that begins with one
 // slash, with a query. Bytes that headers or URLs cannot have are escaped.
 func cleanTarget(target string) string {
@@ -365,8 +374,10 @@ func cleanTarget(target string) string {
 	if target == "" || target[0] != '/' {
 		return "/"
 	}
-	// Browsers read a backslash as a slash, and what follows two slashes as a host.
-	if target = "/" + strings.TrimLeft(target, `/\`); strings.HasPrefix(target, Prefix) {
+	// Browsers read a backslash as a slash, and what follows two slashes as a host. They leave dot segments out
+	// of what they ask for, and of a Location: what is behind them may have two slashes, or be a path of challenges.
+	target = "/" + strings.TrimLeft(target, `/\`)
+	if path, _, _ := strings.Cut(target, "?"); strings.HasPrefix(path, Prefix) || dotSegment.MatchString(path) {
 		return "/"
 	}
 	b := make([]byte, 0, len(target))

@@ -299,7 +299,15 @@ func TestTargetsStayOnTheSite(t *testing.T) {
 		"/" + Prefix + "challenge":     "/",
 		`/\` + Prefix[1:] + "pass?c=d": "/",
 		"javascript:alert(1)":          "/",
-		"/.well-known/../../evil?a=b":  "/.well-known/../../evil?a=b",
+		"/.well-known/../../evil?a=b":  "/",
+		"/..//evil.example":            "/",
+		"/a/%2E./%2e//evil.example":    "/",
+		"/." + Prefix + "pass?c=d":     "/",
+		"/a/.." + Prefix + "challenge": "/",
+		"/a/.":                         "/",
+		`/a/..\evil.example`:           "/",
+		"/.../..a/.b?c=/../d":          "/.../..a/.b?c=/../d",
+		Prefix[:len(Prefix)-1]:         Prefix[:len(Prefix)-1],
 	} {
 		if got := cleanTarget(target); got != want {
 			t.Errorf("%q: got %q, want %q", target, got, want)
@@ -384,6 +392,21 @@ func TestOtherSitesSolveAndFailNothing(t *testing.T) {
 		v.IsForeign = true
 		if a, outcome := s.Visit(t.Context(), v); outcome != Nothing || a.header("Set-Cookie") != "" {
 			t.Errorf("%s: got %d %q", link, a.Status, outcome)
+		}
+	}
+}
+
+func TestForeignRequests(t *testing.T) {
+	for _, c := range []struct {
+		site, mode, dest string
+		want             bool
+	}{
+		{"", "", "", false}, {"same-origin", "navigate", "document", false}, {"none", "navigate", "document", false}, {"same-site", "navigate", "document", false},
+		{"cross-site", "navigate", "document", true}, {"cross-site", "", "", true},
+		{"same-origin", "no-cors", "image", true}, {"same-origin", "navigate", "iframe", true}, {"same-origin", "cors", "empty", true}, {"", "no-cors", "", true},
+	} {
+		if got := IsForeign(c.site, c.mode, c.dest); got != c.want {
+			t.Errorf("%q %q %q: %t", c.site, c.mode, c.dest, got)
 		}
 	}
 }

@@ -297,6 +297,11 @@ func (s *site) passWithoutABrowser(page reply) (pass string) {
 		return passed.status == http.StatusSeeOther
 	})
 	pass, _, _ = strings.Cut(passed.header.Get("Set-Cookie"), ";")
+	// A picture in somebody's article gives its readers no pass.
+	picture := s.get(strings.ReplaceAll(found[1], "&amp;", "&"), "Accept: image/avif,*/*", "Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: no-cors", "Sec-Fetch-Dest: image")
+	if picture.status != http.StatusForbidden || picture.header.Get("Set-Cookie") != "" {
+		s.Errorf("a picture is answered %d, %v", picture.status, picture.header)
+	}
 	next := s.get(passed.header.Get("Location"), browserAccepts)
 	if next.status != http.StatusForbidden || !strings.Contains(next.body, "Cookies are needed") {
 		s.Errorf("without the cookie: got %d:\n%s", next.status, next.body)

@@ -44,7 +44,7 @@ func (s *Server) pageOf(a *authv3.AttributeContext, key keys.Key) (p page) {
 	p.request = &challenge.Visit{
 		Target: http.GetPath(), Address: network.Addr(), Languages: first("accept-language"), Cookies: linesOf(a, "cookie"),
 		IsInsecure:  http.GetScheme() == "http" && isLoopback(http.GetHost()),
-		IsForeign:   first("sec-fetch-site") == challenge.Foreign,
+		IsForeign:   challenge.IsForeign(first("sec-fetch-site"), first("sec-fetch-mode"), first("sec-fetch-dest")),
 		AcceptsGzip: false, // the body of an answer of ext_authz is text
 	}
 	p.pass, _ = s.o.Challenges.PassOf(p.request.Cookies, p.request.Address)

@@ -69,7 +69,8 @@ func (d *Door) findPass(k *scratch, r request) {
 func visitOf(r request, target string) *challenge.Visit {
 	return &challenge.Visit{
 		Target: target, Address: r.CountedAddress(), Languages: r.Get(fiber.HeaderAcceptLanguage),
-		Cookies: r.AppendLines(nil, "Cookie"), IsInsecure: isInsecure(r), IsForeign: r.Get("Sec-Fetch-Site") == challenge.Foreign,
+		Cookies: r.AppendLines(nil, "Cookie"), IsInsecure: isInsecure(r),
+		IsForeign:   challenge.IsForeign(r.Get("Sec-Fetch-Site"), r.Get("Sec-Fetch-Mode"), r.Get("Sec-Fetch-Dest")),
 		AcceptsGzip: strings.Contains(r.Get(fiber.HeaderAcceptEncoding), "gzip"),
 	}
 }
