@@ -201,6 +201,7 @@ func (a *App) build(ctx context.Context) (err error) {
 		earned := a.gate.Earn(ctx, a.catalog.Parser().AddressKey(address), name, challenges.Passes)
 		return earned.Shared, earned.IsFirst
 	}
+	challenges.Observe = a.metrics.CountChallenge
 	a.challenges = challenge.New(challenges)
 	if err := a.grpc.build(a); err != nil {
 		return err

@@ -50,6 +50,8 @@ type Options struct {
 	// solve challenges once the address has earned its passes, "" until then, and whether the challenge
 	// was not solved before. nil counts nothing.
 	Earn func(ctx context.Context, address netip.Addr, challenge string) (shared string, isFirst bool)
+	// Observe is told what came of each challenge; nil for nobody.
+	Observe func(Outcome)
 	// Captcha is what browsers are asked in place of work; its zero value is none.
 	Captcha Captcha
 	// Contact is what pages name for questions: a mail address, a URL or a sentence; "" for none.
@@ -77,6 +79,9 @@ func New(o Options) *Service {
 	}
 	if o.Earn == nil {
 		o.Earn = func(context.Context, netip.Addr, string) (string, bool) { return "", true }
+	}
+	if o.Observe == nil {
+		o.Observe = func(Outcome) {}
 	}
 	return &Service{o: o, captcha: newCaptcha(o.Captcha)}
 }
@@ -163,6 +168,7 @@ func IsNavigation(method, target, accept, mode, dest string) bool {
 
 // Show answers a navigation with a challenge. id is that of the refusal, "" for none.
 func (s *Service) Show(v *Visit, id string) *Answer {
+	s.o.Observe(Shown)
 	c := s.issue(v, cleanTarget(v.Target), s.way())
 	return s.show(v, &c, c.wait, id)
 }
@@ -225,7 +231,11 @@ func (s *Service) Visit(ctx context.Context, v *Visit) (*Answer, Outcome) {
 		}
 		return s.Show(&shown, ""), Shown
 	case PathPass:
-		return s.takeSolution(ctx, v, values)
+		answer, outcome := s.takeSolution(ctx, v, values)
+		if outcome != Nothing {
+			s.o.Observe(outcome)
+		}
+		return answer, outcome
 	}
 	return s.goOn(v, values.Get("c")), Nothing // PathContinue
 }

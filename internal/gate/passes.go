@@ -57,6 +57,17 @@ func (g *Gate) Earn(ctx context.Context, address keys.Key, name string, perHour 
 	return Earned{IsFirst: isNew}
 }
 
+// ReportChallenge counts what came of a challenge for the policies that count such outcomes, under the key of
+// the client's address.
+func (g *Gate) ReportChallenge(ctx context.Context, address keys.Key, outcome challenge.Outcome) {
+	if outcome == challenge.Nothing || address.IsZero() {
+		return
+	}
+	var answer [1]Reported
+	// An error says that the node is starting: nothing is counted yet.
+	_ = g.Report(ctx, []Report{{Key: address, Outcome: string(outcome), Source: "challenge"}}, answer[:])
+}
+
 // Spend reports whether a name of what can be used once, such as the answer of a captcha, was not spent
 // within the hour before, at any node. While the log is unreachable this node knows its own alone.
 func (g *Gate) Spend(ctx context.Context, name string) bool {

@@ -34,6 +34,7 @@ type Metrics struct {
 	jobs         *prometheus.GaugeVec
 	jobRuns      *prometheus.CounterVec
 	logins       *prometheus.CounterVec
+	challenges   *prometheus.CounterVec
 	lists        *prometheus.CounterVec
 
 	// byPolicy keeps the counters of each policy by name, so that counting a
@@ -122,7 +123,7 @@ func New(build buildinfo.Info, node string, g Gauges) *Metrics {
 		jobRuns: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stint_job_runs_total", Help: "Runs of a job on this node, by result: succeeded or failed.",
 		}, []string{"task", "result"}),
-		logins: newLogins(),
+		logins: newLogins(), challenges: newChallenges(),
 		lists: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stint_list_checks_total", Help: "Checks that a row of a list decided, by list and use: block, challenge, exempt, or shadow for what it would have refused.",
 		}, []string{"list", "use"}),
@@ -132,7 +133,7 @@ func New(build buildinfo.Info, node string, g Gauges) *Metrics {
 		ConstLabels: prometheus.Labels{"version": build.Version, "revision": build.Commit, "goversion": build.Go, "node": node},
 	})
 	info.Set(1)
-	m.registry.MustRegister(m.checks, m.shadow, m.reservations, m.reports, m.holds, m.overrun, &m.openHolds, m.degraded, m.requests, m.checkTimes, m.calls.redis, m.calls.database, m.jobs, m.jobRuns, m.logins, m.lists, info,
+	m.registry.MustRegister(m.checks, m.shadow, m.reservations, m.reports, m.holds, m.overrun, &m.openHolds, m.degraded, m.requests, m.checkTimes, m.calls.redis, m.calls.database, m.jobs, m.jobRuns, m.logins, m.challenges, m.lists, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(panics{})
 	m.gauge("stint_log_outage", "1 while the timestamp log is unreachable.", boolean(g.Outage))

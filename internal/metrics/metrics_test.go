@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/stint-dev/stint/internal/buildinfo"
+	"github.com/stint-dev/stint/internal/challenge"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
@@ -48,6 +49,7 @@ func TestMetricsCountByPolicyAndNeverByKey(t *testing.T) {
 	for _, d := range []gate.Decision{
 		{Outcome: gate.Allowed, Policy: p}, {Outcome: gate.Limited, Policy: p}, {Outcome: gate.Limited, Policy: p},
 		{Outcome: gate.Blocked}, {Outcome: gate.Unavailable, Policy: p, Degraded: "why"},
+		{Outcome: gate.Challenged, Policy: p},
 		{Outcome: gate.Allowed, Policy: p, Answer: gate.Answer{ReservedAt: time.Now()}},
 		{Outcome: gate.Allowed, Policy: p, Answer: gate.Answer{ReservedAt: time.Now(), Replayed: true}},
 		{Outcome: gate.Allowed, Policy: p, Shadow: &gate.Shadow{Policy: trial, Outcome: gate.Limited}},
@@ -71,13 +73,14 @@ func TestMetricsCountByPolicyAndNeverByKey(t *testing.T) {
 	m.JobRun("daily-report", time.Now(), false)
 	m.CountLogin(identity.ByPassword, identity.LoginRefused)
 	m.CountLogin(identity.ByToken, identity.LoginThrottled)
+	m.CountChallenge(challenge.Solved)
 	text := scrape(t, m)
 	for _, want := range []string{
 		`stint_checks_total{additional="false",decision="allowed",policy="default"} 4`,
 		`stint_checks_total{additional="false",decision="limited",policy="default"} 2`,
 		`stint_checks_total{additional="true",decision="allowed",policy="default"} 1`,
 		`stint_checks_total{additional="true",decision="limited",policy="default"} 1`,
-		`stint_checks_total{additional="false",decision="blocked",policy="_none"} 1`,
+		`stint_checks_total{additional="false",decision="blocked",policy="_none"} 1`, `stint_checks_total{additional="false",decision="challenged",policy="default"} 1`,
 		`stint_checks_total{additional="false",decision="unavailable",policy="default"} 1`,
 		`stint_shadow_checks_total{decision="limited",policy="trial"} 1`, `stint_shadow_checks_total{decision="unavailable",policy="trial"} 1`,
 		`stint_reservations_total{policy="default"} 1`,
@@ -99,6 +102,7 @@ func TestMetricsCountByPolicyAndNeverByKey(t *testing.T) {
 		`stint_job_last_success_timestamp_seconds{task="daily-report"} 1.7e+09`,
 		`stint_job_runs_total{result="failed",task="daily-report"} 1`,
 		`stint_logins_total{method="password",outcome="refused"} 1`, `stint_logins_total{method="token",outcome="throttled"} 1`,
+		`stint_challenges_total{outcome="solved"} 1`, `stint_challenges_total{outcome="failed"} 0`,
 		`stint_logins_total{method="openid",outcome="failed"} 0`, `stint_logins_total{method="password",outcome="pending"} 0`,
 	} {
 		if !strings.Contains(text, want+"\n") {

@@ -65,7 +65,7 @@ func (p *page) isOwn() bool { return p.server != nil && challenge.IsOwn(p.reques
 // visit answers a request for one of the paths of challenges.
 func (p *page) visit(ctx context.Context) *authv3.CheckResponse {
 	answer, outcome := p.server.o.Challenges.Visit(ctx, p.request)
-	p.report(ctx, outcome)
+	p.server.o.Gate.ReportChallenge(ctx, p.key, outcome)
 	denied := new(authv3.DeniedHttpResponse)
 	setPage(denied, answer)
 	return &authv3.CheckResponse{
@@ -84,22 +84,13 @@ func (p *page) show(ctx context.Context, d *gate.Decision, denied *authv3.Denied
 		id = d.ID.String()
 	}
 	if d.Outcome == gate.Challenged {
-		p.report(ctx, challenge.Shown)
+		p.server.o.Gate.ReportChallenge(ctx, p.key, challenge.Shown)
 		setPage(denied, p.server.o.Challenges.Show(p.request, id))
 		return
 	}
 	setPage(denied, p.server.o.Challenges.Refuse(p.request, &challenge.Refusal{
 		Outcome: string(d.Outcome), Status: int(denied.GetStatus().GetCode()), ID: id, At: d.At, RetryAt: d.RetryAt,
 	}))
-}
-
-func (p *page) report(ctx context.Context, outcome challenge.Outcome) {
-	if outcome == challenge.Nothing {
-		return
-	}
-	var answer [1]gate.Reported
-	// An error says that the node is starting: nothing is counted yet.
-	_ = p.server.o.Gate.Report(ctx, []gate.Report{{Key: p.key, Outcome: string(outcome), Source: "challenge"}}, answer[:])
 }
 
 func setPage(denied *authv3.DeniedHttpResponse, answer *challenge.Answer) {

@@ -111,22 +111,13 @@ func (d *Door) page(r request, q *Query, decision *gate.Decision, status int) *c
 			Outcome: string(decision.Outcome), Status: status, ID: id, At: decision.At, RetryAt: decision.RetryAt,
 		})
 	}
-	d.report(r, challenge.Shown)
+	d.report(context.Background(), r, challenge.Shown)
 	return d.o.Challenges.Show(visitOf(r, target), id)
 }
 
-// report counts what came of a challenge, for the policies that count such outcomes.
-func (d *Door) report(r request, outcome challenge.Outcome) {
-	if outcome == challenge.Nothing {
-		return
-	}
-	key := d.o.View.Parser().AddressKey(r.CountedAddress())
-	if key.IsZero() {
-		return
-	}
-	var answer [1]gate.Reported
-	// An error says that the node is starting: nothing is counted yet.
-	_ = d.o.Gate.Report(context.Background(), []gate.Report{{Key: key, Outcome: string(outcome), Source: "challenge"}}, answer[:])
+// report counts what came of a challenge.
+func (d *Door) report(ctx context.Context, r request, outcome challenge.Outcome) {
+	d.o.Gate.ReportChallenge(ctx, d.o.View.Parser().AddressKey(r.CountedAddress()), outcome)
 }
 
 // visit answers a gateway's request about one of the paths of challenges: every gateway hands an
@@ -160,12 +151,12 @@ func (d *Door) handleChallenge(c *httpserver.Call) error {
 		return d.answerVisit(c, r, target)
 	}
 	if !r.FromTrustedProxy() {
-		d.report(r, challenge.Shown)
+		d.report(c.DecisionContext(), r, challenge.Shown)
 		return send(c, d.o.Challenges.Show(visitOf(r, target), ""))
 	}
 	refusal := challenge.Refusal{Outcome: r.Get(string(decisionHeader)), ID: r.Get(string(refusalHeader)), At: d.o.Now()}
 	if refusal.Outcome != wire.Limited && refusal.Outcome != wire.Blocked && refusal.Outcome != wire.Unavailable {
-		d.report(r, challenge.Shown)
+		d.report(c.DecisionContext(), r, challenge.Shown)
 		return send(c, d.o.Challenges.Show(visitOf(r, target), refusal.ID))
 	}
 	_, refusal.Status = wire.RefusalOf(refusal.Outcome)
@@ -191,7 +182,7 @@ func headerTarget(r request) string {
 
 func (d *Door) answerVisit(c *httpserver.Call, r request, target string) error {
 	answer, outcome := d.o.Challenges.Visit(c.DecisionContext(), visitOf(r, target))
-	d.report(r, outcome)
+	d.report(c.DecisionContext(), r, outcome)
 	return send(c, answer)
 }
 
