@@ -172,6 +172,28 @@ func TestDailyReportCoversTheDayAndTheDayBefore(t *testing.T) {
 	})
 }
 
+func TestReportCountsChallengedRequests(t *testing.T) {
+	storetest.OnBothURLs(t, func(t *testing.T, url string) {
+		s, builder, now := newBuilder(t, url)
+		minute := now.Add(-20 * time.Hour).Truncate(time.Minute).UnixMilli()
+		b := &offences.Batch{ID: "challenged", Totals: []offences.Totals{{Minute: minute, Policy: 1, Counts: offences.Counts{Challenged: 5}}}}
+		if _, err := s.Offences.Flush(t.Context(), b, offences.Evaluation{Now: now}); err != nil {
+			t.Fatal(err)
+		}
+		d, err := builder.Build(t.Context(), reports.Daily, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Totals.Challenged != 5 || d.Totals.Refused() != 17+5 || d.Traffic[16].Challenged != 5 || d.Traffic[16].Limited != 7 {
+			t.Errorf("got %+v and %+v", d.Totals, d.Traffic[16])
+		}
+		var csv strings.Builder
+		if err := reports.WriteCSV(&csv, d); err != nil || !strings.Contains(csv.String(), "totals,Challenged,,,5,") || !strings.Contains(csv.String(), "challenged,2026-03-03T16:00:00Z,,,5,") {
+			t.Errorf("%v:\n%s", err, csv.String())
+		}
+	})
+}
+
 // What a shadow policy would have refused was allowed: no consumer may count it as refused.
 func TestReportKeepsShadowRefusalsApart(t *testing.T) {
 	storetest.OnBothURLs(t, func(t *testing.T, url string) {

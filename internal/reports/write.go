@@ -52,6 +52,7 @@ func WriteCSV(w io.Writer, d *Document) error {
 		row("allowed", p.At.Format(time.RFC3339), "", "", p.Allowed, "")
 		row("limited", p.At.Format(time.RFC3339), "", "", p.Limited, "")
 		row("blocked", p.At.Format(time.RFC3339), "", "", p.Blocked, "")
+		row("challenged", p.At.Format(time.RFC3339), "", "", p.Challenged, "")
 	}
 	for _, text := range d.Attention {
 		row("attention", "", "", "", 1, text)
