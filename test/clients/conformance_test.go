@@ -17,11 +17,12 @@ import (
 
 // want is what a call comes to; see clients/conformance/README.md.
 type want struct {
-	Decision  string `json:"decision"`
-	Remaining *int   `json:"remaining"`
-	Refuses   *bool  `json:"refuses"`
-	Outage    bool   `json:"outage"`
-	Error     *struct {
+	Decision   string `json:"decision"`
+	Challenged bool   `json:"challenged"`
+	Remaining  *int   `json:"remaining"`
+	Refuses    *bool  `json:"refuses"`
+	Outage     bool   `json:"outage"`
+	Error      *struct {
 		Status int    `json:"status"`
 		Field  string `json:"field"`
 	} `json:"error"`
@@ -163,6 +164,10 @@ func (w *want) expect(t *testing.T, onOutage string, a *client.Answer, err error
 	case w.Outage:
 		if decided := map[string]client.Outcome{"open": client.Allowed, "closed": client.Unavailable}[onOutage]; a.Outage == nil || a.Outcome != decided || a.Allowed != (decided == client.Allowed) {
 			t.Errorf("got %+v, want an outage that is %s", a, decided)
+		}
+	case w.Challenged:
+		if a.Outcome != client.Challenged || a.Allowed {
+			t.Errorf("got %+v, want a challenge", a)
 		}
 	case a.Outage != nil || string(a.Outcome) != w.Decision:
 		t.Errorf("got %+v, want %s", a, w.Decision)

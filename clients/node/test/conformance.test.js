@@ -26,6 +26,7 @@ function expect(want, result, onOutage, what) {
   } else {
     assert.equal(result.outage, undefined, what)
     assert.equal(result.decision, want.decision, what)
+    if (want.challenged) assert.deepEqual([result.allowed, result.reason], [false, 'challenged'], what)
     if ('remaining' in want) assert.equal(result.rules[0].remaining, want.remaining, what)
   }
 }
