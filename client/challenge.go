@@ -54,8 +54,8 @@ func (c *Client) ChallengeHandlerBy(key func(*http.Request) string) http.Handler
 					headers[name] = values
 				}
 			}
-			if pass := passOf(r.In); pass != "" {
-				headers.Set("Cookie", PassCookie+"="+pass)
+			for _, pass := range strings.Fields(passOf(r.In)) {
+				headers.Add("Cookie", PassCookie+"="+pass)
 			}
 			r.Out.Header = headers
 			r.SetXForwarded()
@@ -74,12 +74,22 @@ func (c *Client) ChallengeHandlerBy(key func(*http.Request) string) http.Handler
 	})
 }
 
-// passOf returns the pass of a request, "" for none.
+// passOf returns the Pass of a request, "" for none.
 func passOf(r *http.Request) string {
-	if cookie, err := r.Cookie(PassCookie); err == nil && len(cookie.Value) <= MaxPass {
-		return cookie.Value
+	var passes string
+	for _, cookie := range r.CookiesNamed(PassCookie) {
+		passes = JoinPasses(passes, cookie.Value)
 	}
-	return ""
+	return passes
+}
+
+// JoinPasses returns a Check's Pass with the value of one more PassCookie, unless that makes it longer than
+// MaxPass: a browser sends several if another site of the same domain has set one, and only some hold.
+func JoinPasses(passes, value string) string {
+	if value == "" || len(passes)+1+len(value) > MaxPass {
+		return passes
+	}
+	return strings.TrimSpace(passes + " " + value)
 }
 
 // ChallengeOf returns where a browser is led that opens a page and is challenged, "" for every other

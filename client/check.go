@@ -63,7 +63,8 @@ type Check struct {
 	// check was charged, as the default algorithm does, and cannot be combined with Charge.
 	Cancellable bool
 	// Pass is the value of PassCookie in the client's request, "" for none: what challenges lets
-	// the check through, and the pass is counted too. One that does not hold is ignored.
+	// the check through, and the pass is counted too. One that does not hold is ignored. JoinPasses
+	// joins several.
 	Pass string
 	// IdempotencyKey makes the server charge only once for all checks that have it. It is 1
 	// to 64 printable ASCII characters. If it is "" and retries are enabled, each call

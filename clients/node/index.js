@@ -235,7 +235,14 @@ function targetOf(request) {
 const isChallenge = (request) =>
   (typeof request.headers?.get !== 'function' || String(request.url).includes('/.well-known/stint/')) && challengePath.test(targetOf(request))
 
-const passOf = (request) => /(?:^|;)\s*stint_pass=([\w-]{1,512})(?:;|$)/.exec(headerOf(request, 'cookie') ?? '')?.[1]
+// Of several cookies all are sent, as far as a check may have them: another site of the same domain may have set one.
+const passOf = (request) => {
+  let passes = ''
+  for (const [, pass] of (headerOf(request, 'cookie') ?? '').matchAll(/(?:^|;)\s*stint_pass=([\w-]{1,512})(?=;|$)/g)) {
+    if (passes.length + 1 + pass.length <= 512) passes = `${passes} ${pass}`.trim()
+  }
+  return passes || undefined
+}
 
 // Hands a request for one of the paths of challenges on, with the headers that pages need: Stint would trust others, or they
 // are secrets of the application.
@@ -245,7 +252,7 @@ async function visitChallenge(stint, request, keys) {
   const headers = { 'x-forwarded-for': address?.slice('ip:'.length), host: headerOf(request, 'host') ?? headerOf(request, ':authority') }
   for (const name of ['accept', 'accept-language', 'sec-fetch-dest', 'sec-fetch-mode', 'sec-fetch-site', 'user-agent']) headers[name] = headerOf(request, name)
   const pass = passOf(request)
-  if (pass) headers.cookie = `stint_pass=${pass}`
+  if (pass) headers.cookie = pass.split(' ').map((one) => `stint_pass=${one}`).join('; ')
   try {
     return await stint.challenge(targetOf(request), headers)
   } catch {

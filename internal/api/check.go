@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/go-json-experiment/json"
@@ -36,8 +37,11 @@ func (h *checkHandler) setPass(check *gate.Check, pass string) {
 		return
 	}
 	network, _ := check.Key.Network()
-	if key, ok := h.challenges.ReadPass(pass, network.Addr()); ok {
-		check.Pass = key
+	for one := range strings.FieldsSeq(pass) {
+		if key, ok := h.challenges.ReadPass(one, network.Addr()); ok {
+			check.Pass = key
+			return
+		}
 	}
 }
 

@@ -50,7 +50,7 @@ type Options struct {
 	// solve challenges once the address has earned its passes, "" until then, and whether the challenge
 	// was not solved before. nil counts nothing.
 	Earn func(ctx context.Context, address netip.Addr, challenge string) (shared string, isFirst bool)
-	// Observe is told what came of each challenge; nil for nobody.
+	// Observe is called with the outcome of each challenge; nil for none.
 	Observe func(Outcome)
 	// Captcha is what browsers are asked in place of work; its zero value is none.
 	Captcha Captcha

@@ -77,7 +77,8 @@ type CheckRequest struct {
 	Charge string `json:"charge,omitzero" enum:"always"`
 	// Pass is the value of the cookie stint_pass of the client, which solving a challenge has
 	// given it: what challenges lets it through, and it is counted by its pass too. A pass that
-	// does not hold is ignored. At most MaxPass bytes.
+	// does not hold is ignored. Of several cookies, which another site of the same domain may have
+	// set, send all values with spaces between: the first that holds counts. At most MaxPass bytes.
 	Pass string `json:"pass,omitzero"`
 	// IdempotencyKey names the request: one that comes again within a minute of
 	// its reservation is answered again and not charged. 1 to MaxID printable ASCII
