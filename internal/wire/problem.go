@@ -6,7 +6,8 @@ import "github.com/go-json-experiment/json/jsontext"
 const ProblemType = "application/problem+json"
 
 // DetailNoPath is the detail of the Problem of a path that a listener does not have.
-const DetailNoPath = "There is nothing at this path; paths are case sensitive and end without a slash."
+const DetailNoPath = "There is nothing at this path. Checks are at /v1/check of the check listener, the pages at / of the admin listener; " +
+	"paths are case sensitive and end without a slash."
 
 // Problem is the answer to every request that fails: RFC 9457.
 type Problem struct {
