@@ -137,29 +137,13 @@ func (r *release) build(ctx context.Context, names []string) error {
 	if err := r.signChecksums(key); err != nil {
 		return err
 	}
-	return r.list()
+	say("The release is in %s", r.out)
+	return nil
 }
 
 // say prints a line with the time, by which one sees what takes long.
 func say(format string, args ...any) {
 	fmt.Printf(time.Now().Format(time.TimeOnly)+" "+format+"\n", args...)
-}
-
-// list prints the files of the release.
-func (r *release) list() error {
-	files, err := os.ReadDir(r.out)
-	if err != nil {
-		return err
-	}
-	say("Built, in %s:", r.out)
-	for _, f := range files {
-		info, err := f.Info()
-		if err != nil {
-			return err
-		}
-		fmt.Printf("%9.1f MB  %s\n", float64(info.Size())/1e6, f.Name())
-	}
-	return nil
 }
 
 // checkOut clones the checkout and goes on there: a release is that of a commit, without
