@@ -255,8 +255,8 @@ func (g *Gate) settle(ctx context.Context, handle, result string, cost, extend i
 	if !known {
 		return s, fault.New(fault.NotFound, "This is not the handle of a hold of this installation; send it exactly as it was received.")
 	}
-	limited, cancel := context.WithTimeout(ctx, 10*g.deadline)
-	defer cancel()
+	limited := &lazyDeadline{Context: ctx, until: time.Now().Add(10 * g.deadline), timers: &g.timers}
+	defer limited.release()
 	isKnown, isExpired, isOther := false, false, false
 	for _, one := range all {
 		p := g.policyOf(one)
