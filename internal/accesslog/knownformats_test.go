@@ -212,9 +212,6 @@ func TestApacheFormatsAreRead(t *testing.T) {
 		`$host $remote_addr - $remote_user [$time_local] "$request" $status $x`: "198.51.100.98 192.0.2.10 - -" + end,
 	} {
 		for wrapper, lines := range wrapped(t, log+"\n") {
-			if in := strings.TrimSuffix(wrapper, ".gz"); strings.HasPrefix(format, "%{Host}i") && (in == "syslog" || in == "CRI") {
-				continue // what the client says begins the line: the text of the wrapper could be a part of it
-			}
 			reader, err := accesslog.NewReader(strings.NewReader(lines), "", accesslog.Options{LogFormat: format})
 			if err != nil {
 				t.Errorf("%s in %s: %v", format, wrapper, err)
@@ -224,6 +221,33 @@ func TestApacheFormatsAreRead(t *testing.T) {
 			if err != nil || r.Key.String() != "ip:192.0.2.10" || r.Path != "/.env" || r.Method != "GET" || r.Status != 404 || r.Time != 1795870801000 {
 				t.Errorf("%s in %s: got %+v, %v, %+v", format, wrapper, r, err, reader.Counts())
 			}
+		}
+	}
+}
+
+// A log that begins with what clients send is read within syslog, where the text of the wrapper could be a part
+// of that, and without it, where a client has sent what looks like the wrapper.
+func TestTextOfClientsInFrontIsNoWrapper(t *testing.T) {
+	const format = `$http_x_forwarded_for - $remote_user [$time_local] "$request" $status`
+	const end = ` - - [28/Nov/2026:13:00:01 +0000] "GET / HTTP/1.1" 200`
+	const header = "Nov 28 13:00:01 web1 nginx: "
+	for name, log := range map[string]string{
+		"within syslog": header + "203.0.113.7, 10.0.0.1" + end + "\n" + header + "198.51.100.1, 203.0.113.7, 10.0.0.1" + end + "\n",
+		"as it is":      "203.0.113.7, 10.0.0.1" + end + "\n" + header + "198.51.100.1, 203.0.113.7, 10.0.0.1" + end + "\n",
+		"forged first":  header + "198.51.100.1, 203.0.113.7, 10.0.0.1" + end + "\n" + "203.0.113.7, 10.0.0.1" + end + "\n",
+	} {
+		reader, err := accesslog.NewReader(strings.NewReader(log), "", accesslog.Options{LogFormat: format, Proxies: trusted(t, "10.0.0.0/8")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		records := drain(t, reader)
+		for _, r := range records {
+			if r.Key.String() != "ip:203.0.113.7" {
+				t.Errorf("%s: %s is taken for the client", name, r.Key)
+			}
+		}
+		if len(records) != 2 {
+			t.Errorf("%s: %d of 2 lines are read: %+v", name, len(records), reader.Counts())
 		}
 	}
 }

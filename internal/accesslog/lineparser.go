@@ -30,9 +30,11 @@ type LineParser struct {
 	skip   conditions.When
 	// hasDirectives says that lines name the columns of those behind them.
 	hasDirectives bool
-	lines         unwrapper
-	columns       Columns
-	parse         func(line []byte) (Record, error)
+	// beginsFree says that the lines are described to begin with any text.
+	beginsFree bool
+	lines      unwrapper
+	columns    Columns
+	parse      func(line []byte) (Record, error)
 }
 
 // NewLineParser returns a parser for the log that begins with head, which holds whole
@@ -47,26 +49,39 @@ func NewLineParser(head []byte, o Options) (*LineParser, error) {
 }
 
 // newParser returns a parser for the lines as they are, or else within a known wrapper. The error
-// is that of the innermost lines.
+// is that of the innermost lines. Where the lines begin with any text, which would swallow what is in front of
+// them, a wrapper that all of them have comes first.
 func newParser(head [][]byte, o Options) (*LineParser, error) {
 	p, err := newPlainParser(head, o)
-	if err == nil {
+	if err == nil && !p.beginsFree {
 		return p, nil
 	}
 	for i := range wrappers {
 		w := &wrappers[i]
 		inner := w.unwrapHead(head)
-		if len(inner) == 0 {
+		if len(inner) == 0 || err == nil && len(inner) < countLines(head) {
 			continue
 		}
-		p, wrapped := newPlainParser(inner, o)
-		if wrapped == nil {
-			p.lines.wrapper = w
-			return p, nil
+		within, wrapped := newPlainParser(inner, o)
+		switch {
+		case wrapped == nil:
+			within.lines.wrapper, within.lines.isLoose = w, err == nil
+			return within, nil
+		case err != nil:
+			err = fmt.Errorf("within the lines of %s: %w", w.name, wrapped)
 		}
-		err = fmt.Errorf("within the lines of %s: %w", w.name, wrapped)
 	}
-	return nil, err
+	return p, err
+}
+
+// countLines counts the lines at the beginning that are not blank.
+func countLines(head [][]byte) (n int) {
+	for _, line := range head[:min(len(head), layoutLines)] {
+		if len(bytes.TrimSpace(line)) > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 func newPlainParser(head [][]byte, o Options) (p *LineParser, err error) {

@@ -392,6 +392,7 @@ func (p *LineParser) describe(head [][]byte, d *description, o Options) error {
 		return err
 	}
 	p.title, p.parse, p.columns = d.title, format.parse, format.columns
+	p.beginsFree = len(format.pieces[0].before) == 0 && format.pieces[0].characters == nil
 	lines := 0
 	for _, line := range head[:min(len(head), headLines)] {
 		if line = bytes.TrimSpace(line); len(line) == 0 {

@@ -33,6 +33,8 @@ var wrappers = []wrapper{{"docker", unwrapDocker}, {"CRI", unwrapCRI}, {"journal
 type unwrapper struct {
 	*wrapper
 	parts map[string]*cutLine // by stream
+	// isLoose has a line without the wrapper read as it is: clients may have written what looked like one.
+	isLoose bool
 }
 
 // cutLine is what has come of a line.
@@ -50,6 +52,8 @@ func (u *unwrapper) take(line []byte) ([]byte, error) {
 	}
 	inner, stream, isPart, isWrapped, err := u.unwrap(line)
 	switch {
+	case !isWrapped && u.isLoose:
+		return line, nil
 	case !isWrapped:
 		return nil, fmt.Errorf("%w (%s)", errNotWrapped, u.name)
 	case err != nil:
