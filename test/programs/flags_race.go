@@ -8,6 +8,6 @@ package programs
 // information, which stack traces do not need, programs are linked sooner.
 var buildFlags = []string{
 	"-ldflags=-s -w", "-trimpath", "-race", "-gcflags=modernc.org/sqlite/lib=-race=false -d=checkptr=0",
-	"-gcflags=modernc.org/libc=-d=checkptr=0", "-gcflags=modernc.org/memory=-d=checkptr=0",
+	"-gcflags=modernc.org/libc=-race=false -d=checkptr=0", "-gcflags=modernc.org/memory=-race=false -d=checkptr=0",
 	"-gcflags=golang.org/x/crypto/argon2=-race=false", "-gcflags=golang.org/x/crypto/blake2b=-race=false",
 }
