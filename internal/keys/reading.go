@@ -309,14 +309,12 @@ var (
 // meant says what is wrong with a text that looks like an address or like a line of a log, and
 // what was probably meant, "" if it looks like neither.
 func (r Reading) meant(text, body string, hasKind bool) string {
-	if found := scheme.FindStringSubmatch(text); found != nil && !r.AnyKind {
-		host := strings.Trim(found[1], "[]")
-		if addr, err := netip.ParseAddr(host); err == nil {
-			return "is a URL; write ip:" + addr.Unmap().WithZone("").String()
+	if !r.AnyKind && strings.Contains(text, "://") { // long lists are read here: a search costs less than an expression
+		if found := scheme.FindStringSubmatch(text); found != nil {
+			return meantURL(found[1])
 		}
-		return "is a URL, and keys are addresses of clients or kind:value; write the addresses of the clients that are meant"
 	}
-	if hardware.MatchString(body) {
+	if (len(body) == 17 || len(body) == 14) && hardware.MatchString(body) {
 		return "is the hardware address (MAC) of an interface; write the IP address of the client, for example ip:203.0.113.7"
 	}
 	if fields := strings.Fields(body); len(fields) > 1 && looksLikeAddress(fields[0]) {
@@ -345,6 +343,14 @@ func (r Reading) meant(text, body string, hasKind bool) string {
 		return "has an address behind " + strconv.Quote(clip(kind)+":") + "; write ip:" + value
 	}
 	return ""
+}
+
+// meantURL says what to write instead of a URL of a host.
+func meantURL(host string) string {
+	if addr, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return "is a URL; write ip:" + addr.Unmap().WithZone("").String()
+	}
+	return "is a URL, and keys are addresses of clients or kind:value; write the addresses of the clients that are meant"
 }
 
 func looksLikeAddress(text string) bool {
