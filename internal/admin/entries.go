@@ -13,11 +13,11 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
-	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/paging"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Entries are the use cases of blocks and exemptions.
@@ -75,20 +75,11 @@ type EntryStore interface {
 
 // AddEntries is a request to add entries that differ only in their patterns.
 type AddEntries struct {
-	Kind     blocks.Kind
-	Patterns []string // each is read as keys.Reading says, and may be a range or a list
-	Literal  bool     // the patterns are meant as written
-	Scope    string   // only refuse checks of this scope, "" for all
-	Action   blocks.Action
-	Reason   string
-	Expiry   blocks.Expiry
-	// Source is the name of the source that adds them, "" for the caller by hand. A named source
-	// has a share of its own in each entry: see EndShare.
-	Source     string
-	OnConflict blocks.Conflict // "" is Fail
-	// Confirm repeats the pattern that needs a confirmation. Several broad patterns must be
-	// added one by one.
-	Confirm string
+	Kind blocks.Kind
+	// Patterns are read as keys.Reading says, and each may be a range or a list; nil for the one Pattern.
+	// Several broad patterns must be added one by one.
+	Patterns []string
+	wire.AddEntry
 }
 
 // Added is the result of adding an entry, with warnings about possible mistakes.
@@ -99,18 +90,6 @@ type Added struct {
 
 // maxAdded bounds the patterns in one request.
 const maxAdded = 200
-
-// checkScope returns an error if an entry cannot have the scope.
-func checkScope(kind blocks.Kind, scope string) error {
-	switch {
-	case scope == "":
-	case kind != blocks.Block:
-		return fault.Field("scope", "is possible for blocks only; an exemption allows every check of its keys")
-	case conditions.CheckScope(scope) != nil:
-		return fault.Field("scope", "%s", conditions.CheckScope(scope))
-	}
-	return nil
-}
 
 // Find returns one page of entries.
 func (e *Entries) Find(ctx context.Context, f blocks.Filter) (paging.Page[*blocks.Entry], error) {
@@ -155,7 +134,7 @@ func (e *Entries) Add(ctx context.Context, c Caller, a AddEntries) ([]Added, err
 	if err != nil {
 		return nil, err
 	}
-	added, err := e.Store.Add(ctx, c.Actor, a.OnConflict, entries...)
+	added, err := e.Store.Add(ctx, c.Actor, blocks.Conflict(a.OnConflict), entries...)
 	if err != nil {
 		return nil, err
 	}
@@ -169,6 +148,9 @@ func (e *Entries) Add(ctx context.Context, c Caller, a AddEntries) ([]Added, err
 // entriesOf returns the entries that a request describes, or an error if the request is invalid
 // or lacks a confirmation that they need.
 func (e *Entries) entriesOf(ctx context.Context, c Caller, a AddEntries) ([]blocks.Entry, error) {
+	if a.Patterns == nil {
+		a.Patterns = []string{a.Pattern}
+	}
 	if len(a.Patterns) == 0 || len(a.Patterns) > maxAdded {
 		return nil, fault.Field("pattern", "must be 1 to %d patterns", maxAdded)
 	}
@@ -186,10 +168,7 @@ func (e *Entries) entriesOf(ctx context.Context, c Caller, a AddEntries) ([]bloc
 	if err := fault.CheckLine("reason", a.Reason, blocks.MaxReason); err != nil {
 		return nil, err
 	}
-	if err := checkScope(a.Kind, a.Scope); err != nil {
-		return nil, err
-	}
-	if err := blocks.CheckAction(a.Kind, a.Action); err != nil {
+	if err := blocks.CheckTerms(a.Kind, a.EntryTerms); err != nil {
 		return nil, err
 	}
 	if a.Source != "" {
@@ -197,11 +176,11 @@ func (e *Entries) entriesOf(ctx context.Context, c Caller, a AddEntries) ([]bloc
 			return nil, err
 		}
 	}
-	expires, err := a.Expiry.At(e.Now())
+	expires, err := ExpiryOf(a.ExpiresIn, a.ExpiresAt).At(e.Now())
 	if err != nil {
 		return nil, err
 	}
-	if err := checkConflict(a.OnConflict, blocks.Fail, blocks.Keep, blocks.Extend, blocks.Replace); err != nil {
+	if err := checkConflict(blocks.Conflict(a.OnConflict), blocks.Fail, blocks.Keep, blocks.Extend, blocks.Replace); err != nil {
 		return nil, err
 	}
 	needs := e.confirm(ctx, a.Kind, a.Confirm, groups...)
@@ -211,7 +190,7 @@ func (e *Entries) entriesOf(ctx context.Context, c Caller, a AddEntries) ([]bloc
 	entries := make([]blocks.Entry, 0, len(patterns))
 	for n, group := range groups {
 		for _, p := range group {
-			entry := blocks.Entry{Kind: a.Kind, Pattern: p, Scope: a.Scope, Action: a.Action, Reason: a.Reason, Author: c.Actor.Name, Source: blocks.Manual, Expires: expires}
+			entry := blocks.Entry{Kind: a.Kind, Pattern: p, EntryTerms: a.EntryTerms, Reason: a.Reason, Author: c.Actor.Name, Source: blocks.Manual, Expires: expires}
 			if a.Source != "" {
 				entry.From = &blocks.Holder{Name: a.Source, Ref: refOf(p, a.Patterns[n])}
 			}
@@ -293,7 +272,7 @@ func (e *Entries) Update(ctx context.Context, c Caller, kind blocks.Kind, id str
 // cannot give it, so an operator gets a proposal.
 func (e *Entries) propose(ctx context.Context, block blocks.Entry, needs error) error {
 	var mistake *fault.Error
-	if e.Propose == nil || block.Kind != blocks.Block || block.Scope != "" || !errors.As(needs, &mistake) || mistake.Code != fault.NeedConfirm {
+	if e.Propose == nil || block.Kind != blocks.Block || block.EntryTerms != (wire.EntryTerms{}) || !errors.As(needs, &mistake) || mistake.Code != fault.NeedConfirm {
 		return needs
 	}
 	reason, _ := mistake.Detail["confirm_reason"].(string)

@@ -14,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/keytest"
 	"github.com/stint-dev/stint/test/storetest"
 )
@@ -33,14 +34,14 @@ func TestEntryFaultsNameTheField(t *testing.T) {
 		"no pattern":                 {admin.AddEntries{}, "pattern"},
 		"a bad pattern":              {admin.AddEntries{Patterns: []string{"token:a", "ip:nothing"}}, "pattern"},
 		"too many patterns":          {admin.AddEntries{Patterns: slices.Repeat([]string{"token:a"}, 201)}, "pattern"},
-		"a long reason":              {admin.AddEntries{Patterns: []string{"token:a"}, Reason: long}, "reason"},
-		"a reason of two lines":      {admin.AddEntries{Patterns: []string{"token:a"}, Reason: "a\nb"}, "reason"},
-		"a reason that is not UTF-8": {admin.AddEntries{Patterns: []string{"token:a"}, Reason: "\xff"}, "reason"},
-		"a duration and an expiry":   {admin.AddEntries{Patterns: []string{"token:a"}, Expiry: blocks.Expiry{For: 1, Until: noon.Add(1)}}, "expires_in"},
-		"a negative duration":        {admin.AddEntries{Patterns: []string{"token:a"}, Expiry: blocks.Expiry{For: -1}}, "expires_in"},
-		"an expiry of now":           {admin.AddEntries{Patterns: []string{"token:a"}, Expiry: blocks.Expiry{Until: noon}}, "expires_at"},
-		"an unknown on_conflict":     {admin.AddEntries{Patterns: []string{"token:a"}, OnConflict: "merge"}, "on_conflict"},
-		"confirm of another pattern": {admin.AddEntries{Patterns: []string{"token:a"}, Confirm: "ip:nothing"}, "confirm"},
+		"a long reason":              {admin.AddEntries{Patterns: []string{"token:a"}, AddEntry: wire.AddEntry{Reason: long}}, "reason"},
+		"a reason of two lines":      {admin.AddEntries{Patterns: []string{"token:a"}, AddEntry: wire.AddEntry{Reason: "a\nb"}}, "reason"},
+		"a reason that is not UTF-8": {admin.AddEntries{Patterns: []string{"token:a"}, AddEntry: wire.AddEntry{Reason: "\xff"}}, "reason"},
+		"a duration and an expiry":   {admin.AddEntries{Patterns: []string{"token:a"}, AddEntry: wire.AddEntry{ExpiresIn: 1, ExpiresAt: wire.At(noon.Add(1))}}, "expires_in"},
+		"a negative duration":        {admin.AddEntries{Patterns: []string{"token:a"}, AddEntry: wire.AddEntry{ExpiresIn: -1}}, "expires_in"},
+		"an expiry of now":           {admin.AddEntries{Patterns: []string{"token:a"}, AddEntry: wire.AddEntry{ExpiresAt: wire.At(noon)}}, "expires_at"},
+		"an unknown on_conflict":     {admin.AddEntries{Patterns: []string{"token:a"}, AddEntry: wire.AddEntry{OnConflict: "merge"}}, "on_conflict"},
+		"confirm of another pattern": {admin.AddEntries{Patterns: []string{"token:a"}, AddEntry: wire.AddEntry{Confirm: "ip:nothing"}}, "confirm"},
 	} {
 		for _, kind := range blocks.Kinds {
 			c.add.Kind = kind
@@ -76,9 +77,9 @@ func TestConflictFailsUnlessOnConflictIsSet(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		for _, kind := range blocks.Kinds {
 			active := f.add(t, kind, "token:a", blocks.Expiry{For: time.Hour})
-			add := admin.AddEntries{Kind: kind, Patterns: []string{"token:b", "token:a"}, Reason: "again", Expiry: blocks.Expiry{For: 2 * time.Hour}}
+			add := admin.AddEntries{Kind: kind, Patterns: []string{"token:b", "token:a"}, AddEntry: wire.AddEntry{Reason: "again", ExpiresIn: wire.Duration(2 * time.Hour)}}
 			for _, on := range []blocks.Conflict{"", blocks.Fail} {
-				add.OnConflict = on
+				add.OnConflict = string(on)
 				_, err := f.Add(t.Context(), ann, add)
 				var e *fault.Error
 				if !errors.As(err, &e) || e.Code != fault.Conflict || e.Detail["id"] != active.ID {
@@ -94,7 +95,7 @@ func TestConflictFailsUnlessOnConflictIsSet(t *testing.T) {
 				expires time.Duration
 				isSame  bool
 			}{{blocks.Keep, blocks.Unchanged, time.Hour, true}, {blocks.Extend, blocks.Extended, 2 * time.Hour, true}, {blocks.Replace, blocks.Replaced, 2 * time.Hour, false}} {
-				add.OnConflict = c.on
+				add.OnConflict = string(c.on)
 				added, err := f.Add(t.Context(), ann, add)
 				if err != nil {
 					t.Fatal(err)
@@ -131,7 +132,7 @@ func TestBroadEntryNeedsConfirmationToAddProlongAndRestore(t *testing.T) {
 			}
 			var e *blocks.Entry
 			needs("add", func(confirm string) error {
-				added, err := f.Add(t.Context(), ann, admin.AddEntries{Kind: kind, Patterns: []string{fmt.Sprint("token:", i), broad}, Expiry: blocks.Expiry{For: time.Hour}, Confirm: confirm})
+				added, err := f.Add(t.Context(), ann, admin.AddEntries{Kind: kind, Patterns: []string{fmt.Sprint("token:", i), broad}, AddEntry: wire.AddEntry{ExpiresIn: wire.Duration(time.Hour), Confirm: confirm}})
 				if err == nil {
 					e = added[1].Entry
 				}
@@ -232,7 +233,7 @@ func TestBlockMatchingBlocksAllMatchingKeys(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		f.count(t, map[string][2]int64{"ip:198.51.100.7": {1, 5}, "token:a": {1, 9}, "token:b": {0, 2}, "token:c": {3, 0}})
 		known := f.add(t, blocks.Block, "token:a", blocks.Expiry{For: time.Hour})
-		b := admin.BlockMatching{Query: offences.Query{From: noon.Add(-time.Hour), To: noon, Pattern: keytest.Pattern(t, "token:*")}, Count: 1, Reason: "scraping", Expiry: blocks.Expiry{For: 2 * time.Hour}}
+		b := admin.BlockMatching{Query: offences.Query{From: noon.Add(-time.Hour), To: noon, Pattern: keytest.Pattern(t, "token:*")}, Count: 1, AddEntry: wire.AddEntry{Reason: "scraping", ExpiresIn: wire.Duration(2 * time.Hour)}}
 		if _, err := f.BlockMatching(t.Context(), ann, b); !isField(err, "count") {
 			t.Fatalf("got %v", err)
 		}
@@ -244,7 +245,7 @@ func TestBlockMatchingBlocksAllMatchingKeys(t *testing.T) {
 		if e, err := f.ByID(t.Context(), blocks.Block, known.ID); err != nil || !e.Expires.Equal(noon.Add(time.Hour)) {
 			t.Errorf("the block that was active is now %+v, %v; want it unchanged", e, err)
 		}
-		b.OnConflict = blocks.Extend
+		b.OnConflict = wire.ConflictExtend
 		if made, err = f.BlockMatching(t.Context(), ann, b); err != nil || made.Extended != 1 || made.Unchanged != 1 {
 			t.Fatalf("BlockMatching with extend: got %+v, %v; want 1 extended and 1 unchanged", made, err)
 		}
@@ -253,8 +254,8 @@ func TestBlockMatchingBlocksAllMatchingKeys(t *testing.T) {
 		}
 		for field, wrong := range map[string]func(*admin.BlockMatching){
 			"reason":      func(b *admin.BlockMatching) { b.Reason = "\n" },
-			"expires_at":  func(b *admin.BlockMatching) { b.Expiry = blocks.Expiry{Until: noon} },
-			"on_conflict": func(b *admin.BlockMatching) { b.OnConflict = blocks.Fail },
+			"expires_at":  func(b *admin.BlockMatching) { b.ExpiresIn, b.ExpiresAt = 0, wire.At(noon) },
+			"on_conflict": func(b *admin.BlockMatching) { b.OnConflict = wire.ConflictFail },
 			"":            func(b *admin.BlockMatching) { b.Query.Search = "nobody" },
 		} {
 			bad := b

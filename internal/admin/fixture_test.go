@@ -15,6 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/storetest"
 )
@@ -63,7 +64,7 @@ func (f *fixture) policiesOn(traffic admin.TrafficSource) *admin.Policies {
 // add adds one confirmed entry.
 func (f *fixture) add(t *testing.T, kind blocks.Kind, pattern string, expiry blocks.Expiry) *blocks.Entry {
 	t.Helper()
-	added, err := f.Add(t.Context(), ann, admin.AddEntries{Kind: kind, Patterns: []string{pattern}, Expiry: expiry, Confirm: pattern})
+	added, err := f.Add(t.Context(), ann, admin.AddEntries{Kind: kind, Patterns: []string{pattern}, AddEntry: wire.AddEntry{ExpiresIn: wire.Duration(expiry.For), ExpiresAt: wire.At(expiry.Until), Confirm: pattern}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // MaxMatching bounds the keys that can be blocked at once by a query.
@@ -18,10 +19,9 @@ type BlockMatching struct {
 	Query offences.Query // its order, cursor and limit are ignored
 	// Count is the number of matching keys that the operator has seen. If it has changed, the
 	// error is a fault of the field count.
-	Count      int
-	Reason     string
-	Expiry     blocks.Expiry
-	OnConflict blocks.Conflict // Keep (also for ""), Extend or Replace
+	Count int
+	// Its pattern is ignored, and on a conflict it keeps (also for ""), extends or replaces.
+	wire.AddEntry
 }
 
 // Matching returns the patterns of the keys that a query selects. The error is a fault if there
@@ -71,15 +71,19 @@ func (e *Entries) BlockMatching(ctx context.Context, c Caller, b BlockMatching) 
 	if err := fault.CheckLine("reason", b.Reason, blocks.MaxReason); err != nil {
 		return blocks.ImportResult{}, err
 	}
-	if err := checkConflict(b.OnConflict, blocks.Keep, blocks.Extend, blocks.Replace); err != nil {
+	if err := blocks.CheckTerms(blocks.Block, b.EntryTerms); err != nil {
 		return blocks.ImportResult{}, err
 	}
-	expires, err := b.Expiry.At(e.Now())
+	on := blocks.Conflict(b.OnConflict)
+	if err := checkConflict(on, blocks.Keep, blocks.Extend, blocks.Replace); err != nil {
+		return blocks.ImportResult{}, err
+	}
+	expires, err := ExpiryOf(b.ExpiresIn, b.ExpiresAt).At(e.Now())
 	if err != nil {
 		return blocks.ImportResult{}, err
 	}
-	like := blocks.Entry{Kind: blocks.Block, Reason: b.Reason, Author: c.Actor.Name, Source: blocks.Manual, Expires: expires}
-	return e.Store.Import(ctx, c.Actor, entriesOf(patterns, like), b.OnConflict, nil)
+	like := blocks.Entry{Kind: blocks.Block, EntryTerms: b.EntryTerms, Reason: b.Reason, Author: c.Actor.Name, Source: blocks.Manual, Expires: expires}
+	return e.Store.Import(ctx, c.Actor, entriesOf(patterns, like), on, nil)
 }
 
 // entriesOf returns entries that differ only in their patterns.

@@ -9,6 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/paging"
+	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -23,7 +24,7 @@ func TestEntriesInMemoryAreListedAsThoseOfTheDatabase(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := blocks.Entry{Kind: kind, Pattern: p, Scope: scope, Reason: reason, Author: author, Source: source}
+		e := blocks.Entry{Kind: kind, Pattern: p, EntryTerms: wire.EntryTerms{Scope: scope}, Reason: reason, Author: author, Source: source}
 		if lasts > 0 {
 			e.Expires = now.Add(lasts)
 		}

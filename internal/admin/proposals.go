@@ -293,7 +293,8 @@ func (p *Proposals) Accept(ctx context.Context, c Caller, a wire.AcceptProposalR
 		reason = found.Evidence.String()
 	}
 	block, err := p.Entries.entriesOf(ctx, c, AddEntries{
-		Kind: blocks.Block, Patterns: []string{found.Pattern.String()}, Reason: reason, Expiry: ExpiryOf(a.ExpiresIn, a.ExpiresAt), Confirm: a.Confirm,
+		Kind:     blocks.Block,
+		AddEntry: wire.AddEntry{Pattern: found.Pattern.String(), Reason: reason, ExpiresIn: a.ExpiresIn, ExpiresAt: a.ExpiresAt, Confirm: a.Confirm},
 	})
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -17,7 +18,7 @@ import (
 func TestARangeIsAddedAsItsNetworks(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		add := func(text, confirm string) ([]admin.Added, error) {
-			return f.Add(t.Context(), ann, admin.AddEntries{Kind: blocks.Block, Patterns: []string{text}, Reason: "scraping", Confirm: confirm})
+			return f.Add(t.Context(), ann, admin.AddEntries{Kind: blocks.Block, Patterns: []string{text}, AddEntry: wire.AddEntry{Reason: "scraping", Confirm: confirm}})
 		}
 		if added, err := add("10.0.0.1 - 10.0.0.3, AS64500", "AS64500, 10.0.0.1-10.0.0.3"); err != nil || len(added) != 3 || len(f.active(t, blocks.Block)) != 3 {
 			t.Errorf("added %v, %v", f.active(t, blocks.Block), err)
@@ -40,7 +41,7 @@ func TestARangeIsAddedAsItsNetworks(t *testing.T) {
 		}
 		for n, confirm := range []string{"ip:1.0.0.0/8, ip:2.0.0.0/8", "1.0.0.0-2.255.255.255"} {
 			on := []blocks.Conflict{blocks.Fail, blocks.Keep}[n]
-			if _, err := f.Add(t.Context(), ann, admin.AddEntries{Kind: blocks.Block, Patterns: []string{"1.0.0.0-2.255.255.255"}, OnConflict: on, Confirm: confirm}); err != nil {
+			if _, err := f.Add(t.Context(), ann, admin.AddEntries{Kind: blocks.Block, Patterns: []string{"1.0.0.0-2.255.255.255"}, AddEntry: wire.AddEntry{OnConflict: string(on), Confirm: confirm}}); err != nil {
 				t.Errorf("confirmed by %s: %v", confirm, err)
 			}
 		}
@@ -80,7 +81,7 @@ func TestNetworksOfARangeAreBroadTogether(t *testing.T) {
 func TestAKindIsKnownByItsPoliciesAndKeys(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		add := func(text string, literal bool) error {
-			_, err := f.Add(t.Context(), ann, admin.AddEntries{Kind: blocks.Block, Patterns: []string{text}, Literal: literal, OnConflict: blocks.Keep})
+			_, err := f.Add(t.Context(), ann, admin.AddEntries{Kind: blocks.Block, Patterns: []string{text}, AddEntry: wire.AddEntry{Literal: literal, OnConflict: wire.ConflictKeep}})
 			return err
 		}
 		unknown := []string{"shop:7", "shop:7*", "customer:7", "batch"}

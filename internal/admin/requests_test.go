@@ -26,7 +26,7 @@ func TestBroadBlockOfASourceBecomesAProposal(t *testing.T) {
 		f.Propose = proposals.Request
 		ask := func(source string) *fault.Error {
 			t.Helper()
-			_, err := f.Add(t.Context(), ann, admin.AddEntries{Kind: blocks.Block, Patterns: []string{"ip:203.0.113.0/24"}, Reason: "guessing", Source: source, Expiry: blocks.Expiry{For: time.Hour}, OnConflict: blocks.Extend})
+			_, err := f.Add(t.Context(), ann, admin.AddEntries{Kind: blocks.Block, Patterns: []string{"ip:203.0.113.0/24"}, AddEntry: wire.AddEntry{Reason: "guessing", Source: source, ExpiresIn: wire.Duration(time.Hour), OnConflict: wire.ConflictExtend}})
 			var mistake *fault.Error
 			if !errors.As(err, &mistake) {
 				t.Fatalf("got %v", err)
@@ -63,7 +63,7 @@ func TestBroadBlockOfASourceBecomesAProposal(t *testing.T) {
 		// What an operator dismissed is not proposed again at once.
 		f.Traffic = recorded{"ip:192.0.2.7": 5, "ip:198.51.100.1": 95}
 		put := func() *fault.Error {
-			_, err := f.Add(t.Context(), ann, admin.AddEntries{Kind: blocks.Block, Patterns: []string{"ip:192.0.2.0/24"}, Source: "crowdsec"})
+			_, err := f.Add(t.Context(), ann, admin.AddEntries{Kind: blocks.Block, Patterns: []string{"ip:192.0.2.0/24"}, AddEntry: wire.AddEntry{Source: "crowdsec"}})
 			var mistake *fault.Error
 			errors.As(err, &mistake)
 			return mistake

@@ -139,21 +139,21 @@ func TestSavingBroadPolicyRequiresTypedConfirmation(t *testing.T) {
 	version(4)
 }
 
-// A block of one scope must not become one of every check when it is restored.
-func TestRestoringScopedBlockKeepsScope(t *testing.T) {
+// A block of one scope must not become one of every check when it is restored, nor a challenge a refusal.
+func TestRestoringScopedBlockKeepsScopeAndAction(t *testing.T) {
 	n := newNode(t)
 	maria := n.as(t, "maria")
-	maria.post("/blocks", url.Values{"pattern": {"ip:*"}, "scope": {"login"}, "reason": {"stop logins"}, "for": {"24h"}, "confirm": {"ip:*"}}).is(http.StatusSeeOther)
+	maria.post("/blocks", url.Values{"pattern": {"ip:*"}, "scope": {"login"}, "action": {"challenge"}, "reason": {"stop logins"}, "for": {"24h"}, "confirm": {"ip:*"}}).is(http.StatusSeeOther)
 	active := n.activeBlocks(t)
 	if len(active) != 1 || active[0].Scope != "login" {
 		t.Fatalf("got %+v", active)
 	}
 	lines := strings.Split(maria.get("/blocks/export").is(http.StatusOK).body, "\n")
-	if !strings.HasSuffix(lines[0], ",scope,ended_at,ended_by,id,sources,action") || !strings.HasSuffix(lines[1], ",login,,,"+active[0].ID+",maria,") {
+	if !strings.HasSuffix(lines[0], ",scope,ended_at,ended_by,id,sources,action") || !strings.HasSuffix(lines[1], ",login,,,"+active[0].ID+",maria,challenge") {
 		t.Errorf("got the export %q, want the scope login in it", lines)
 	}
 	id := active[0].ID
 	maria.post("/blocks/end", url.Values{"id": {id}}).is(http.StatusSeeOther)
 	asked := n.as(t, "olu").post("/blocks/restore", url.Values{"id": {id}}).is(http.StatusSeeOther)
-	maria.get(asked.header.Get("Location")).is(http.StatusOK).holds(`name="scope" value="login"`)
+	maria.get(asked.header.Get("Location")).is(http.StatusOK).holds(`name="scope" value="login"`).holds(`name="action" value="challenge" checked`)
 }

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/form"
@@ -37,16 +36,13 @@ func (h *bulkHandler) routes() []httpserver.Route {
 // exempted.
 type bulkPage struct {
 	site.Frame
-	Keys        []string
-	Exempt      bool
+	Keys   []string
+	Exempt bool
+	wire.AddEntry
 	For         string
 	Until       string
-	Reason      string
-	Scope       string // scope of an ended block that is added again
 	Back        string
 	FieldErrors form.FieldErrors
-	// OnConflict decides what happens to keys with an active entry.
-	OnConflict blocks.Conflict
 	// Own reports whether a key matches the caller's address.
 	Own bool
 	// Filter selects all matching keys; All is their number, and Keys are the first of them. It
@@ -84,9 +80,9 @@ var lengthChoices = form.Choices("1h", "1 h", "4h", "4 h", "24h", "24 h", "7d", 
 func (p *bulkPage) Conflicts() []form.Choice { return conflictChoices }
 
 // IsConflict reports whether a choice of Conflicts is selected.
-func (p *bulkPage) IsConflict(value string) bool { return p.OnConflict == blocks.Conflict(value) }
+func (p *bulkPage) IsConflict(value string) bool { return p.OnConflict == value }
 
-var conflictChoices = form.Choices(string(blocks.Keep), "Keep them", string(blocks.Extend), "Extend them", string(blocks.Replace), "Replace them")
+var conflictChoices = form.Choices(wire.ConflictKeep, "Keep them", wire.ConflictExtend, "Extend them", wire.ConflictReplace, "Replace them")
 
 // maxBulk bounds the keys of one form.
 const maxBulk = 200
@@ -100,9 +96,9 @@ func (h *bulkHandler) addBulk(c *httpserver.Call) error {
 	}
 	page := &bulkPage{
 		Exempt: values.Get("what") == "exempt", For: values.Get("for"), Until: values.Get("until"),
-		OnConflict: blocks.Conflict(values.Get("on_conflict")), Back: site.OwnPath(values.Get("back")), FieldErrors: form.FieldErrors{},
+		Back: site.OwnPath(values.Get("back")), FieldErrors: form.FieldErrors{},
 	}
-	page.Reason = strings.TrimSpace(values.Get("reason"))
+	form.Fill(values, &page.AddEntry)
 	if values.Get("all") == "yes" {
 		if page.Exempt {
 			return fault.New(fault.Invalid, "Nothing was changed: choose the keys to exempt one by one; an exemption beats every block.")
@@ -115,7 +111,7 @@ func (h *bulkHandler) addBulk(c *httpserver.Call) error {
 		return err
 	}
 	if page.For == "" && !values.Has("reason") { // the list sent it, not the form
-		if page.OnConflict = blocks.Extend; !page.Exempt {
+		if page.OnConflict = wire.ConflictExtend; !page.Exempt {
 			page.For = wire.DefaultBlock
 		}
 		return h.askBulk(c, http.StatusOK, page, patterns)
@@ -125,12 +121,12 @@ func (h *bulkHandler) addBulk(c *httpserver.Call) error {
 		s, done = exemptionTexts, "exempted"
 	}
 	if page.OnConflict == "" { // the form has no such field
-		page.OnConflict = blocks.Extend
+		page.OnConflict = wire.ConflictExtend
 	}
-	request := admin.AddEntries{Kind: s.Kind, Patterns: page.Keys, Literal: true, Reason: page.Reason, OnConflict: page.OnConflict}
+	page.Literal = true
 	var added []admin.Added
-	if request.Expiry, err = site.ExpiryOf(page.For, page.Until, h.Now()); err == nil {
-		added, err = h.entries.Add(c.Context(), site.CallerOf(c), request)
+	if page.ExpiresAt.Time, err = h.ParseExpiry(page.For, page.Until, h.Now()); err == nil {
+		added, err = h.entries.Add(c.Context(), site.CallerOf(c), admin.AddEntries{Kind: s.Kind, Patterns: page.Keys, AddEntry: page.AddEntry})
 	}
 	if err != nil {
 		if _, _, asks := site.NeededConfirmation(err); asks {

@@ -57,14 +57,13 @@ func (h *bulkHandler) blockMatching(c *httpserver.Call, page *bulkPage, values u
 		page.Keys = append(page.Keys, p.String())
 	}
 	if page.For == "" {
-		page.For, page.OnConflict = wire.DefaultBlock, blocks.Keep
+		page.For, page.OnConflict = wire.DefaultBlock, wire.ConflictKeep
 		return h.askBulk(c, http.StatusOK, page, patterns)
 	}
-	request := admin.BlockMatching{Query: q, Reason: page.Reason, OnConflict: page.OnConflict}
-	request.Count, _ = strconv.Atoi(values.Get("count")) // 0 never matches
+	count, _ := strconv.Atoi(values.Get("count")) // 0 never matches
 	var made blocks.ImportResult
-	if request.Expiry, err = site.ExpiryOf(page.For, page.Until, h.Now()); err == nil {
-		made, err = h.entries.BlockMatching(c.Context(), site.CallerOf(c), request)
+	if page.ExpiresAt.Time, err = h.ParseExpiry(page.For, page.Until, h.Now()); err == nil {
+		made, err = h.entries.BlockMatching(c.Context(), site.CallerOf(c), admin.BlockMatching{Query: q, Count: count, AddEntry: page.AddEntry})
 	}
 	if err != nil {
 		if err = page.FieldErrors.Add(err); err != nil {

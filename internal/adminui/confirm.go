@@ -10,6 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // askBroad redirects to the form that shows the impact of one broad pattern that needs the
@@ -23,7 +24,11 @@ func askBroad(s *site.Site, c *httpserver.Call, texts *kindTexts, page *bulkPage
 		return fault.New(fault.NeedConfirm, "Nothing was changed: %s is broad: %s. Add it alone on the page of %ss, which shows its impact.", pattern, reason, texts.Noun)
 	}
 	ask := url.Values{"pattern": {pattern}, "literal": {"yes"}}
-	for name, value := range map[string]string{"reason": page.Reason, "for": page.For, "until": page.Until, "scope": page.Scope} {
+	said := map[string]string{"reason": page.Reason, "for": page.For, "until": page.Until}
+	for term, text := range page.Texts() {
+		said[term] = *text
+	}
+	for name, value := range said {
 		if value != "" {
 			ask.Set(name, value)
 		}
@@ -46,7 +51,7 @@ func askRestore(s *site.Site, c *httpserver.Call, entries *admin.Entries, texts 
 
 // pageOf returns the form values that add an ended entry again.
 func pageOf(e *blocks.Entry, ids []string) *bulkPage {
-	page := &bulkPage{Keys: ids, Reason: e.Reason, Scope: e.Scope}
+	page := &bulkPage{Keys: ids, AddEntry: wire.AddEntry{Reason: e.Reason, EntryTerms: e.EntryTerms}}
 	page.For, page.Until = site.ExpiryChoice(e.Expires)
 	return page
 }

@@ -25,14 +25,9 @@ import (
 type addPage struct {
 	site.Frame
 	*kindTexts
-	Pattern     string
-	Literal     bool // the pattern is meant as written
-	Scope       string
-	Action      string
-	Reason      string
+	wire.AddEntry
 	For         string
 	Until       string
-	Confirm     string
 	FieldErrors form.FieldErrors
 	Preview     *preview      // nil until there is a pattern
 	Active      *blocks.Entry // the active entry of the pattern, nil for none
@@ -97,11 +92,15 @@ func all(covers string) string {
 }
 
 func (h *entriesHandler) showAdd(c *httpserver.Call, s *kindTexts) error {
-	q, err := site.ReadQuery(c, "pattern", "literal", "reason", "for", "until", "scope", "action")
+	names := []string{"pattern", "literal", "reason", "for", "until"}
+	for term := range new(wire.EntryTerms).Texts() {
+		names = append(names, term)
+	}
+	q, err := site.ReadQuery(c, names...)
 	if err != nil {
 		return err
 	}
-	page := &addPage{Pattern: q.Get("pattern"), Literal: q.Get("literal") == "yes", Reason: q.Get("reason"), For: q.Get("for"), Until: q.Get("until"), Scope: q.Get("scope"), Action: q.Get("action"), FieldErrors: form.FieldErrors{}}
+	page := addPageOf(url.Values(q))
 	if page.For == "" && s.Blocks { // how long somebody is exempt must be chosen
 		page.For = wire.DefaultBlock
 	}
@@ -184,13 +183,14 @@ func (h *entriesHandler) readAdd(c *httpserver.Call) (*addPage, url.Values, erro
 		values.Set("pattern", narrow)
 		values.Set("literal", "yes")
 	}
-	page := &addPage{
-		Pattern: strings.TrimSpace(values.Get("pattern")), Literal: values.Get("literal") == "yes", For: values.Get("for"), Until: values.Get("until"),
-		Confirm: strings.TrimSpace(values.Get("confirm")), FieldErrors: form.FieldErrors{},
-	}
-	page.Scope, page.Action = strings.TrimSpace(values.Get("scope")), values.Get("action")
-	page.Reason = strings.TrimSpace(values.Get("reason"))
-	return page, values, nil
+	return addPageOf(values), values, nil
+}
+
+// addPageOf returns the form with what a request has.
+func addPageOf(values url.Values) *addPage {
+	page := &addPage{For: values.Get("for"), Until: values.Get("until"), FieldErrors: form.FieldErrors{}}
+	form.Fill(values, &page.AddEntry)
+	return page
 }
 
 // previewAdd shows the impact of the form without adding anything.
@@ -212,11 +212,10 @@ func (h *entriesHandler) addEntry(c *httpserver.Call, s *kindTexts) error {
 	if err != nil {
 		return err
 	}
-	request := admin.AddEntries{Kind: s.Kind, Patterns: []string{page.Pattern}, Literal: page.Literal, Scope: page.Scope, Action: blocks.Action(page.Action), Reason: page.Reason, Confirm: page.Confirm}
 	if values.Get("replace") == "yes" {
-		request.OnConflict = blocks.Replace
+		page.OnConflict = wire.ConflictReplace
 	}
-	if request.Expiry, err = site.ExpiryOf(page.For, page.Until, h.Now()); err != nil {
+	if page.ExpiresAt.Time, err = h.ParseExpiry(page.For, page.Until, h.Now()); err != nil {
 		if err = page.FieldErrors.Add(err); err != nil {
 			return err
 		}
@@ -224,7 +223,7 @@ func (h *entriesHandler) addEntry(c *httpserver.Call, s *kindTexts) error {
 	if len(page.FieldErrors) > 0 {
 		return h.renderAdd(c, site.StatusInvalidForm, s, page)
 	}
-	added, err := h.entries.Add(c.Context(), site.CallerOf(c), request)
+	added, err := h.entries.Add(c.Context(), site.CallerOf(c), admin.AddEntries{Kind: s.Kind, AddEntry: page.AddEntry})
 	if err == nil {
 		what, ids := "added", make([]string, len(added))
 		for i, one := range added {

@@ -65,7 +65,7 @@ func haveOneCause(a, b *entryRow) bool {
 	near := func(t, u time.Time) bool {
 		return t.IsZero() == u.IsZero() && t.Sub(u).Abs() <= maxFoldTime
 	}
-	if a.Source != b.Source || a.Author != b.Author || a.Scope != b.Scope || a.Action != b.Action || a.EndedBy() != b.EndedBy() || a.Exempt != b.Exempt ||
+	if a.Source != b.Source || a.Author != b.Author || a.EntryTerms != b.EntryTerms || a.EndedBy() != b.EndedBy() || a.Exempt != b.Exempt ||
 		a.Active != b.Active || !near(a.Expires, b.Expires) || !near(a.Ended(), b.Ended()) || len(a.Others)+len(b.Others) > 0 {
 		return false
 	}

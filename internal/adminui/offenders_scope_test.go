@@ -20,7 +20,7 @@ func TestOffendersNameTheScopesInWhichTheyAreBlocked(t *testing.T) {
 	ann := audit.Actor{Kind: audit.User, Name: "ann"}
 	for _, scope := range []string{"reset", "login"} {
 		_, err := n.store.Entries.Add(t.Context(), ann, blocks.Fail, blocks.Entry{
-			Kind: blocks.Block, Pattern: pattern(t, "token:a"), Scope: scope, Reason: "guessing", Source: blocks.Manual, Expires: n.clock.Now().Add(time.Hour),
+			Kind: blocks.Block, Pattern: pattern(t, "token:a"), EntryTerms: wire.EntryTerms{Scope: scope}, Reason: "guessing", Source: blocks.Manual, Expires: n.clock.Now().Add(time.Hour),
 		})
 		must(t, err)
 	}

@@ -84,10 +84,7 @@ func (h *entriesOfKind) get(c *httpserver.Call, in wire.ByID) (wire.Entry, error
 }
 
 func (h *entriesOfKind) add(c *httpserver.Call, in wire.AddEntry) (answer wire.AddedEntry, path string, err error) {
-	all, err := h.entries.Add(c.Context(), callerOf(c), admin.AddEntries{
-		Kind: h.kind, Patterns: []string{in.Pattern}, Literal: in.Literal, Scope: in.Scope, Action: blocks.Action(in.Action), Reason: in.Reason, Expiry: admin.ExpiryOf(in.ExpiresIn, in.ExpiresAt),
-		OnConflict: blocks.Conflict(in.OnConflict), Source: in.Source, Confirm: in.Confirm,
-	})
+	all, err := h.entries.Add(c.Context(), callerOf(c), admin.AddEntries{Kind: h.kind, AddEntry: in})
 	if err != nil {
 		return answer, "", err
 	}
@@ -218,10 +215,11 @@ func entryPath(kind blocks.Kind) string {
 // of the policy of an automatic block, "" for other entries.
 func fromEntry(e *blocks.Entry, policy string, now time.Time) wire.Entry {
 	out := wire.Entry{
-		ID: e.ID, Kind: string(e.Kind), Pattern: e.Pattern.String(), Scope: e.ScopeOfChecks(), Action: string(e.Action), Reason: e.Reason, Author: e.Author, Source: string(e.Source),
+		ID: e.ID, Kind: string(e.Kind), Pattern: e.Pattern.String(), EntryTerms: e.EntryTerms, Reason: e.Reason, Author: e.Author, Source: string(e.Source),
 		Policy: wire.NullString(policy), Active: e.ActiveAt(now), CreatedAt: wire.At(e.Created.Time()), ExpiresAt: wire.At(e.Expires),
 		EndedAt: wire.At(e.Ended()), EndedBy: wire.NullString(e.EndedBy()), Revision: e.Revision,
 	}
+	out.Scope = e.ScopeOfChecks()
 	if e.Level > 0 {
 		out.Level = &e.Level
 	}

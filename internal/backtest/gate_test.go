@@ -24,6 +24,7 @@ import (
 	"github.com/stint-dev/stint/internal/recorder"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
+	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -63,7 +64,7 @@ func (n *served) keep(events []offences.EscalationEvent) {
 	for _, e := range events {
 		if k, err := offences.ParseKey(e.Key); err == nil && e.Kind == offences.EscalationBlocked {
 			policy, _ := n.selector.ByID(e.Policy)
-			n.earned = append(n.earned, &blocks.Entry{ID: e.BlockID, Kind: blocks.Block, Pattern: keys.PatternOf(k), Scope: policy.Scope, Created: blocks.MomentOf(e.At), Expires: e.At.Add(e.Length)})
+			n.earned = append(n.earned, &blocks.Entry{ID: e.BlockID, Kind: blocks.Block, Pattern: keys.PatternOf(k), EntryTerms: wire.EntryTerms{Scope: policy.Scope}, Created: blocks.MomentOf(e.At), Expires: e.At.Add(e.Length)})
 		}
 	}
 }

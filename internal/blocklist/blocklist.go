@@ -4,6 +4,7 @@ package blocklist
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,10 +13,11 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/stint-dev/stint/internal/blocks"
-	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rowfile"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Format is how a file holds entries.
@@ -34,8 +36,7 @@ type Row struct {
 	Kind    blocks.Kind
 	Line    int // of the file, from 1
 	Pattern keys.Pattern
-	Scope   string // of the checks that it refuses, "" for all
-	Action  blocks.Action
+	wire.EntryTerms
 	Reason  string
 	Expires time.Time // zero: permanent
 	// HasEnded says that the file calls the entry ended, or that it has expired since it was
@@ -45,7 +46,7 @@ type Row struct {
 
 // Entry returns the row as an imported entry.
 func (r Row) Entry() blocks.Entry {
-	return blocks.Entry{Kind: r.Kind, Pattern: r.Pattern, Scope: r.Scope, Action: r.Action, Reason: r.Reason, Source: blocks.Imported, Expires: r.Expires}
+	return blocks.Entry{Kind: r.Kind, Pattern: r.Pattern, EntryTerms: r.EntryTerms, Reason: r.Reason, Source: blocks.Imported, Expires: r.Expires}
 }
 
 // Defaults are for what rows leave out.
@@ -69,7 +70,7 @@ const maxReason = 1000
 
 // fields are a row as a file spells it.
 type fields struct {
-	pattern, reason, expiresAt, expiresIn, scope string
+	pattern, reason, expiresAt, expiresIn string
 
 	endedAt string // not "" for an entry that has ended
 	kind    string // of an export; "" for a block
@@ -81,7 +82,7 @@ type fields struct {
 	// simulated is "true" for a decision that is not carried out.
 	value, duration, decision, simulated string
 
-	action string
+	wire.EntryTerms
 }
 
 // rows reads the fields of one row, which is several if its pattern is a range or a list. The
@@ -133,14 +134,10 @@ func (d *Defaults) row(line int, pattern keys.Pattern, f fields) (Row, error) {
 	}
 	var err error
 	row := Row{Kind: kind, Line: line, Pattern: pattern, Reason: f.reason, Expires: d.Expires}
-	if row.Scope = f.scope; row.Scope != "" && kind != blocks.Block {
-		return wrong("it has a scope, which only blocks have; an exemption allows every check of its keys, so leave it out")
-	}
-	if row.Scope != "" && conditions.CheckScope(row.Scope) != nil {
-		return wrong("the scope " + conditions.CheckScope(row.Scope).Error())
-	}
-	if row.Action = blocks.Action(f.action); blocks.CheckAction(kind, row.Action) != nil {
-		return wrong(fmt.Sprintf("action is %q; only a block may have one: challenge, or none", rowfile.Clip(f.action)))
+	row.EntryTerms = f.EntryTerms
+	var invalid *fault.Error
+	if errors.As(blocks.CheckTerms(kind, f.EntryTerms), &invalid) {
+		return wrong("the " + invalid.Field + " " + invalid.Message)
 	}
 	if row.Reason == "" {
 		row.Reason = d.Reason
@@ -193,7 +190,7 @@ func (f *fields) fromCrowdSec() string {
 	if strings.EqualFold(f.simulated, "true") {
 		return "the decision is simulated; CrowdSec does not carry it out"
 	}
-	scope := strings.ToLower(f.scope)
+	scope := strings.ToLower(f.Scope)
 	if kind, value, both := strings.Cut(f.value, ":"); both && scope == "" && slices.Contains(crowdSecScopes, strings.ToLower(kind)) {
 		scope, f.value = strings.ToLower(kind), value // as cscli prints raw decisions
 	}
@@ -205,7 +202,7 @@ func (f *fields) fromCrowdSec() string {
 	default: // country, and scopes of the operator's own, such as username
 		f.pattern = scope + ":" + f.value
 	}
-	f.scope, f.expiresIn = "", cmp.Or(f.expiresIn, f.duration)
+	f.Scope, f.expiresIn = "", cmp.Or(f.expiresIn, f.duration)
 	// A decision that goes on is printed with the time that it has left, such as 3h59m12.5s.
 	if left, err := time.ParseDuration(f.expiresIn); err == nil && left > time.Second {
 		f.expiresIn = left.Truncate(time.Second).String()

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/stint-dev/stint/internal/rowfile"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // documentLists are the members of the JSON of publishers and programs that hold their rows.
@@ -144,7 +145,7 @@ func documentFields(m rowfile.Members, column string) (all []fields) {
 		return []fields{{pattern: text}}
 	}
 	if value := m.Text("value"); value != "" { // of CrowdSec
-		f := fields{value: value, scope: m.Text("scope"), duration: m.Text("duration"), decision: m.Text("type"), simulated: m.Text("simulated"), reason: reason}
+		f := fields{value: value, EntryTerms: wire.EntryTerms{Scope: m.Text("scope")}, duration: m.Text("duration"), decision: m.Text("type"), simulated: m.Text("simulated"), reason: reason}
 		if end := m.Text("expiration"); !strings.HasPrefix(end, "0001-") {
 			f.expiresAt = end
 		}

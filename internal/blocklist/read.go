@@ -16,10 +16,11 @@ import (
 
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/rowfile"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // UsualColumns are the columns and members that people write.
-const UsualColumns = "pattern, reason, expires_at, expires_in, scope, action and literal"
+var UsualColumns = "pattern, reason, expires_at, expires_in, " + strings.Join(termNames, ", ") + " and literal"
 
 // Read yields the rows of a file as it comes; a range or a list in a row is several rows of one
 // line. A file that gzip packed is unpacked. A *rowfile.RowError is about one row, which is left
@@ -85,7 +86,13 @@ func readTable(from io.Reader, format Format, d Defaults) iter.Seq2[Row, error] 
 		Columns: columns, Required: []string{"pattern", "value"}, Usual: UsualColumns, Header: "pattern,reason,expires_at",
 		Names: tableNames(d.Column),
 		FromCSV: func(line int, cell func(int) string) ([]Row, error) {
-			return d.rows(line, fields{cell(0), cell(1), cell(2), cell(3), cell(4), cell(5), cell(6), cell(7), cell(8), cell(9), cell(10), cell(11), cell(12), cell(13)})
+			f := fields{cell(0), cell(1), cell(2), cell(3), cell(4), cell(5), cell(6), cell(7), cell(8), cell(9), cell(10), cell(11), wire.EntryTerms{}}
+			at := len(ownColumns)
+			for _, text := range f.Texts() {
+				*text = cell(at)
+				at++
+			}
+			return d.rows(line, f)
 		},
 		FromJSON: func(line int, value jsontext.Value) ([]Row, error) {
 			r, err := rowfile.Unmarshal[jsonRow](line, value, string(cmp.Or(d.Kind, blocks.Block)), `{"pattern":"ip:203.0.113.7","reason":"scraping"}`)
@@ -94,7 +101,7 @@ func readTable(from io.Reader, format Format, d Defaults) iter.Seq2[Row, error] 
 			}
 			notNull := func(v jsontext.Value) string { return strings.TrimPrefix(string(v), "null") }
 			return d.rows(line, fields{
-				r.Pattern, r.Reason, r.ExpiresAt, r.ExpiresIn, r.Scope, r.EndedAt, r.Kind, notNull(r.ID), notNull(r.Literal), r.Value, r.Duration, r.Type, notNull(r.Simulated), r.Action,
+				r.Pattern, r.Reason, r.ExpiresAt, r.ExpiresIn, r.EndedAt, r.Kind, notNull(r.ID), notNull(r.Literal), r.Value, r.Duration, r.Type, notNull(r.Simulated), r.EntryTerms,
 			})
 		},
 	})
@@ -120,19 +127,26 @@ func yieldRows(rows []Row, err error, yield func(Row, error) bool) bool {
 	return true
 }
 
-// columns are those of people, of CrowdSec (value, duration, type) and of an export. The reader
-// takes them in any order and looks at the first fourteen.
-var columns = []string{"pattern", "reason", "expires_at", "expires_in", "scope", "ended_at", "kind", "id", "literal", "value", "duration", "type", "simulated", "action",
-	"author", "source", "policy", "level", "active", "created_at", "ended_by", "revision", "sources"}
+// The columns are those of people, of CrowdSec (value, duration, type) and of an export. The reader
+// takes them in any order and looks at ownColumns and termNames.
+var (
+	ownColumns = []string{"pattern", "reason", "expires_at", "expires_in", "ended_at", "kind", "id", "literal", "value", "duration", "type", "simulated"}
+	termNames  = func() (names []string) {
+		for name := range new(wire.EntryTerms).Texts() {
+			names = append(names, name)
+		}
+		return names
+	}()
+	columns = slices.Concat(ownColumns, termNames, []string{"author", "source", "policy", "level", "active", "created_at", "ended_by", "revision", "sources"})
+)
 
-// jsonRow is an entry as JSON. The fields behind the first fourteen are those of an
-// export, which an import takes and leaves.
+// jsonRow is an entry as JSON. The fields behind the terms are those of an export, which an import
+// takes and leaves.
 type jsonRow struct {
 	Pattern   string         `json:"pattern"`
 	Reason    string         `json:"reason"`
 	ExpiresAt string         `json:"expires_at"`
 	ExpiresIn string         `json:"expires_in"`
-	Scope     string         `json:"scope"`
 	EndedAt   string         `json:"ended_at"`
 	Kind      string         `json:"kind"`
 	ID        jsontext.Value `json:"id"` // of any type: others than ours have ids too
@@ -141,7 +155,7 @@ type jsonRow struct {
 	Duration  string         `json:"duration"`
 	Type      string         `json:"type"`
 	Simulated jsontext.Value `json:"simulated"`
-	Action    string         `json:"action"`
+	wire.EntryTerms
 	Author    jsontext.Value `json:"author"`
 	Source    jsontext.Value `json:"source"`
 	Policy    jsontext.Value `json:"policy"`

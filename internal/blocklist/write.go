@@ -3,7 +3,7 @@ package blocklist
 import (
 	"encoding/csv"
 	"io"
-	"slices"
+	"reflect"
 	"strings"
 	"time"
 	"unicode"
@@ -13,6 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Writer writes blocks as Read reads them. See NewWriter.
@@ -32,9 +33,7 @@ func NewWriter(to io.Writer, format Format) *Writer {
 	return w
 }
 
-var exported = []string{"pattern", "reason", "expires_at", "source", "author", "created_at", "scope", "ended_at", "ended_by", "id", "sources", "action"}
-
-// exportedBlock is what an export holds of a block.
+// exportedBlock is what an export holds of a block. Its fields are the columns of a table.
 type exportedBlock struct {
 	Pattern   string `json:"pattern"`
 	Reason    string `json:"reason"`
@@ -42,14 +41,32 @@ type exportedBlock struct {
 	Source    string `json:"source"`
 	Author    string `json:"author"`
 	CreatedAt string `json:"created_at"`
-	Scope     string `json:"scope,omitzero"`
+	Scope     string `json:"scope,omitzero"` // that of the terms, where files have it
 	EndedAt   string `json:"ended_at,omitzero"`
 	EndedBy   string `json:"ended_by,omitzero"`
 	ID        string `json:"id"`
 	// Sources are the names of all that hold it; an import takes and leaves them.
 	Sources []string `json:"sources,omitempty"`
-	Action  string   `json:"action,omitzero"`
-	Kind    string   `json:"kind,omitzero"` // only of an exemption
+	wire.EntryTerms
+	Kind string `json:"kind,omitzero"` // only of an exemption
+}
+
+// exported are the fields of exportedBlock, and header their names.
+var exported, header = func() (fields []reflect.StructField, names []string) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[exportedBlock]()) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
+			fields, names = append(fields, f), append(names, name)
+		}
+	}
+	return fields, names
+}()
+
+// columnsOf returns how many columns a table of a kind has: only exemptions have the last.
+func columnsOf(isExemption bool) int {
+	if isExemption {
+		return len(header)
+	}
+	return len(header) - 1
 }
 
 // Write adds an entry of the same kind as those before, with the names of its sources. CSV and JSON say of exemptions what they
@@ -57,10 +74,10 @@ type exportedBlock struct {
 // are left out of a plain list, whose readers would refuse every check.
 func (w *Writer) Write(b *blocks.Entry, sources []string) error {
 	isExemption := b.Kind == blocks.Exemption
-	if w.format == Plain && (b.Scope != "" || b.Action != "" || b.End != nil || isExemption) {
+	if w.format == Plain && (b.EntryTerms != (wire.EntryTerms{}) || b.End != nil || isExemption) {
 		return nil
 	}
-	row := exportedBlock{b.Pattern.String(), b.Reason, instant(b.Expires), string(b.Source), b.Author, instant(b.Created.Time()), b.ScopeOfChecks(), instant(b.Ended()), b.EndedBy(), b.ID, sources, string(b.Action), ""}
+	row := exportedBlock{b.Pattern.String(), b.Reason, instant(b.Expires), string(b.Source), b.Author, instant(b.Created.Time()), b.ScopeOfChecks(), instant(b.Ended()), b.EndedBy(), b.ID, sources, b.EntryTerms, ""}
 	if isExemption {
 		row.Kind = string(b.Kind)
 	}
@@ -68,13 +85,19 @@ func (w *Writer) Write(b *blocks.Entry, sources []string) error {
 	w.any = true
 	switch w.format {
 	case CSV:
-		header, cells := exported, []string{escape.CSV(row.Pattern), escape.CSV(row.Reason), row.ExpiresAt, row.Source, escape.CSV(row.Author), row.CreatedAt, row.Scope, row.EndedAt, escape.CSV(row.EndedBy), row.ID, escape.CSV(strings.Join(row.Sources, ", ")), row.Action}
-		if isExemption {
-			header, cells = append(slices.Clone(header), "kind"), append(cells, row.Kind)
-		}
+		n := columnsOf(isExemption)
 		if first {
-			if err := w.table.Write(header); err != nil {
+			if err := w.table.Write(header[:n]); err != nil {
 				return err
+			}
+		}
+		cells, of := make([]string, n), reflect.ValueOf(&row).Elem()
+		for i := range cells {
+			switch v := of.FieldByIndex(exported[i].Index); v.Kind() {
+			case reflect.String:
+				cells[i] = escape.CSV(v.String())
+			default:
+				cells[i] = escape.CSV(strings.Join(sources, ", "))
 			}
 		}
 		return w.table.Write(cells)
@@ -117,7 +140,7 @@ func (w *Writer) Close() error {
 	switch w.format {
 	case CSV:
 		if !w.any {
-			if err := w.table.Write(exported); err != nil {
+			if err := w.table.Write(header[:columnsOf(false)]); err != nil {
 				return err
 			}
 		}

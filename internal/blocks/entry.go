@@ -6,8 +6,10 @@ package blocks
 import (
 	"time"
 
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Kind is what an entry does to the keys that its pattern selects.
@@ -23,7 +25,7 @@ const (
 var Kinds = []Kind{Block, Exemption}
 
 // Action is what a block does to the checks that it matches.
-type Action string
+type Action = string
 
 // The actions of a block.
 const (
@@ -31,15 +33,19 @@ const (
 	Challenge Action = "challenge" // refuses those without a pass, which solving a challenge gives
 )
 
-// CheckAction returns an error if an entry of the kind cannot have the action.
-func CheckAction(kind Kind, a Action) error {
+// CheckTerms returns an error if an entry of the kind cannot be added on the terms.
+func CheckTerms(kind Kind, t wire.EntryTerms) error {
 	switch {
-	case a == Refuse || a == Challenge && kind == Block:
-		return nil
-	case a == Challenge:
+	case t.Scope != "" && kind != Block:
+		return fault.Field("scope", "is possible for blocks only; an exemption allows every check of its keys")
+	case t.Scope != "" && conditions.CheckScope(t.Scope) != nil:
+		return fault.Field("scope", "%s", conditions.CheckScope(t.Scope))
+	case t.Action != Refuse && t.Action != Challenge:
+		return fault.Field("action", "must be challenge; leave it out for a block that refuses")
+	case t.Action != Refuse && kind != Block:
 		return fault.Field("action", "is possible for blocks only")
 	}
-	return fault.Field("action", "must be challenge; leave it out for a block that refuses")
+	return nil
 }
 
 // Source is how an entry was made.
@@ -59,9 +65,7 @@ type Entry struct {
 	ID      string // UUIDv7, unique among blocks and exemptions together
 	Kind    Kind
 	Pattern keys.Pattern
-	// Scope restricts a block to checks with this scope; "" for every check.
-	Scope  string
-	Action Action
+	wire.EntryTerms
 	Reason string
 	Author string
 	Source Source

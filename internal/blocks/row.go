@@ -7,16 +7,16 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Row is an entry as it is stored: in the table entries, whose columns are called as the members,
 // in temporary files, in the saved catalog and in the audit log. It lacks From.
 type Row struct {
-	ID       string    `json:"id"`
-	Kind     string    `json:"kind"`
-	Pattern  string    `json:"pattern"`
-	Scope    string    `json:"scope,omitzero"`
-	Action   string    `json:"action,omitzero"`
+	ID      string `json:"id"`
+	Kind    string `json:"kind"`
+	Pattern string `json:"pattern"`
+	wire.EntryTerms
 	Reason   string    `json:"reason"`
 	Author   string    `json:"author"`
 	Source   string    `json:"source"`
@@ -32,7 +32,7 @@ type Row struct {
 // Row returns e as it is stored.
 func (e *Entry) Row() Row {
 	return Row{
-		ID: e.ID, Kind: string(e.Kind), Pattern: e.Pattern.String(), Scope: e.Scope, Action: string(e.Action), Reason: e.Reason, Author: e.Author,
+		ID: e.ID, Kind: string(e.Kind), Pattern: e.Pattern.String(), EntryTerms: e.EntryTerms, Reason: e.Reason, Author: e.Author,
 		Source: string(e.Source), PolicyID: e.PolicyID, Level: int64(e.Level), Created: e.Created, Expires: e.Expires,
 		Ended: MomentOf(e.Ended()), EndedBy: e.EndedBy(), Revision: e.Revision,
 	}
@@ -49,8 +49,10 @@ func (r *Row) Entry() (*Entry, error) {
 	if err != nil {
 		pattern = keys.Unreadable(r.Pattern)
 	}
+	terms := r.EntryTerms
+	terms.Action = ActionOf(r.Action)
 	return &Entry{
-		ID: r.ID, Kind: constant(r.Kind, Kinds...), Pattern: pattern, Scope: r.Scope, Action: ActionOf(r.Action), Reason: r.Reason, Author: r.Author,
+		ID: r.ID, Kind: constant(r.Kind, Kinds...), Pattern: pattern, EntryTerms: terms, Reason: r.Reason, Author: r.Author,
 		Source: constant(r.Source, Manual, Automatic, Imported, Listed), PolicyID: r.PolicyID, Level: int(r.Level), Created: r.Created,
 		Expires: r.Expires, End: EndingOf(r.Ended.Time(), r.EndedBy), Revision: r.Revision,
 	}, nil
@@ -58,7 +60,7 @@ func (r *Row) Entry() (*Entry, error) {
 
 // ActionOf returns the action of a row, Refuse for one that this version does not know.
 func ActionOf(text string) Action {
-	if text == string(Challenge) {
+	if text == Challenge {
 		return Challenge
 	}
 	return Refuse

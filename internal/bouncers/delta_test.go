@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // fixture has entries with their former states, and one bouncer.
@@ -40,7 +41,7 @@ func (w *fixture) addFor(reason string, kind blocks.Kind, pattern string, lasts 
 // challenge adds a block that challenges, of an operator or of a list.
 func (w *fixture) challenge(scope, pattern string, lasts time.Duration) *blocks.History {
 	w.Helper()
-	return w.addEntry(blocks.Entry{Reason: "by hand", Kind: blocks.Block, Action: blocks.Challenge, Scope: scope}, pattern, lasts)
+	return w.addEntry(blocks.Entry{Reason: "by hand", Kind: blocks.Block, EntryTerms: wire.EntryTerms{Action: blocks.Challenge, Scope: scope}}, pattern, lasts)
 }
 
 func (w *fixture) addEntry(made blocks.Entry, pattern string, lasts time.Duration) *blocks.History {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // TestFirewallFollowsAnyChanges makes random changes. After two pulls a bouncer must block
@@ -115,7 +116,7 @@ func followAnyChanges(t *testing.T, f Filter) {
 			case what == "sweep":
 				w.set.Sweep(w.now)
 			case i < 0 && what == "set" && scope != "none":
-				w.addEntry(blocks.Entry{Reason: reason, Kind: kind, Action: blocks.Challenge, Scope: scope}, pattern, lasts)
+				w.addEntry(blocks.Entry{Reason: reason, Kind: kind, EntryTerms: wire.EntryTerms{Action: blocks.Challenge, Scope: scope}}, pattern, lasts)
 			case i < 0 && what == "set":
 				w.addFor(reason, kind, pattern, lasts)
 			case i >= 0 && what == "set":

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -161,8 +162,7 @@ func (e *entryCommand) newAdd() *cobra.Command {
 	c.Flags().StringVar(&entry.Reason, "reason", "", "why, "+e.readers)
 	c.Flags().StringVar(&entry.OnConflict, "on-conflict", "", "where the pattern has "+e.article+" already: fail, keep, extend or replace (default fail)")
 	if e.showsImpact {
-		c.Flags().StringVar(&entry.Scope, "scope", "", "refuse only checks with this scope, for example login")
-		c.Flags().StringVar(&entry.Action, "action", "", "challenge: let clients pass that solve a challenge, instead of refusing them")
+		textFlags(c, &entry.EntryTerms)
 		c.Example += "\nadmin " + e.noun + " add " + e.example + " --reason " + e.reason + " --for 24h --scope login"
 		c.Example += "\nadmin " + e.noun + " add " + e.example + " --reason " + e.reason + " --for 24h --action challenge"
 	}
@@ -431,7 +431,7 @@ func (e *entryCommand) newRestore() *cobra.Command {
 	return c
 }
 
-var entryColumns = []output.Column[wire.Entry]{
+var entryColumns = append([]output.Column[wire.Entry]{
 	{Name: "pattern", Head: "Pattern", Cut: true, Cell: func(e wire.Entry) output.Cell { return output.Text(e.Pattern) }},
 	{Name: "state", Head: "State", Drop: 3, Cell: entryState},
 	{Name: "expires_at", Head: "Expires", Cell: func(e wire.Entry) output.Cell { return output.TimeOr(e.ExpiresAt.Time, "permanent") }},
@@ -441,8 +441,17 @@ var entryColumns = []output.Column[wire.Entry]{
 	{Name: "created_at", Head: "Since", Drop: 2, Cell: func(e wire.Entry) output.Cell { return output.Time(e.CreatedAt.Time) }},
 	{Name: "sources", Head: "Held by", Drop: 6, Cut: true, Cell: func(e wire.Entry) output.Cell { return output.Text(sourceNames(e.Sources)) }},
 	{Name: "id", Head: "Id", Drop: 1, Cell: func(e wire.Entry) output.Cell { return output.Text(e.ID) }},
-	{Name: "scope", Head: "Scope", Drop: 5, Cell: func(e wire.Entry) output.Cell { return output.Text(e.Scope) }},
-	{Name: "action", Head: "Action", Drop: 7, Cell: func(e wire.Entry) output.Cell { return output.Text(e.Action) }},
+}, termColumns()...)
+
+// termColumns returns a column for each of the terms. The last is left out first where not all fit.
+func termColumns() (columns []output.Column[wire.Entry]) {
+	for name := range new(wire.EntryTerms).Texts() {
+		i, head := len(columns), strings.ToUpper(name[:1])+strings.ReplaceAll(name[1:], "_", " ")
+		columns = append(columns, output.Column[wire.Entry]{Name: name, Head: head, Drop: 5 + 2*i, Cell: func(e wire.Entry) output.Cell {
+			return output.Text(reflect.ValueOf(e.EntryTerms).Field(i).String())
+		}})
+	}
+	return columns
 }
 
 var entryDetail = append(detailColumns(),

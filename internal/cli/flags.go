@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -184,6 +185,22 @@ func (f *spanFlags) instants(now time.Time) (from, to time.Time) {
 		return now.Add(-f.last.Std()), f.to.Time.Time
 	}
 	return f.from.Time.Time, f.to.Time.Time
+}
+
+// textFlags adds a flag for each text in the struct that to points to with the tag flag, the usage.
+func textFlags(c *cobra.Command, to any) {
+	v := reflect.ValueOf(to).Elem()
+	for i := range v.NumField() {
+		if usage, is := v.Type().Field(i).Tag.Lookup("flag"); is {
+			c.Flags().StringVar(v.Field(i).Addr().Interface().(*string), flagName(v.Type().Field(i)), "", usage)
+		}
+	}
+}
+
+// flagName returns the name of a field in JSON as that of a flag.
+func flagName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return strings.ReplaceAll(name, "_", "-")
 }
 
 // parseEscalate parses a threshold and a window such as "100/10m".

@@ -70,18 +70,17 @@ func (s entries) apply(change *wire.AuditEntry) bool {
 // snapshot reads an entry as the audit contains it; its ID is empty if there is none.
 func snapshot(text jsontext.Value) wire.Entry {
 	var known struct {
-		ID        string    `json:"id"`
-		Kind      string    `json:"kind"`
-		Pattern   string    `json:"pattern"`
-		Scope     string    `json:"scope"`
-		Action    string    `json:"action"`
+		ID      string `json:"id"`
+		Kind    string `json:"kind"`
+		Pattern string `json:"pattern"`
+		wire.EntryTerms
 		ExpiresAt wire.Time `json:"expires_at"`
 		EndedAt   wire.Time `json:"ended_at"`
 	}
 	if len(text) == 0 || json.Unmarshal(text, &known) != nil || known.Pattern == "" {
 		return wire.Entry{}
 	}
-	return wire.Entry{ID: known.ID, Kind: known.Kind, Pattern: known.Pattern, Scope: known.Scope, Action: known.Action, ExpiresAt: known.ExpiresAt, EndedAt: known.EndedAt}
+	return wire.Entry{ID: known.ID, Kind: known.Kind, Pattern: known.Pattern, EntryTerms: known.EntryTerms, ExpiresAt: known.ExpiresAt, EndedAt: known.EndedAt}
 }
 
 // The kinds of wire.Entry, which are also objects of wire.AuditEntry.

@@ -14,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/bots"
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 const gptbot = "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)"
@@ -287,7 +288,7 @@ func TestSignatureFromABlockedAddressIsNotRead(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "100/m"))
 	const blocked, free, challenged = "ip:203.0.113.7", "ip:198.51.100.7", "ip:192.0.2.7"
 	n.block(t, "b1", blocked, time.Time{})
-	n.set.Apply(&blocks.Entry{Kind: blocks.Block, ID: "b2", Pattern: pattern(t, challenged), Action: blocks.Challenge}, n.clock())
+	n.set.Apply(&blocks.Entry{Kind: blocks.Block, ID: "b2", Pattern: pattern(t, challenged), EntryTerms: wire.EntryTerms{Action: blocks.Challenge}}, n.clock())
 	signed := func(c *Check) {
 		c.Request = conditions.NewRequest("/", "GET", "", "").SayingSigned(&conditions.Signed{
 			Input: []string{`sig1=("@authority");tag="web-bot-auth"`}, Signature: []string{"sig1=:AA==:"}, Agent: []string{`sig1="https://chatgpt.com"`},

@@ -9,6 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // withValues returns a change of a check that sets values of its request.
@@ -26,7 +27,7 @@ func inScope(name string) func(*Check) {
 func TestRetryAtIncludesALongerBlockOfTheScope(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "100/m"))
 	k := "ip:203.0.113.7"
-	n.Blocks().Apply(&blocks.Entry{ID: "login", Kind: blocks.Block, Pattern: pattern(t, k), Scope: "login", Expires: n.clock().Add(24 * time.Hour), Revision: 1}, n.clock())
+	n.Blocks().Apply(&blocks.Entry{ID: "login", Kind: blocks.Block, Pattern: pattern(t, k), EntryTerms: wire.EntryTerms{Scope: "login"}, Expires: n.clock().Add(24 * time.Hour), Revision: 1}, n.clock())
 	n.Blocks().Apply(&blocks.Entry{ID: "all", Kind: blocks.Block, Pattern: pattern(t, k), Expires: n.clock().Add(time.Minute), Revision: 2}, n.clock())
 	d := n.check(t, k, inScope("login"))
 	n.advance(d.RetryAfter())

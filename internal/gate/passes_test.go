@@ -10,6 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func challenging(p *rules.Policy) { p.OnLimit = rules.ChallengeOnLimit }
@@ -92,7 +93,7 @@ func TestBlocksThatChallengeAndPasses(t *testing.T) {
 		p.Also = rules.Also{{Name: rules.Network, Bits: 24, Rules: stack(t, "1000/1m")}}
 	}))
 	challenge := func(id, text string) {
-		n.set.Apply(&blocks.Entry{Kind: blocks.Block, ID: id, Pattern: pattern(t, text), Action: blocks.Challenge}, n.clock())
+		n.set.Apply(&blocks.Entry{Kind: blocks.Block, ID: id, Pattern: pattern(t, text), EntryTerms: wire.EntryTerms{Action: blocks.Challenge}}, n.clock())
 	}
 	challenge("network", "net:203.0.113.0/24")
 	d := n.check(t, "ip:203.0.113.7")
@@ -124,7 +125,7 @@ func TestBlocksThatChallengeAndPasses(t *testing.T) {
 func TestRowsOfListsThatChallenge(t *testing.T) {
 	n := newNode(t, policy(t, 1, "site", "ip:*", "100/1m"))
 	n.set.Apply(&blocks.Entry{
-		Kind: blocks.Block, ID: "row", Pattern: pattern(t, "ip:203.0.113.7"), Scope: blocks.ChallengeScope, Action: blocks.Challenge, Source: blocks.Listed, Author: blocks.ListHolder("tor"),
+		Kind: blocks.Block, ID: "row", Pattern: pattern(t, "ip:203.0.113.7"), EntryTerms: wire.EntryTerms{Scope: blocks.ChallengeScope, Action: blocks.Challenge}, Source: blocks.Listed, Author: blocks.ListHolder("tor"),
 	}, n.clock())
 	if d := n.check(t, "ip:203.0.113.7"); d.Outcome != Challenged || d.Block.ScopeOfChecks() != "" {
 		t.Errorf("without a pass: %s", d.Outcome)
@@ -140,7 +141,7 @@ func TestRowsOfListsThatChallenge(t *testing.T) {
 	if d := n.check(t, "ip:203.0.113.7", withPass(t, "a")); d.Outcome != Blocked {
 		t.Errorf("with a block too: %s", d.Outcome)
 	}
-	n.set.Apply(&blocks.Entry{Kind: blocks.Block, ID: "shadow", Pattern: pattern(t, "ip:203.0.113.8"), Scope: blocks.ShadowScope, Source: blocks.Listed}, n.clock())
+	n.set.Apply(&blocks.Entry{Kind: blocks.Block, ID: "shadow", Pattern: pattern(t, "ip:203.0.113.8"), EntryTerms: wire.EntryTerms{Scope: blocks.ShadowScope}, Source: blocks.Listed}, n.clock())
 	if x, err := n.Explain(t.Context(), key(t, "ip:203.0.113.8"), ""); err != nil || len(x.Blocks) > 0 {
 		t.Errorf("a row in shadow mode is explained as a block: %+v, %v", x.Blocks, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // counts returns a change of a policy that sets its outcome.
@@ -317,9 +318,9 @@ func TestReportsOfRefusedRequestsAreNotCounted(t *testing.T) {
 	}{
 		{"forbidden", "forbidden", blocks.Entry{}, false},
 		{"any outcome", "not_found", blocks.Entry{}, false},
-		{"in a scope, with which the gateway may not ask", "login_failed", blocks.Entry{Scope: "login"}, true},
-		{"a challenge", "login_failed", blocks.Entry{Action: blocks.Challenge}, true},
-		{"a challenge in a scope", "login_failed", blocks.Entry{Action: blocks.Challenge, Scope: "login"}, true},
+		{"in a scope, with which the gateway may not ask", "login_failed", blocks.Entry{EntryTerms: wire.EntryTerms{Scope: "login"}}, true},
+		{"a challenge", "login_failed", blocks.Entry{EntryTerms: wire.EntryTerms{Action: blocks.Challenge}}, true},
+		{"a challenge in a scope", "login_failed", blocks.Entry{EntryTerms: wire.EntryTerms{Action: blocks.Challenge, Scope: "login"}}, true},
 		{"a block that has ended", "forbidden", blocks.Entry{Expires: newNode(t).clock()}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func TestBlockOfAScopeRefusesOnlyChecksOfTheScope(t *testing.T) {
@@ -15,7 +16,7 @@ func TestBlockOfAScopeRefusesOnlyChecksOfTheScope(t *testing.T) {
 	}
 	n := newNode(t, policy(t, 1, "default", "*", "100/m"))
 	network := pattern(t, "ip:203.0.113.0/24")
-	b := &blocks.Entry{ID: "login", Kind: blocks.Block, Pattern: network, Scope: "login", Revision: 1}
+	b := &blocks.Entry{ID: "login", Kind: blocks.Block, Pattern: network, EntryTerms: wire.EntryTerms{Scope: "login"}, Revision: 1}
 	n.Blocks().Apply(b, n.clock())
 	for name, want := range map[string]Outcome{"login": Blocked, "search": Allowed, "": Allowed} {
 		if d := n.check(t, k, scope(name)); d.Outcome != want || want == Blocked && d.Block != b {

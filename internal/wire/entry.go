@@ -1,5 +1,11 @@
 package wire
 
+import (
+	"iter"
+	"reflect"
+	"strings"
+)
+
 // The answers to a pattern that has an active entry of the same kind.
 const (
 	ConflictFail    = "fail"    // 409, the default of adding; not for imports
@@ -12,16 +18,38 @@ const (
 // a request without expires_in and expires_at it is permanent.
 const DefaultBlock = "24h"
 
+// EntryTerms are set when a block or an exemption is added, and do not change: texts, each "" if it is
+// omitted. How it is stored, its column in files, its field of forms, its column in lists of the
+// command line and, with the tag flag, its flag follow from a field.
+type EntryTerms struct {
+	// Scope limits a block to checks with this scope, such as login: everything else of the
+	// keys goes on, and firewalls and bouncers do not get it. Blocks only.
+	Scope string `json:"scope,omitzero" flag:"refuse only checks with this scope, for example login"`
+	// Action challenge makes a block that challenges: its clients pass once their browsers have
+	// solved a challenge; firewalls do not get it, and bouncers only if they show captchas.
+	// Omitted, it refuses. Blocks only.
+	Action string `json:"action,omitzero" enum:"challenge" flag:"challenge: let clients pass that solve a challenge, instead of refusing them"`
+}
+
+// Texts yields the fields with their names in JSON.
+func (t *EntryTerms) Texts() iter.Seq2[string, *string] {
+	return func(yield func(string, *string) bool) {
+		v := reflect.ValueOf(t).Elem()
+		for i := range v.NumField() {
+			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+			if !yield(name, v.Field(i).Addr().Interface().(*string)) {
+				return
+			}
+		}
+	}
+}
+
 // Entry is one block or exemption.
 type Entry struct {
 	ID      string `json:"id"`
 	Kind    string `json:"kind" enum:"block,exemption"` // block or exemption
 	Pattern string `json:"pattern"`
-	// Scope limits a block to checks that say this scope; omitted if it refuses every check.
-	Scope string `json:"scope,omitzero"`
-	// Action is challenge for a block that lets a client pass that has solved a challenge;
-	// omitted if it refuses.
-	Action string `json:"action,omitzero" enum:"challenge"`
+	EntryTerms
 	Reason string `json:"reason"`
 	Author string `json:"author"`
 	Source string `json:"source" enum:"manual,automatic,imported,list"` // manual, automatic, imported or list
@@ -65,13 +93,7 @@ type AddEntry struct {
 	// Literal says that a pattern that is neither an address nor a network is meant exactly as
 	// written.
 	Literal bool `json:"literal,omitzero"`
-	// Scope limits a block to checks with this scope, such as login: everything else of the
-	// keys goes on, and firewalls and bouncers do not get it. Blocks only.
-	Scope string `json:"scope,omitzero"`
-	// Action challenge makes a block that challenges: its clients pass once their browsers have
-	// solved a challenge; firewalls do not get it, and bouncers only if they show captchas.
-	// Omitted, it refuses. Blocks only.
-	Action string `json:"action,omitzero" enum:"challenge"`
+	EntryTerms
 	Reason string `json:"reason,omitzero"`
 	// Source is the name of the source that adds it, such as fail2ban/sshd, of 1 to 100 letters,
 	// digits and . _ / @ : -. A source has a share of its own in an entry: it joins an active entry

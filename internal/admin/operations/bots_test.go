@@ -65,7 +65,7 @@ func TestRobotsNameWhatIsRefusedWholly(t *testing.T) {
 		set := blocks.NewSet()
 		for kind, text := range map[blocks.Kind]string{blocks.Block: c.block, blocks.Exemption: c.exemption} {
 			if text != "" {
-				set.Apply(&blocks.Entry{Kind: kind, ID: string(kind), Pattern: keytest.Pattern(t, text), Action: blocks.Refuse}, now)
+				set.Apply(&blocks.Entry{Kind: kind, ID: string(kind), Pattern: keytest.Pattern(t, text), EntryTerms: wire.EntryTerms{Action: blocks.Refuse}}, now)
 			}
 		}
 		var policies []*rules.Policy

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"mime"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -108,6 +109,27 @@ func Read(c *httpserver.Call) (url.Values, error) {
 		}
 	}
 	return values, nil
+}
+
+// Fill sets the fields of the struct that into points to from the fields of a form with their names in
+// JSON: texts, without surrounding spaces, lists of texts, and booleans, which are "yes". It leaves
+// fields of other types.
+func Fill(values url.Values, into any) {
+	v := reflect.ValueOf(into).Elem()
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" || name == "-" {
+			continue
+		}
+		switch to := v.FieldByIndex(f.Index).Addr().Interface().(type) {
+		case *string:
+			*to = strings.TrimSpace(values.Get(name))
+		case *[]string:
+			*to = values[name]
+		case *bool:
+			*to = values.Get(name) == "yes"
+		}
+	}
 }
 
 // Line returns a one-line field, without surrounding spaces.

@@ -31,7 +31,7 @@ UPDATE entries SET ended_at = $2, ended_by = $3, place = id, revision = $4 WHERE
 // endChallenges ends the blocks by which escalations challenge the asked patterns.
 var endChallenges = db.Asked([]string{db.TextColumn, db.TextColumn, db.IntColumn}, "pattern", "scope", "policy_id") + `
 UPDATE entries SET ended_at = $2, ended_by = $3, place = id, revision = $4
-WHERE kind = 'block' AND action = '` + string(blocks.Challenge) + `' AND source = '` + string(blocks.Automatic) + `' AND (pattern, place) IN (SELECT pattern, scope FROM asked)
+WHERE kind = 'block' AND action = '` + blocks.Challenge + `' AND source = '` + string(blocks.Automatic) + `' AND (pattern, place) IN (SELECT pattern, scope FROM asked)
 AND EXISTS (SELECT 1 FROM asked WHERE asked.pattern = entries.pattern AND asked.policy_id = entries.policy_id)
 RETURNING id, pattern`
 

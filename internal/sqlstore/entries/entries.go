@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/blocks"
-	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // newColumns are the further columns of a new row: the bounds of its network, its place, and who
@@ -49,7 +49,8 @@ type EntryScanner struct {
 	row  blocks.Row
 	into []any // the fields of row: made for each row, it would be a third of the garbage of a node that starts
 
-	reason, author, scope string // of the previous row
+	reason, author string // of the previous row, as terms
+	terms          wire.EntryTerms
 }
 
 func (s *EntryScanner) Scan(r db.Row) (*blocks.Entry, error) {
@@ -63,12 +64,12 @@ func (s *EntryScanner) Scan(r db.Row) (*blocks.Entry, error) {
 }
 
 func (s *EntryScanner) entry(r *blocks.Row) (*blocks.Entry, error) {
-	s.reason, s.author, s.scope = share(r.Reason, s.reason), share(r.Author, s.author), share(r.Scope, s.scope)
-	r.Reason, r.Author, r.Scope = s.reason, s.author, s.scope
+	s.reason, s.author, s.terms = share(r.Reason, s.reason), share(r.Author, s.author), share(r.EntryTerms, s.terms)
+	r.Reason, r.Author, r.EntryTerms = s.reason, s.author, s.terms
 	return r.Entry()
 }
 
-func share(text, known string) string {
+func share[T comparable](text, known T) T {
 	if text == known {
 		return known
 	}
@@ -122,13 +123,11 @@ func checkEntry(e *blocks.Entry, now time.Time) error {
 	if e.Pattern.IsZero() {
 		return fault.Field("pattern", "is missing")
 	}
-	if e.Scope != "" && e.Kind != blocks.Block {
-		return fault.Field("scope", "is possible for blocks only")
+	terms := e.EntryTerms
+	if e.HasListScope() {
+		terms.Scope = ""
 	}
-	if e.Scope != "" && !e.HasListScope() && conditions.CheckScope(e.Scope) != nil {
-		return fault.Field("scope", "%s", conditions.CheckScope(e.Scope))
-	}
-	if err := blocks.CheckAction(e.Kind, e.Action); err != nil {
+	if err := blocks.CheckTerms(e.Kind, terms); err != nil {
 		return err
 	}
 	if e.ExpiredAt(now) {

@@ -35,7 +35,7 @@ ON CONFLICT (policy_id, key) DO UPDATE SET level = excluded.level, block_id = ex
 	// pass through, and what they do counts.
 	findBlockEnds = db.Asked([]string{db.TextColumn}, "id") + `
 SELECT b.id, CASE WHEN b.ended_at > 0 THEN b.ended_at ELSE b.expires_at END,
-    CASE WHEN b.action = '` + string(blocks.Challenge) + `' THEN b.created_at WHEN b.ended_at > 0 THEN b.ended_at ELSE b.expires_at END
+    CASE WHEN b.action = '` + blocks.Challenge + `' THEN b.created_at WHEN b.ended_at > 0 THEN b.ended_at ELSE b.expires_at END
 FROM asked CROSS JOIN entries b WHERE b.id = asked.id`
 
 	countTypes            = []string{db.IntColumn, db.TextColumn, db.IntColumn, db.IntColumn}

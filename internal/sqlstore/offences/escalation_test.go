@@ -12,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/keytest"
 	"github.com/stint-dev/stint/test/storetest"
 )
@@ -98,7 +99,7 @@ func TestEscalationGoesOnWhileItChallenges(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
 		n.policy.Escalation.ChallengeLevels = 2
-		if _, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, blocks.Entry{Kind: blocks.Block, Pattern: keytest.Pattern(t, "ip:203.0.113.0/24"), Action: blocks.Challenge, Reason: "scraping"}); err != nil {
+		if _, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, blocks.Entry{Kind: blocks.Block, Pattern: keytest.Pattern(t, "ip:203.0.113.0/24"), EntryTerms: wire.EntryTerms{Action: blocks.Challenge}, Reason: "scraping"}); err != nil {
 			t.Fatal(err)
 		}
 		for i, want := range []blocks.Action{blocks.Challenge, blocks.Challenge, blocks.Refuse} {
@@ -130,7 +131,7 @@ func TestChallengeOfOthersSuspendsEscalation(t *testing.T) {
 		n, other := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation()), newCounting(t, f.Offences, f.Clock, "b", storetest.Escalation())
 		other.policy.ID, other.policy.Name = 8, "other"
 		other.policy.Escalation.ChallengeLevels = 1
-		operators, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, blocks.Entry{Kind: blocks.Block, Pattern: keytest.Pattern(t, "ip:203.0.113.7"), Action: blocks.Challenge})
+		operators, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, blocks.Entry{Kind: blocks.Block, Pattern: keytest.Pattern(t, "ip:203.0.113.7"), EntryTerms: wire.EntryTerms{Action: blocks.Challenge}})
 		if err != nil {
 			t.Fatal(err)
 		}

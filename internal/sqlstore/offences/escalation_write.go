@@ -7,6 +7,7 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/internal/sqlstore/entries"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 const (
@@ -76,7 +77,7 @@ func (w *escalationWriter) decide(group []*candidate) error {
 	}
 	for _, b := range result.Blocks {
 		id := escalationID{l.Policy, b.Key}
-		i := &blocks.Entry{Kind: blocks.Block, Pattern: keys.PatternOf(w.byID[id].parsed), Scope: l.Scope, Reason: b.Reason, Source: blocks.Automatic,
+		i := &blocks.Entry{Kind: blocks.Block, Pattern: keys.PatternOf(w.byID[id].parsed), EntryTerms: wire.EntryTerms{Scope: l.Scope}, Reason: b.Reason, Source: blocks.Automatic,
 			PolicyID: l.Policy, Level: b.Level, Expires: b.Until}
 		if b.Challenges {
 			i.Action = blocks.Challenge

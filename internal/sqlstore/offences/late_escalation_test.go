@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/keytest"
 	"github.com/stint-dev/stint/test/storetest"
 )
@@ -80,7 +81,7 @@ func TestOffencesBeforeBlockInScopeDoNotCountAfterIt(t *testing.T) {
 		}
 		n.flush()
 		for i, scope := range []string{"login", "upload", ""} {
-			added, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, blocks.Entry{Kind: blocks.Block, Scope: scope, Pattern: keytest.Pattern(t, keys[i])})
+			added, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, blocks.Entry{Kind: blocks.Block, EntryTerms: wire.EntryTerms{Scope: scope}, Pattern: keytest.Pattern(t, keys[i])})
 			if err != nil {
 				t.Fatal(err)
 			}
