@@ -19,6 +19,8 @@ func TestBotsAreDecidedByWhatSelectsThem(t *testing.T) {
 	olu.get("/bots?last=2d").is(http.StatusUnprocessableEntity)
 	preview := olu.get("/blocks/new?pattern=category%3Aai-training").is(http.StatusOK)
 	preview.says("all requests that are identified as it").says("This is broad:").holds(`data-confirm="category:ai-training"`).lacks("No key in it was seen").lacks("1 key")
+	const ignores = "came although the robots.txt below names it"
+	olu.get("/bots").lacks(ignores)
 	n.block(t, "category:ai-training", "no training", "jo", "manual", 0)
-	olu.get("/bots").says("User-agent: gptbot").lacks("User-agent: *")
+	olu.get("/bots").says("User-agent: gptbot").says(ignores).lacks("User-agent: *")
 }

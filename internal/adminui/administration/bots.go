@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/internal/admin/operations"
@@ -90,6 +91,12 @@ func (p botsPage) Asked(b wire.Bot) string {
 	bot, _ := breakdown.Find("bot")
 	is, _ := breakdown.Filters{{Dimension: bot, Value: b.Bot}}.Texts()
 	return "/traffic?" + url.Values{"is": {is}, "last": {cmp.Or(p.Last, "24h")}}.Encode()
+}
+
+// IgnoresRobots reports whether a bot came that the robots.txt of the page asks to stay away.
+func (p botsPage) IgnoresRobots(bot string) bool {
+	_, token, _ := strings.Cut(bot, "/")
+	return strings.Contains(p.Robots, "User-agent: "+token+"\n")
 }
 
 // Add returns the address of the form that decides about a pattern.
