@@ -25,8 +25,8 @@ type AttackWatch struct {
 	Holder    string // of the lease; unique among the nodes
 	// Announce is called once for each news, on one node, after it was stored.
 	Announce func(ctx context.Context, n AttackNews)
-	// Apply is called at each look with whether an attack goes on, so that policies apply that are only
-	// for attacks; nil for nothing. A node that has not known for attackUnknown takes it that there is none.
+	// Apply is called at each look with whether an attack goes on, to switch the policies that are only for
+	// attacks; nil for nothing. After a minute without the database it is called with false.
 	Apply func(on bool)
 
 	tracker offences.AttackTracker

@@ -21,8 +21,8 @@ type ErasureStore interface {
 	Erase(ctx context.Context, by audit.Actor, key keys.Key, name string, preview bool) (wire.KeyErasure, error)
 }
 
-// ErasedName returns the name of an erased key: without the secret nobody can find out
-// whose it was by trying all addresses.
+// ErasedName returns the name of an erased key in audit records: a hash that depends on the secret,
+// so that nobody without it can find the key by trying all addresses.
 func ErasedName(secret []byte, key keys.Key) string {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte("erased key\x00" + key.String()))

@@ -43,10 +43,12 @@ type Check struct {
 	Policy  string // the name of the policy to ask, "" for the best match
 	// Specific leaves out policies that match the key only by the pattern "*".
 	Specific bool
-	Cost     int    // 1 to timestamplog.MaxCost, to MaxUsage with ChargeAlways, to algorithms.MaxAmount for amounts; 0 for what the policy says
-	Peek     bool   // answer without charging or counting anything
-	Detail   bool   // fill in what each rule has left
-	Source   string // the caller, for display; never trusted
+	// Cost is at least 1 and at most timestamplog.MaxCost, timestamplog.MaxUsage with ChargeAlways, or
+	// algorithms.MaxAmount under a policy of amounts; 0 for the cost that the policy says.
+	Cost   int
+	Peek   bool   // answer without charging or counting anything
+	Detail bool   // fill in what each rule has left
+	Source string // the caller, for display; never trusted
 	// Caller is the name of the token of the request, "" for none. What the check holds says who holds it:
 	// the caller, or else Source.
 	Caller string
@@ -54,8 +56,8 @@ type Check struct {
 	// ChargeAlways reports usage after the fact: if a rule refuses the check, as much of its cost
 	// as fits is charged. MaxWait must be 0. See timestamplog.Request.
 	ChargeAlways bool
-	// Pass is the key of the pass that the client has, zero for none: it is counted too, under its
-	// own policy, and what challenges lets the check through.
+	// Pass is the key of the client's pass, zero for none. The check is also counted for the pass,
+	// under the policy of the pass, and rules and blocks that challenge allow the check.
 	Pass keys.Key
 	// Request describes the request, nil for no description. Policies with conditions that it
 	// meets apply in addition to the key's own policy and to those with an outcome.
@@ -63,14 +65,14 @@ type Check struct {
 	// MaxWait is how long the caller would wait for its reservation, in whole
 	// milliseconds up to timestamplog.MaxWait; 0 asks for an answer at once.
 	MaxWait time.Duration
-	// Clipped makes a cost with ChargeAlways beyond what the policy takes count as the most that it takes,
-	// instead of being a mistake.
+	// Clipped lowers a cost with ChargeAlways that is more than the policy takes to the most that it
+	// takes, where it would be an error otherwise.
 	Clipped bool
-	// Cancellable gives what the check is charged a handle that cancels it while it counts, as if it were
-	// a reservation for now. ChargeAlways must not be set.
+	// Cancellable asks for a handle by which the charge of the check can be cancelled as long as it
+	// counts. ChargeAlways must not be set.
 	Cancellable bool
-	// Hold is for how long the check holds its cost until it is settled, 0 for what the policy says. MaxWait
-	// must be 0 and ChargeAlways not be set. HoldElse is for how long if the policy says nothing either.
+	// Hold is how long the check holds its cost unless it is settled before, 0 for the time that the
+	// policy says, and HoldElse if that says none. With Hold, MaxWait must be 0 and ChargeAlways false.
 	Hold, HoldElse time.Duration
 	// holdID is the ID of what the check holds; costUnsaid reports that Cost is what the policy says.
 	holdID string

@@ -82,8 +82,8 @@ type PolicyExplanation struct {
 	Points  string
 	// Holds are the open holds of the key, the oldest first; none under a policy that takes none.
 	Holds []OpenHold
-	// Charged is what the log of amounts has charged the key, the oldest first, some of it no longer counting; none
-	// under other policies.
+	// Charged are the amounts that a policy of amounts has charged the key, the oldest first, including
+	// some that no longer count; none under other policies.
 	Charged []AmountCharge
 	// Timestamps are the logged times that count for some rule: reservations ahead first, then
 	// the others, newest first, at most MaxTimestamps of them. None if the policy's algorithm

@@ -19,11 +19,11 @@ import (
 
 // View is the node's copy of policies, entries and settings.
 type View interface {
-	Loaded() bool
-	Selector() *rules.Selector
-	Blocks() *blocks.Set
+	Loaded() bool              // false until the node knows its policies: checks are errors until then
+	Selector() *rules.Selector // the policies
+	Blocks() *blocks.Set       // the blocks and exemptions
 	Settings() catalog.Settings
-	Profiles() *profiles.Set
+	Profiles() *profiles.Set // the plans and own limits of keys
 }
 
 // Options are the settings of a Gate.

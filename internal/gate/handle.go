@@ -13,15 +13,20 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// A handle cancels a reservation. It contains all that Log.Cancel needs, so that nothing is
-// stored for it. It is base64url without padding of a version, the request's ID, one entry for
-// each log with a reservation, and the HMAC-SHA256 of all before it. An entry is the policy's id,
-// the generation, the time in Unix milliseconds and the cost as uvarints, then the key, preceded
-// by its length. If another policy of the same key, a shadow policy or one with conditions, has a
-// reservation too, its entry has an empty key and follows the entry with the key.
+// A handle cancels a reservation. It contains all that Log.Cancel needs, so that nothing is stored for
+// it. It is these bytes in base64url without padding:
 //
-// If one of them may be cancelled after its time, the version is that of charges, and each cost is followed
-// by for how many milliseconds, as another uvarint.
+//   - a version,
+//   - the request's ID,
+//   - one entry for each log with a reservation: the policy's id, its generation, the time in Unix
+//     milliseconds and the cost as uvarints, then the length of the key and the key,
+//   - the HMAC-SHA256 of all these.
+//
+// Several policies may have a reservation of the same key, for example a shadow policy or one with
+// conditions. Their entries follow the entry with the key, and have an empty key themselves.
+//
+// If a reservation may be cancelled after its time, the version is that of charges, and each cost is
+// followed by another uvarint: for how many milliseconds it may be cancelled.
 const (
 	handleVersion = 1
 	chargeVersion = 3 // 2 is that of holds
@@ -36,8 +41,8 @@ const (
 	maxRawHandle    = 1 + 1 + timestamplog.MaxID + maxHandleKeys*maxEntry + maxDerivedBytes +
 		(2*timestamplog.MaxCombined-maxHandleKeys)*maxShadow + sha256.Size
 
-	// MaxHandle is the length of the longest handle. It has 16 keys of 512 bytes, each also under
-	// shadow policies or policies with conditions, and further keys.
+	// MaxHandle is the length of the longest handle in bytes: one about 16 keys of 512 bytes, each also
+	// under shadow policies or policies with conditions, and their further keys.
 	MaxHandle = (maxRawHandle*8 + 5) / 6
 )
 

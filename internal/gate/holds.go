@@ -206,11 +206,11 @@ const AsHeld = algorithms.AsHeld
 type HoldEnd struct {
 	Policy *rules.Policy
 	Key    string
-	Result string // "settled", "released", "extended", or "expired" before that
-	Held   int64
-	Used   int64
-	Over   int64 // how much of Used is beyond a limit
-	// Expires is when the hold expires or would have, and Was the same before it was extended.
+	Result string // "settled", "released" (settled with 0), "extended", or "expired" if it was too late for these
+	Held   int64  // the cost that it held
+	Used   int64  // the cost that was used
+	Over   int64  // how much of Used is beyond a limit
+	// Expires is when the hold expires, or would have expired; Was is the same before it was extended.
 	Expires, Was time.Time
 }
 
@@ -241,7 +241,7 @@ func (g *Gate) Settle(ctx context.Context, handle string, cost int64) (Settled, 
 	return g.settle(ctx, handle, result, cost, 0)
 }
 
-// Extend renews a hold for a time from now. The errors are those of Settle.
+// Extend has a hold expire when the duration until has passed from now. The errors are those of Settle.
 func (g *Gate) Extend(ctx context.Context, handle string, until time.Duration) (Settled, error) {
 	return g.settle(ctx, handle, "extended", 0, until.Milliseconds())
 }

@@ -154,7 +154,8 @@ func (a *Reported) prepare(selector *rules.Selector, set *blocks.Set, verifier *
 	})
 }
 
-// IsOfRequest reports whether the site has answered the request, as far as is known, and lately.
+// IsOfRequest reports whether the report is about a request that the site itself has answered recently:
+// Stint did not block it, and the report is not late.
 func (a *Reported) IsOfRequest() bool { return a.Block == nil && !a.IsLate }
 
 // eachReported calls do for each policy with evidence, and each that counts the outcome, which a report of
