@@ -69,10 +69,9 @@ func FullBlock(t testing.TB, text string, expires time.Time) blocks.Entry {
 	b := NewBlock(t, text, expires)
 	b.Scope, b.Action, b.Author, b.Source, b.PolicyID, b.Level = "login", blocks.Challenge, "escalation", blocks.Automatic, 7, 3
 	fields := reflect.ValueOf(b)
-	for i := range fields.NumField() {
-		name := fields.Type().Field(i).Name
-		if isOwn := slices.Contains([]string{"ID", "Created", "End", "Revision", "From"}, name); !isOwn && fields.Field(i).IsZero() {
-			t.Fatalf("FullBlock has no value of the field %s", name)
+	for _, f := range reflect.VisibleFields(fields.Type()) {
+		if isOwn := slices.Contains([]string{"ID", "Created", "End", "Revision", "From"}, f.Name); !isOwn && fields.FieldByIndex(f.Index).IsZero() {
+			t.Fatalf("FullBlock has no value of the field %s", f.Name)
 		}
 	}
 	return b
