@@ -172,11 +172,11 @@ func UsageOf(c *fiber.Ctx) *client.Usage {
 
 func (config *Config) question(c *fiber.Ctx) (client.Check, bool) {
 	q := client.Check{Policy: config.Policy, Hold: config.Hold, Detail: client.DetailRules, Fresh: !config.Remember, Request: requestOf(c)}
-	c.Request().Header.VisitAllCookie(func(name, value []byte) {
+	for name, value := range c.Request().Header.Cookies() {
 		if string(name) == client.PassCookie {
 			q.Pass = client.JoinPasses(q.Pass, string(value))
 		}
-	})
+	}
 	if config.Key == nil {
 		q.Key = AddressKey(c)
 	} else if q.Key = strings.Clone(config.Key(c)); q.Key == "" { // fiber's strings live as long as the request
