@@ -136,8 +136,8 @@ func fromExplanation(x *admin.KeyExplanation, policyName func(id int64) string) 
 				" would refuse this key, but the exemption "+x.Exemptions[0].ID+" of "+x.Exemptions[0].Pattern.String()+" takes precedence.")
 		}
 	}
-	if x.CDN != "" {
-		out.Warnings = append(out.Warnings, proxies.AboutEdge(x.CDN))
+	if x.IsShared {
+		out.Warnings = append(out.Warnings, proxies.AboutShared(x.Key))
 	}
 	if x.EscalationErr != nil {
 		out.Warnings = append(out.Warnings, "The escalation of the key is unknown: the database is unreachable.")

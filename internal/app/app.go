@@ -38,6 +38,7 @@ import (
 	"github.com/stint-dev/stint/internal/notify/egress"
 	"github.com/stint-dev/stint/internal/openid"
 	"github.com/stint-dev/stint/internal/presets"
+	"github.com/stint-dev/stint/internal/proxies"
 	"github.com/stint-dev/stint/internal/recorder"
 	"github.com/stint-dev/stint/internal/redisconn"
 	"github.com/stint-dev/stint/internal/reports"
@@ -93,6 +94,7 @@ type App struct {
 	crawlers   *bots.Verifier // nil without operators
 	sites      *answers.Sites // nil if nothing is learned of what sites answer
 	bots       *bots.Directory
+	crowds     *proxies.Crowds
 	botLists   *bots.Lists
 	geo        *geoip.Follower
 	names      *geoip.Names // nil if names are not looked up

@@ -7,15 +7,22 @@ import (
 
 	"github.com/stint-dev/stint/internal/accesslog"
 	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/escape"
+	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/proxies"
 	"github.com/stint-dev/stint/internal/recorder"
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/supervise"
 )
 
 // buildCounting builds the parts that count decisions and query the counts.
 func (a *App) buildCounting() {
+	a.crowds = &proxies.Crowds{OnFound: a.crowdFound}
 	a.recorder = recorder.NewRecorder(recorder.Options{Secret: a.secret, Node: a.id, OmitPaths: !a.settings.RecordPaths, OmitAgents: !a.settings.RecordAgents})
 	a.flusher = recorder.NewFlusher(recorder.FlusherOptions{
 		Recorder: a.recorder, Sink: a.backends.store.Offences, Node: a.id, Secret: a.secret,
@@ -24,7 +31,7 @@ func (a *App) buildCounting() {
 		},
 		Exempt: func(key string) bool {
 			k, err := offences.ParseKey(key)
-			return err == nil && a.catalog.Blocks().Match(k, time.Now()).Exemption != nil
+			return err == nil && (a.crowds.Has(k, time.Now()) || a.catalog.Blocks().Match(k, time.Now()).Exemption != nil)
 		},
 		SafetyLimit:  func() float64 { return a.settings.SafetyLimit },
 		OnEscalation: a.escalated,
@@ -42,6 +49,28 @@ func (a *App) buildCounting() {
 			origins := originsOf(a)
 			return origins.Of(ctx, key).String()
 		}}
+}
+
+// crowdFound says that many people share an address, and ends its automatic blocks.
+func (a *App) crowdFound(k keys.Key) {
+	a.log.Warn("many people share an internal address", "key", escape.Log(k.String()), "about", proxies.AboutShared(k))
+	var ids []string
+	for _, b := range append(a.catalog.Blocks().Selecting(blocks.Block, k, time.Now()), a.catalog.Blocks().SelectingScoped(k, time.Now())...) {
+		if b.Source == blocks.Automatic && b.Pattern == keys.PatternOf(k) {
+			ids = append(ids, b.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return
+	}
+	go supervise.Do("ending the blocks of a shared address", func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		caller := admin.Caller{Actor: audit.SystemActor("escalation")}
+		if _, err := a.entries.End(ctx, caller, blocks.Block, "many people share this internal address", ids...); err != nil {
+			a.log.Error("the automatic blocks of a shared address go on", "key", escape.Log(k.String()), "error", err)
+		}
+	})
 }
 
 // secret returns the secret that all nodes of one database share.

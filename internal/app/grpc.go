@@ -71,7 +71,7 @@ func newGate(a *App, deadline time.Duration, isStrict bool) *gate.Gate {
 	return gate.New(gate.Options{
 		InAttack: a.catalog.InAttack,
 		View:     a.catalog, Log: tracedlog.New(a.backends.log, a.tracer), Local: a.backends.local, Deadline: deadline, DeadlineOfAll: isStrict,
-		Recorder: recorders, Reports: a.recorder, Bots: a.bots,
+		Recorder: recorders, Reports: a.recorder, Bots: a.bots, Crowds: a.crowds,
 		Unsaid: func(warning string) { a.log.Warn(warning) },
 	})
 }

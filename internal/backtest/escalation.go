@@ -2,10 +2,12 @@ package backtest
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"time"
 
+	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 )
 
@@ -63,6 +65,9 @@ func (t *trial) countOffence(l *triedPolicy, key string) {
 	if e == nil || e.policy.NeverBlocks(key) {
 		return
 	}
+	if k, err := offences.ParseKey(key); err == nil && t.isCrowd(k) {
+		return
+	}
 	of := e.states[key]
 	if of == nil {
 		of = &escalated{state: offences.State{Policy: e.policy.Policy, Key: key}}
@@ -116,6 +121,11 @@ func (t *trial) blockedBy(key, scope string) (block, bool) {
 		b, found = t.blocks[blockedKey{key, scope}]
 	}
 	return b, found && b.from <= t.now && t.now < b.until
+}
+
+// endBlocks ends the automatic blocks of a key.
+func (t *trial) endBlocks(k keys.Key) {
+	maps.DeleteFunc(t.blocks, func(of blockedKey, _ block) bool { return of.key == k.String() })
 }
 
 func (t *trial) escalationCounts() []EscalationCount {

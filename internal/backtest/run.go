@@ -258,7 +258,9 @@ func (r *run) sharedWarnings() (warnings []string) {
 			continue
 		}
 		warning := fmt.Sprintf("%s of %s requests come from %s, which stand for many people: name your proxies with --trusted-proxies where the log has X-Forwarded-For, or log the visitor's address and name its field with --key-column", humanize.Comma(by[who]), humanize.Comma(r.records), who)
-		if who != privateAddresses {
+		if who == privateAddresses {
+			warning += "; until then those that show several browsers get no points of evidence and no automatic blocks"
+		} else {
 			warning += "; until then the network's edges get no points of evidence and no automatic blocks"
 		}
 		warnings = append(warnings, warning+".")

@@ -9,6 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/answers"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/proxies"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
@@ -26,6 +27,7 @@ type trial struct {
 	found         []*rules.Policy // reused by applying
 	outcomes      answers.Outcomes
 	crawlers      []keys.Pattern
+	crowds        *proxies.Crowds
 	plans         func(keys.Key) string // nil for none
 	values        func(accesslog.Record) map[string]string
 	names         []string // reused by report
@@ -57,6 +59,7 @@ func newTrial(plan Plan, o *Options) *trial {
 	if t.selector == nil {
 		t.selector = rules.NewSelector(nil)
 	}
+	t.crowds = &proxies.Crowds{OnFound: t.endBlocks}
 	t.log = memlog.New(memlog.Options{Now: func() time.Time { return time.UnixMilli(t.now) }})
 	for _, p := range withDerived(plan.policies, t.selector) {
 		l := &triedPolicy{policy: p, request: timestamplog.RequestOf(p, "", 1)}
@@ -91,11 +94,15 @@ func newTrial(plan Plan, o *Options) *trial {
 
 // subject returns k with the plan that it is said to have.
 func (t *trial) subject(k keys.Key) rules.Subject {
-	if t.plans == nil {
-		return rules.Subject{Key: k}
+	who := rules.Subject{Key: k, IsCrowd: t.isCrowd(k)}
+	if t.plans != nil {
+		who.Plan = t.plans(k)
 	}
-	return rules.Subject{Key: k, Plan: t.plans(k)}
+	return who
 }
+
+// isCrowd reports whether many people share k by what its requests have shown so far.
+func (t *trial) isCrowd(k keys.Key) bool { return t.crowds.Has(k, time.UnixMilli(t.now)) }
 
 // triedPolicyOf returns the triedPolicy that limits k, nil when none does.
 func (t *trial) triedPolicyOf(k keys.Key) *triedPolicy {
@@ -112,6 +119,7 @@ func (t *trial) triedPolicyOf(k keys.Key) *triedPolicy {
 func (t *trial) decide(ctx context.Context, l *triedPolicy, key string, record accesslog.Record) (by *RuleCount, err error) {
 	t.now = record.Time
 	t.networks, t.isReportFull = t.networks[:0], false
+	t.crowds.Note(record.Key, record.Agent, time.UnixMilli(t.now))
 	if len(t.blocks) > 0 {
 		if blocked, is := t.blockedBy(key, t.scopeOf(record)); is {
 			return t.refuseBlocked(blocked), nil

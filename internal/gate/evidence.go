@@ -15,7 +15,6 @@ import (
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/keys"
-	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
@@ -31,7 +30,7 @@ func (c *call) planEvidence(d *Decision, selector *rules.Selector, set *blocks.S
 	if !selector.HasEvidence() && !isSpoofed {
 		return true
 	}
-	who := profiles.Subject(d.Check.Key, memberOf(c.gate.view, d.Check.Key, selector))
+	who := c.gate.subject(d.Check.Key, memberOf(c.gate.view, d.Check.Key, selector), d.At)
 	var room [8]rules.Charge
 	charges := selector.AppendEvidence(room[:0], who, d.Check.Request)
 	counted := botKeys(d.Check.Bot(), selector)

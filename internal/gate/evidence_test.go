@@ -245,6 +245,39 @@ func BenchmarkEvidence(b *testing.B) {
 	}
 }
 
+// An internal address that shows several browsers is a proxy that nobody named: what its people ask for is no
+// evidence against all of them, also what they asked for before it was recognized.
+func TestInternalAddressesOfManyPeopleGetNoPoints(t *testing.T) {
+	onEveryLog(t, func(t *testing.T, n *node) {
+		const proxy, person = "ip:172.17.0.1", "ip:172.17.0.9"
+		browsers := []string{"Mozilla/5.0 (X11) A/1", "Mozilla/5.0 (X11) A/2", "Mozilla/5.0 (Macintosh) B/1", "Mozilla/5.0 (iPhone) C/1"}
+		for i := range 6 {
+			n.check(t, proxy, forPath("/trap/x", browsers[0]))
+			n.check(t, person, forPath("/trap/x", browsers[i%2]))
+		}
+		if d := n.check(t, proxy); d.Outcome != Limited {
+			t.Fatalf("before it is recognized, an address that asks for traps is %s", d.Outcome)
+		}
+		for _, agent := range browsers {
+			n.check(t, proxy, forPath("/", agent))
+		}
+		for range 5 {
+			if d := n.check(t, proxy, forPath("/trap/x", browsers[1])); d.Outcome != Allowed || len(d.Evidence) > 0 {
+				t.Fatalf("a proxy whose people ask for traps is %s by %v", d.Outcome, d.Evidence)
+			}
+			if a := n.report(t, proxy, "login_failed", of("a")); !a.IsShared || len(a.Policies) > 0 {
+				t.Fatalf("a report about a proxy is counted: %+v", a)
+			}
+		}
+		if x, err := n.Explain(t.Context(), key(t, proxy), ""); err != nil || !x.IsShared || x.Outcome != Allowed {
+			t.Fatalf("%v: %+v", err, x)
+		}
+		if d := n.check(t, person); d.Outcome != Limited {
+			t.Fatalf("a person with two browsers who asks for traps is %s", d.Outcome)
+		}
+	}, policy(t, 1, "default", "*", "100/1d"), policy(t, 2, "suspicion", "ip:*", "", suspicion(t, weighed...)))
+}
+
 // Thousands of people are behind the edge of a content delivery network: it gets no points, and the
 // explanation says what it is. What it asks is limited as before.
 func TestEdgesOfContentDeliveryNetworksGetNoPoints(t *testing.T) {
@@ -257,7 +290,7 @@ func TestEdgesOfContentDeliveryNetworksGetNoPoints(t *testing.T) {
 			n.report(t, edge, "login_failed", of("a"))
 		}
 		x, err := n.Explain(t.Context(), key(t, edge), "")
-		if err != nil || x.CDN != "Cloudflare" || x.Outcome != Allowed {
+		if err != nil || !x.IsShared || x.Outcome != Allowed {
 			t.Fatalf("%v: %+v", err, x)
 		}
 		for range 20 {

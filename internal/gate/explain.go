@@ -53,8 +53,8 @@ type Explanation struct {
 	// be allowed now, zero with Never if waiting does not help.
 	NextAllowed time.Time
 	Never       bool
-	// CDN is the content delivery network of which the key is an edge, "" for none; see proxies.AboutEdge.
-	CDN string
+	// IsShared means that many people share the address; see proxies.AboutShared.
+	IsShared bool
 	// Crawler is the operator of the verified crawler that the key belongs to, "" for none.
 	// Policies with the outcome conditions.NotFound do not apply to it and are left out.
 	Crawler string
@@ -115,13 +115,13 @@ func (g *Gate) Explain(ctx context.Context, k keys.Key, policy string) (*Explana
 	}
 	now, set, selector := g.now(), g.view.Blocks(), g.view.Selector()
 	member := g.view.Profiles().Find(k)
-	who := profiles.Subject(k, member)
+	who := g.subject(k, member, now)
 	own, err := ownOf(&Check{Key: k, Policy: policy}, selector, who, member, now)
 	if err != nil {
 		return nil, err
 	}
 	x := &Explanation{
-		Key: k, At: now, Plan: who.Plan, OwnLimit: own.limit, Crawler: g.crawlers.OperatorOf(k), CDN: who.CDN(), Outcome: Allowed, NextAllowed: now,
+		Key: k, At: now, Plan: who.Plan, OwnLimit: own.limit, Crawler: g.crawlers.OperatorOf(k), IsShared: who.IsShared(), Outcome: Allowed, NextAllowed: now,
 		Exemptions: set.Selecting(blocks.Exemption, k, now), Blocks: append(set.Selecting(blocks.Block, k, now), set.SelectingScoped(k, now)...),
 	}
 	if only := set.ForAttacks(); only != nil && g.inAttack() && len(x.Blocks) == 0 {

@@ -10,9 +10,12 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/bots"
 	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keyhash"
+	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/profiles"
+	"github.com/stint-dev/stint/internal/proxies"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
@@ -52,6 +55,9 @@ type Options struct {
 	// Unsaid is called with a warning once a policy has applied to many requests that did not say a
 	// value that it needs; nil for none.
 	Unsaid func(warning string)
+	// Crowds are the internal addresses that many people share; their requests are no evidence against
+	// any of them. Gates of one node share them. nil means that the gate has its own.
+	Crowds *proxies.Crowds
 }
 
 // DefaultDeadline is how long a check waits for the log before the policy's
@@ -77,11 +83,12 @@ type Gate struct {
 	crawlers  *bots.Verifier // of bots
 	unsaid    func(warning string)
 	inAttack  func() bool
+	crowds    *proxies.Crowds
 }
 
 // New returns a gate.
 func New(o Options) *Gate {
-	g := &Gate{view: o.View, log: o.Log, local: o.Local, deadline: o.Deadline, ofAll: o.DeadlineOfAll, recorder: o.Recorder, reports: o.Reports, now: o.Now, bots: o.Bots, unsaid: o.Unsaid, inAttack: o.InAttack}
+	g := &Gate{view: o.View, log: o.Log, local: o.Local, deadline: o.Deadline, ofAll: o.DeadlineOfAll, recorder: o.Recorder, reports: o.Reports, now: o.Now, bots: o.Bots, unsaid: o.Unsaid, inAttack: o.InAttack, crowds: o.Crowds}
 	if g.bots == nil {
 		g.bots = &bots.Directory{}
 	}
@@ -97,6 +104,9 @@ func New(o Options) *Gate {
 	}
 	if g.now == nil {
 		g.now = time.Now
+	}
+	if g.crowds == nil {
+		g.crowds = &proxies.Crowds{}
 	}
 	if g.inAttack == nil {
 		g.inAttack = func() bool { return false }
@@ -179,7 +189,10 @@ func (g *Gate) Check(ctx context.Context, c Check) (Decision, error) {
 // prepare selects the policies of d, and decides it if that needs no log.
 func (g *Gate) prepare(d *Decision, selector *rules.Selector, set *blocks.Set) error {
 	member := memberOf(g.view, d.Check.Key, selector)
-	who := profiles.Subject(d.Check.Key, member)
+	if !d.Check.Peek {
+		g.noteAgent(d.Check.Key, d.Check.Request, d.At)
+	}
+	who := g.subject(d.Check.Key, member, d.At)
 	own, err := ownOf(&d.Check, selector, who, member, d.At)
 	if err != nil {
 		return err
@@ -256,6 +269,20 @@ func (c *Check) blockOfPass(set *blocks.Set, at time.Time) *blocks.Entry {
 // isPassed reports whether p would challenge the check if it refused it, but for its pass.
 func (c *Check) isPassed(p *rules.Policy) bool {
 	return p != nil && p.OnLimit == rules.ChallengeOnLimit && p.Mode == rules.Enforce && !c.Pass.IsZero()
+}
+
+// subject returns who is checked.
+func (g *Gate) subject(k keys.Key, member *profiles.Member, now time.Time) rules.Subject {
+	who := profiles.Subject(k, member)
+	who.IsCrowd = g.crowds.Has(k, now)
+	return who
+}
+
+// noteAgent notes the browser of a request, which may be nil, of k.
+func (g *Gate) noteAgent(k keys.Key, r *conditions.Request, now time.Time) {
+	if r != nil {
+		g.crowds.Note(k, r.Value(conditions.Agent), now)
+	}
 }
 
 func (g *Gate) notice(warning string) {

@@ -11,7 +11,6 @@ import (
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
-	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -57,6 +56,9 @@ type Reported struct {
 	// IsCounted reports that at least one policy that is not off counts the outcome, for this key
 	// or others.
 	IsCounted bool
+	// IsShared means that nothing was counted because many people share the address; see
+	// proxies.AboutShared.
+	IsShared bool
 	// Unsaid is the name of a value that a policy would have counted but that is missing in the
 	// report, "" for none.
 	Unsaid string
@@ -104,7 +106,9 @@ func (g *Gate) Report(ctx context.Context, reports []Report, answers []Reported)
 	for i := range reports {
 		a := &answers[i]
 		*a = Reported{Report: reports[i], At: now}
-		who := profiles.Subject(a.Report.Key, memberOf(g.view, a.Report.Key, selector))
+		g.noteAgent(a.Report.Key, a.Report.Request, now)
+		who := g.subject(a.Report.Key, memberOf(g.view, a.Report.Key, selector), now)
+		a.IsShared = who.IsShared()
 		about := Check{Key: a.Report.Key, Request: a.Report.Request}
 		g.identify(&about, selector, bots.Use{IsReport: true})
 		match := about.matchIn(set, now)

@@ -52,8 +52,7 @@ func parseEdges(text string) (edges, error) {
 	return all, nil
 }
 
-// AboutEdge says what an edge of a network is, for people.
-func AboutEdge(cdn string) string {
+func aboutEdge(cdn string) string {
 	return "This is an edge of " + cdn + ", with thousands of visitors behind it: it gets no points of evidence and no automatic blocks. Trust the network as a proxy, so that the visitors' own addresses are counted; see --trusted-proxies."
 }
 

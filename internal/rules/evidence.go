@@ -377,7 +377,7 @@ func (x *evidenceIndex) compile() {
 // AppendEvidence appends what a check of who is charged for, enforcing and shadow. r may be nil for an
 // unknown request, which is charged for nothing.
 func (s *Selector) AppendEvidence(all []Charge, who Subject, r *conditions.Request) []Charge {
-	if who.CDN() != "" {
+	if who.IsShared() {
 		return all
 	}
 	return s.AppendEvidenceFor(all, nil, r, func(p *Policy) bool { return p.Matches(who) })

@@ -18,15 +18,15 @@ const planKind = "plan:"
 type Subject struct {
 	Key  keys.Key
 	Plan string // "" for none
+	// IsCrowd means that proxies.Crowds has the key.
+	IsCrowd bool
 }
 
-// CDN returns the content delivery network of which the key is an edge, "" for none. What the requests
-// of thousands of people show is no evidence against any of them.
-func (s Subject) CDN() string {
-	if network, isAddress := s.Key.Network(); isAddress {
-		return proxies.CDN(network.Addr())
-	}
-	return ""
+// IsShared reports whether the key is an address of many people: an edge of a content delivery network, or
+// a crowd. What their requests show is no evidence against any of them. See proxies.AboutShared.
+func (s Subject) IsShared() bool {
+	network, isAddress := s.Key.Network()
+	return s.IsCrowd || isAddress && proxies.CDN(network.Addr()) != ""
 }
 
 // CheckPlan returns an error unless name is 1 to 64 of a-z, 0-9, dot, underscore and dash,

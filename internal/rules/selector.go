@@ -305,7 +305,7 @@ func (s *Selector) AppendFor(policies []*Policy, r *conditions.Request, applies 
 // AppendReported appends the policies with an outcome, enforcing and shadow, that have a pattern
 // that selects who. They apply to every check of who, in addition to the others.
 func (s *Selector) AppendReported(policies []*Policy, who Subject) []*Policy {
-	if len(s.reported) == 0 || who.CDN() != "" {
+	if len(s.reported) == 0 || who.IsShared() {
 		return policies
 	}
 	for _, p := range s.reported {

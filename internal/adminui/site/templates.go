@@ -50,8 +50,8 @@ func (p *pages) named(name string) (*template.Template, error) {
 
 func (s *Site) funcs() template.FuncMap {
 	return template.FuncMap{
-		"asset":     assetPath,
-		"aboutEdge": proxies.AboutEdge, "key": format.Key, "wholekey": format.WholeKey, "text": format.Pieces, "visible": format.VisibleText,
+		"asset":       assetPath,
+		"aboutShared": proxies.AboutShared, "key": format.Key, "wholekey": format.WholeKey, "text": format.Pieces, "visible": format.VisibleText,
 		"num": func(n any) (string, error) {
 			whole, err := toInt64(n)
 			return format.Number(whole), err

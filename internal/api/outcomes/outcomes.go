@@ -300,8 +300,8 @@ func noteOf(r *gate.Reported) string {
 		return "Not counted: it happened more than " + rules.FormatDuration(gate.MaxReportAge) + " ago, and reports count from when they come."
 	case len(r.Policies) > 0:
 		return ""
-	case r.IsCounted && rules.Subject{Key: r.Report.Key}.CDN() != "":
-		return "Not counted. " + proxies.AboutEdge(rules.Subject{Key: r.Report.Key}.CDN())
+	case r.IsCounted && r.IsShared:
+		return "Not counted. " + proxies.AboutShared(r.Report.Key)
 	case r.Unsaid != "":
 		return "Not counted: the policy counts different values of " + r.Unsaid + ", and the report has none."
 	case r.IsCounted:
