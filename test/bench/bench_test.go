@@ -15,7 +15,7 @@ func BenchmarkStint(b *testing.B) {
 	parts := []struct {
 		name    string
 		measure func(*testing.B, *report)
-	}{{"http", overHTTP}, {"redis", overRedis}, {"parts", inParts}, {"guided", guided}, {"idle", idle}, {"number", byNumber}, {"redis-number", byNumberInRedis}, {"kinds", byKind}, {"holds", holding}, {"doors", throughDoors}}
+	}{{"http", overHTTP}, {"redis", overRedis}, {"parts", inParts}, {"guided", guided}, {"idle", idle}, {"number", byNumber}, {"redis-number", byNumberInRedis}, {"kinds", byKind}, {"holds", holding}, {"described", describing}, {"doors", throughDoors}}
 	measured := 0
 	for _, part := range parts {
 		b.Run(part.name, func(b *testing.B) {

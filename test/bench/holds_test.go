@@ -25,20 +25,34 @@ func holding(b *testing.B, r *report) {
 	n.furnish(b)
 	n.admit(b, http.MethodPut, "/v1/policies/held", `{"match":["held:*"],"unit":"tokens","rules":["10M/1m","100M/1d"],"hold":"10m"}`)
 	r.begin("A hold and its settlement over HTTP", fmt.Sprintf("Processor time of the node, embedded; %d connections, 100,000 keys, %d runs of %s, alternating; medians.", holdConnections, holdRounds, runTime))
-	for _, settled := range []bool{false, true} {
-		n.hold(b, settled, runTime/4) // warms up
+	ask := func(settled bool) exchanger {
+		return func(connection io.Writer, answers *bufio.Reader, key int) error {
+			return holdOnce(connection, answers, key, settled)
+		}
 	}
-	var checks, holds, ratios []float64
-	for range holdRounds {
-		check, held := n.hold(b, false, runTime), n.hold(b, true, runTime)
-		checks, holds, ratios = append(checks, check), append(holds, held), append(ratios, held/check)
-	}
-	r.atMost("of a check", median(ratios), 2.2, "%.2f", fmt.Sprintf("(%.1f of %.1f µs)", median(holds), median(checks)))
+	checks, holds, ratio := compare(b, n, n, ask(false), ask(true))
+	r.atMost("of a check", ratio, 2.2, "%.2f", fmt.Sprintf("(%.1f of %.1f µs)", holds, checks))
 }
 
-// hold sends checks for a time over kept connections, which hold and are settled or are plain, and returns the node's
-// processor time for each in µs.
-func (n node) hold(b *testing.B, settled bool, lasting time.Duration) float64 {
+// exchanger asks a node about one of manyKeys keys over a connection.
+type exchanger func(connection io.Writer, answers *bufio.Reader, key int) error
+
+// compare measures the processor time in µs that nodes need for what is asked of them, in rounds that alternate, and
+// returns the medians, and that of the ratios.
+func compare(b *testing.B, one, other node, ask, askOther exchanger) (of, ofOther, ratio float64) {
+	b.Helper()
+	one.spend(b, ask, runTime/4) // warms up
+	other.spend(b, askOther, runTime/4)
+	var all, others, ratios []float64
+	for range holdRounds {
+		a, z := one.spend(b, ask, runTime), other.spend(b, askOther, runTime)
+		all, others, ratios = append(all, a), append(others, z), append(ratios, z/a)
+	}
+	return median(all), median(others), median(ratios)
+}
+
+// spend asks for a time over kept connections, and returns the node's processor time for each in µs.
+func (n node) spend(b *testing.B, ask exchanger, lasting time.Duration) float64 {
 	b.Helper()
 	var asked atomic.Int64
 	var group sync.WaitGroup
@@ -53,7 +67,7 @@ func (n node) hold(b *testing.B, settled bool, lasting time.Duration) float64 {
 			defer connection.Close()
 			answers := bufio.NewReader(connection)
 			for i := c; time.Now().Before(ends); i += holdConnections {
-				if err := holdOnce(connection, answers, i%manyKeys, settled); err != nil {
+				if err := ask(connection, answers, i%manyKeys); err != nil {
 					b.Error(err)
 					return
 				}
