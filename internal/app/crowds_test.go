@@ -5,50 +5,20 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/stint-dev/stint/internal/audit"
-	"github.com/stint-dev/stint/internal/blocks"
-	"github.com/stint-dev/stint/internal/etag"
-	"github.com/stint-dev/stint/internal/keys"
-	"github.com/stint-dev/stint/internal/presets"
 	"github.com/stint-dev/stint/test/servers"
 )
 
 // A scanner behind a proxy that nobody named gets the address of the proxy blocked. Once its visitors show that
-// many people share it, that block ends, none follows, and blocks that people added stay.
+// many people share it, that block ends and none follows.
 func TestBlocksOfAnAddressOfManyPeopleEnd(t *testing.T) {
 	a := startApp(t)
-	preset, _ := presets.Find("website")
-	for _, p := range preset.Policies {
-		if p.Name == "suspicion" {
-			if _, err := a.backends.store.Policies.PutPolicy(t.Context(), audit.SystemActor("test"), p, etag.New); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	parse := func(text string) keys.Key {
-		k, err := keys.Parser{}.Key(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return k
-	}
+	putSuspicion(t, a)
 	const proxy, scanner = "ip:172.17.0.1", "ip:172.17.0.2"
 	check := func(key, path, agent string) int {
 		t.Helper()
 		answer, _ := send(t, a.CheckAddr(), nil, http.MethodPost, "/v1/check", fmt.Sprintf(`{"key":%q,"request":{"path":%q,"method":"GET","agent":%q}}`, key, path, agent))
 		return answer.StatusCode
-	}
-	blockOf := func(text string) *blocks.Entry {
-		t.Helper()
-		if err := a.flusher.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := a.catalog.Refresh(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		return a.catalog.Blocks().Match(parse(text), time.Now()).Block
 	}
 	browser := func(i int) string {
 		return fmt.Sprintf("Mozilla/5.0 (X11; Linux x86_64; rv:%d.0) Gecko/20100101 Firefox/%[1]d.0", 100+i)
@@ -60,19 +30,19 @@ func TestBlocksOfAnAddressOfManyPeopleEnd(t *testing.T) {
 	}
 	scan(proxy)
 	scan(scanner)
-	servers.Await(t, "the proxy is blocked", func() bool { return blockOf(proxy) != nil && blockOf(scanner) != nil })
+	servers.Await(t, "both are blocked", func() bool { return blockOf(t, a, proxy) != nil && blockOf(t, a, scanner) != nil })
 	for i := range 10 {
 		check(proxy, "/", browser(i))
 	}
-	servers.Await(t, "the block of the proxy ends", func() bool { return blockOf(proxy) == nil })
+	servers.Await(t, "the block of the proxy ends", func() bool { return blockOf(t, a, proxy) == nil })
 	if status := check(proxy, "/", browser(1)); status != http.StatusOK {
 		t.Errorf("a visitor behind the proxy is answered %d", status)
 	}
 	scan(proxy)
-	if b := blockOf(proxy); b != nil {
+	if b := blockOf(t, a, proxy); b != nil {
 		t.Errorf("the proxy is blocked again: %+v", b)
 	}
-	if blockOf(scanner) == nil {
+	if blockOf(t, a, scanner) == nil {
 		t.Error("the block of another internal address has ended")
 	}
 	_, body := send(t, a.AdminAddr(), bearer(edgeToken), http.MethodGet, "/v1/keys?key="+proxy, "")

@@ -3,6 +3,7 @@ package app
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/presets"
+	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/test/servers"
 )
 
@@ -20,21 +22,7 @@ import (
 // between keep the limit from being reached.
 func TestWebsitePresetBlocksGuessersAndForgivesLogins(t *testing.T) {
 	a := startApp(t)
-	preset, found := presets.Find("website")
-	if !found {
-		t.Fatal("there is no preset website")
-	}
-	for _, p := range preset.Policies {
-		if p.Name != "suspicion" {
-			continue
-		}
-		if p.Escalation == nil || p.Escalation.Threshold != 3 {
-			t.Fatalf("the preset has the escalation %+v, want the threshold 3", p.Escalation)
-		}
-		if _, err := a.backends.store.Policies.PutPolicy(t.Context(), audit.SystemActor("test"), p, etag.New); err != nil {
-			t.Fatal(err)
-		}
-	}
+	putSuspicion(t, a)
 	reportOf := func(outcome, key string, times int) {
 		t.Helper()
 		for range times {
@@ -50,20 +38,7 @@ func TestWebsitePresetBlocksGuessersAndForgivesLogins(t *testing.T) {
 		}
 	}
 	report := func(key string, times int) { t.Helper(); reportOf("login_failed", key, times) }
-	blockOf := func(text string) *blocks.Entry {
-		t.Helper()
-		if err := a.flusher.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := a.catalog.Refresh(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		k, err := keys.Parser{}.Key(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return a.catalog.Blocks().Match(k, time.Now()).Block
-	}
+	blockOf := func(key string) *blocks.Entry { t.Helper(); return blockOf(t, a, key) }
 	const people, guesser, office = "ip:203.0.113.1", "ip:203.0.113.2", "ip:203.0.113.3"
 	for range 20 {
 		report(office, 3)
@@ -84,4 +59,37 @@ func TestWebsitePresetBlocksGuessersAndForgivesLogins(t *testing.T) {
 	if b := blockOf(people); b != nil {
 		t.Errorf("%s is blocked by %+v, want no block", people, b)
 	}
+}
+
+// putSuspicion stores the policy of evidence of the preset website.
+func putSuspicion(t *testing.T, a *App) {
+	t.Helper()
+	preset, found := presets.Find("website")
+	at := slices.IndexFunc(preset.Policies, func(p *rules.Policy) bool { return p.Name == "suspicion" })
+	if !found || at < 0 {
+		t.Fatal("there is no preset website with a policy suspicion")
+	}
+	p := preset.Policies[at]
+	if p.Escalation == nil || p.Escalation.Threshold != 3 {
+		t.Fatalf("the preset has the escalation %+v, want the threshold 3", p.Escalation)
+	}
+	if _, err := a.backends.store.Policies.PutPolicy(t.Context(), audit.SystemActor("test"), p, etag.New); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// blockOf returns the block of a key after all that was counted so far, nil for none.
+func blockOf(t *testing.T, a *App, key string) *blocks.Entry {
+	t.Helper()
+	if err := a.flusher.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.catalog.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	k, err := keys.Parser{}.Key(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.catalog.Blocks().Match(k, time.Now()).Block
 }

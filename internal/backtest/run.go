@@ -257,13 +257,12 @@ func (r *run) sharedWarnings() (warnings []string) {
 		if who == privateAddresses && 2*by[who] <= r.records || 100*by[who] < r.records {
 			continue
 		}
-		warning := fmt.Sprintf("%s of %s requests come from %s, which stand for many people: name your proxies with --trusted-proxies where the log has X-Forwarded-For, or log the visitor's address and name its field with --key-column", humanize.Comma(by[who]), humanize.Comma(r.records), who)
+		spared := "the network's edges"
 		if who == privateAddresses {
-			warning += "; until then those that show several browsers get no points of evidence and no automatic blocks"
-		} else {
-			warning += "; until then the network's edges get no points of evidence and no automatic blocks"
+			spared = "those that show several browsers"
 		}
-		warnings = append(warnings, warning+".")
+		warnings = append(warnings, fmt.Sprintf("%s of %s requests come from %s, which stand for many people: name your proxies with --trusted-proxies where the log has X-Forwarded-For, or log the visitor's address and name its field with --key-column; until then %s get no points of evidence and no automatic blocks.",
+			humanize.Comma(by[who]), humanize.Comma(r.records), who, spared))
 	}
 	return warnings
 }

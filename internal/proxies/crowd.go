@@ -18,7 +18,7 @@ type Crowds struct {
 	// OnFound is called with each address that is found, by the call of Note; nil for nothing.
 	OnFound func(keys.Key)
 
-	mu   sync.Mutex
+	mu   sync.RWMutex
 	seen map[keys.Key]*crowd
 }
 
@@ -110,8 +110,8 @@ func (c *Crowds) Has(k keys.Key, now time.Time) bool {
 	if !isInternal(k) {
 		return false
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.mu.RLock()
+	defer c.mu.RUnlock()
 	of := c.seen[k]
 	return of != nil && now.Before(of.until)
 }
