@@ -92,10 +92,16 @@ var requiredFlags = regexp.MustCompile(`^required flag\(s\) "(.*)" not set$`)
 // exclusiveFlags matches cobra's text for flags of which only one may be given.
 var exclusiveFlags = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
 
+// oneOfFlags matches cobra's text for flags of which one must be given.
+var oneOfFlags = regexp.MustCompile(`^at least one of the flags in the group \[(.*)\] is required$`)
+
 // plainGroupError replaces cobra's text for flags that are missing or exclude each other.
 func plainGroupError(err error) error {
 	if missing := requiredFlags.FindStringSubmatch(err.Error()); missing != nil {
 		return fmt.Errorf("give --%s too", strings.ReplaceAll(missing[1], `", "`, " and --"))
+	}
+	if missing := oneOfFlags.FindStringSubmatch(err.Error()); missing != nil {
+		return fmt.Errorf("give --%s", strings.ReplaceAll(missing[1], " ", " or --"))
 	}
 	found := exclusiveFlags.FindStringSubmatch(err.Error())
 	if found == nil {

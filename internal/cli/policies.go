@@ -96,35 +96,38 @@ func printPolicy(con *console.Console, policy *wire.Policy) error {
 var policyColumns = []output.Column[wire.Policy]{
 	{Name: "name", Head: "Name", Cell: func(p wire.Policy) output.Cell { return output.Text(p.Name) }},
 	{Name: "match", Head: "Match", Cut: true, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Match) }},
-	{Name: "when", Head: "When", Cut: true, Drop: 1, Cell: func(p wire.Policy) output.Cell { return output.FirstTexts(whenTexts(p.When), 3) }},
+	{Name: "when", Head: "When", Cut: true, Drop: 1, Cell: func(p wire.Policy) output.Cell { return output.FirstTexts(whenTexts(p.When), 2) }},
 	{Name: "rules", Head: "Rules", Cut: true, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Rules) }},
-	{Name: "evidence", Head: "Evidence", Cut: true, Drop: 1, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Evidence) }},
-	{Name: "outcome", Head: "Outcome", Drop: 2, Cell: func(p wire.Policy) output.Cell { return output.Text(p.Outcome) }},
-	{Name: "scope", Head: "Scope", Drop: 1, Cell: func(p wire.Policy) output.Cell { return output.Text(p.Scope) }},
-	{Name: "also", Head: "Also counts", Cut: true, Drop: 1, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Also) }},
+	{Name: "evidence", Head: "Evidence", Cut: true, Drop: 3, Cell: func(p wire.Policy) output.Cell { return output.FirstTexts(p.Evidence, 1) }},
+	{Name: "outcome", Head: "Outcome", Drop: 3, Cell: func(p wire.Policy) output.Cell { return output.Text(p.Outcome) }},
+	{Name: "scope", Head: "Scope", Drop: 2, Cell: func(p wire.Policy) output.Cell { return output.Text(p.Scope) }},
+	{Name: "also", Head: "Also counts", Cut: true, Drop: 2, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Also) }},
 	{Name: "mode", Head: "Mode", Cell: func(p wire.Policy) output.Cell { return output.Text(p.Mode) }},
-	{Name: "on_failure", Head: "On failure", Drop: 3, Cell: func(p wire.Policy) output.Cell { return output.Text(p.OnFailure) }},
+	{Name: "on_failure", Head: "On failure", Usual: "local", Drop: 3, Cell: func(p wire.Policy) output.Cell { return output.Text(p.OnFailure) }},
 	{Name: "algorithm", Head: "Algorithm", Drop: 4, Cell: func(p wire.Policy) output.Cell { return output.Text(p.Algorithm) }},
 	{Name: "options", Head: "Options", Drop: 6, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Options.Texts()) }},
-	{Name: "on_limit", Head: "At a limit", Drop: 3, Cell: func(p wire.Policy) output.Cell { return output.Text(cmp.Or(p.OnLimit, "limit")) }},
+	{Name: "on_limit", Head: "At a limit", Usual: "limit", Drop: 3, Cell: func(p wire.Policy) output.Cell { return output.Text(cmp.Or(p.OnLimit, "limit")) }},
 	{Name: "unit", Head: "Unit", Drop: 5, Cell: func(p wire.Policy) output.Cell { return output.Text(p.Unit) }},
 	{Name: "time_zone", Head: "Time zone", Drop: 6, Cell: func(p wire.Policy) output.Cell { return output.Text(p.TimeZone) }},
 	{Name: "cost", Head: "Cost", Drop: 5, Cell: func(p wire.Policy) output.Cell { return costOrNone(p.Cost) }},
 	{Name: "hold", Head: "Hold", Drop: 5, Cell: func(p wire.Policy) output.Cell { return durationOrNone(p.Hold) }},
 	{Name: "on_expiry", Head: "On expiry", Drop: 5, Cell: func(p wire.Policy) output.Cell { return output.Text(p.OnExpiry) }},
-	{Name: "escalation", Head: "Automatic block", Drop: 1, Cell: escalationCell},
+	{Name: "escalation", Head: "Automatic block", Usual: "never", Drop: 2, Cell: escalationCell},
 	{Name: "version", Head: "Version", Right: true, Cell: func(p wire.Policy) output.Cell { return output.Number(p.Version) }},
 	{Name: "updated_at", Head: "Changed", Drop: 2, Cell: func(p wire.Policy) output.Cell { return output.Time(p.UpdatedAt.Time) }},
 	{Name: "updated_by", Head: "By", Drop: 5, Cell: func(p wire.Policy) output.Cell { return output.Text(p.UpdatedBy) }},
 }
 
-// policyDetail are the columns of one policy, with all of its conditions.
+// policyDetail are the columns of one policy, with all of its conditions and evidence.
 var policyDetail = func() []output.Column[wire.Policy] {
 	columns := append(slices.Clone(policyColumns),
 		output.Column[wire.Policy]{Name: "created_at", Head: "Created", Cell: func(p wire.Policy) output.Cell { return output.Time(p.CreatedAt.Time) }})
 	for i := range columns {
-		if columns[i].Name == "when" {
+		switch columns[i].Name {
+		case "when":
 			columns[i].Cell = func(p wire.Policy) output.Cell { return output.Texts(whenTexts(p.When)) }
+		case "evidence":
+			columns[i].Cell = func(p wire.Policy) output.Cell { return output.Texts(p.Evidence) }
 		}
 	}
 	return columns

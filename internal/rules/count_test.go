@@ -34,6 +34,8 @@ func TestNumbersAreReadAsPagesShowThem(t *testing.T) {
 	for text, want := range map[string][]string{
 		"1,000/h,20/m": {"1,000/h", "20/m"}, "1,000,000/d 1,000/h; 5/s": {"1,000,000/d", "1,000/h", "5/s"}, "20/1m, 800/1d": {"20/1m", "800/1d"},
 		"15/d distinct path,1,000/d distinct path": {"15/d distinct path", "1,000/d distinct path"}, "20,30/h": {"20,30/h"}, "20": {"20"}, "": nil,
+		"10 per minute": {"10 per minute"}, "10 tokens per minute, 5/s": {"10 tokens per minute", "5/s"}, "10 / minute 5/s": {"10 / minute", "5/s"},
+		"1M tokens / 1d": {"1M tokens / 1d"},
 	} {
 		if got := rules.SplitRules(text); !slices.Equal(got, want) {
 			t.Errorf("SplitRules(%q) = %q, want %q", text, got, want)

@@ -147,14 +147,21 @@ func SplitRules(text string) []string {
 		}
 	}
 	for i, word := range words {
-		isOpen := i > 0 && !strings.ContainsAny(rules[len(rules)-1], "/ ") // a count so far
-		if i > 0 && (word == distinctWord || words[i-1] == distinctWord || isOpen) {
+		if i > 0 && continuesRule(rules[len(rules)-1], words[i-1], word) {
 			rules[len(rules)-1] += " " + word
 			continue
 		}
 		rules = append(rules, word)
 	}
 	return rules
+}
+
+// continuesRule reports whether word, which follows last, is a part of rule. "10 per minute" is one
+// wrong rule, so that the error quotes what was written.
+func continuesRule(rule, last, word string) bool {
+	isCount := !strings.ContainsAny(rule, "/ ") // so far
+	isWindow := strings.HasSuffix(last, "/") || strings.HasPrefix(word, "/")
+	return isCount || isWindow || word == distinctWord || last == distinctWord || word == "per" || last == "per"
 }
 
 func parseLimit(text, digits string) (int, error) {

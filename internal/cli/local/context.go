@@ -56,6 +56,9 @@ func newContextList(con *console.Console) *cobra.Command {
 			for _, name := range all.Names() {
 				rows = append(rows, namedContext{name, name == all.Current, all.Contexts[name]})
 			}
+			if len(rows) == 0 {
+				con.Notef("None; 'context set' adds one.")
+			}
 			return output.List(con.Printer(), rows, contextColumns)
 		},
 	}

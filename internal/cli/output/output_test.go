@@ -55,6 +55,31 @@ func TestJSONIsEscapedWithoutChangingTheValue(t *testing.T) {
 	}
 }
 
+func TestTablesLeaveOutColumnsThatNoRowNeeds(t *testing.T) {
+	columns := []Column[[3]string]{
+		{Name: "a", Head: "A", Cell: func(r [3]string) Cell { return Text(r[0]) }},
+		{Name: "b", Head: "B", Drop: 1, Cell: func(r [3]string) Cell { return Text(r[1]) }},
+		{Name: "c", Head: "C", Drop: 1, Usual: "never", Cell: func(r [3]string) Cell { return Text(r[2]) }},
+	}
+	for _, test := range []struct {
+		name string
+		rows [][3]string
+		want string
+	}{
+		{"empty and usual", [][3]string{{"", "", "never"}, {"x", "", ""}}, "A\n\nx\n"},
+		{"one row has a value", [][3]string{{"x", "", "never"}, {"y", "1", "1h"}}, "A  B  C\nx     never\ny  1  1h\n"},
+	} {
+		var out bytes.Buffer
+		if err := List(&Printer{Out: &out}, test.rows, columns); err != nil || out.String() != test.want {
+			t.Errorf("%s: %q, %v, want %q", test.name, out.String(), err, test.want)
+		}
+	}
+	var csv bytes.Buffer
+	if err := List(&Printer{Out: &csv, Format: CSV}, [][3]string{{"", "", "never"}}, columns); err != nil || csv.String() != "a,b,c\n,,never\n" {
+		t.Errorf("CSV: %q, %v, want all columns", csv.String(), err)
+	}
+}
+
 func TestDuration(t *testing.T) {
 	for _, test := range []struct {
 		d    time.Duration

@@ -7,6 +7,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -59,7 +60,10 @@ type Column[T any] struct {
 	Cell  func(T) Cell
 	Right bool // aligned right, for numbers
 	Cut   bool // may be cut in the middle to fit the terminal
-	Drop  int  // omitted if the terminal is narrow, largest first; 0 never
+	Drop  int  // omitted if the terminal is narrow, largest first, or if no row needs it; 0 never
+	// Usual is what the column shows of most items. A table in which all rows show it, or
+	// nothing, does not need the column.
+	Usual string
 }
 
 // List prints items: one row each, or an array in JSON.
@@ -161,7 +165,11 @@ func writeTable[T any](p *Printer, items []T, columns []Column[T]) error {
 	var g grid
 	var shown []Column[T]
 	for _, c := range columns {
-		if c.Head != "" {
+		isNeeded := c.Drop == 0 || slices.ContainsFunc(items, func(item T) bool {
+			shown := c.Cell(item).shown(p.Now)
+			return shown != "" && shown != c.Usual
+		})
+		if c.Head != "" && isNeeded {
 			shown = append(shown, c)
 			g.columns = append(g.columns, gridColumn{head: c.Head, right: c.Right, cut: c.Cut, drop: c.Drop})
 		}
