@@ -46,9 +46,10 @@ type Outcome struct {
 	notes, needs *pathSet
 	// isForm leaves out what programs send to the path of their form once somebody is logged in.
 	isForm bool
-	// of says which requests have the outcome, by what is known of the site; nil if the status does.
+	// site is what is known of the site, nil for nothing.
 	site *Site
-	of   func(*Site, *Answer) bool
+	// of says by site which requests have the outcome; nil if the status does.
+	of func(*Site, *Answer) bool
 }
 
 // maxOutcomes bounds how many outcomes may be named.
@@ -70,7 +71,7 @@ func DefaultOutcomes(site *Site) Outcomes {
 		{Name: NotHTTP, of: func(_ *Site, r *Answer) bool { return r.IsNoRequest }},
 		{Name: "bad_request", Statuses: []int{400, 405, 414}},
 		{Name: LoginFailed, Method: post, Statuses: []int{401, 403, 422}, paths: logins, notes: refusing},
-		{Name: LoginFailed, Method: post, Statuses: []int{200}, paths: forms, notes: refusing, isForm: true},
+		{Name: LoginFailed, Method: post, Statuses: []int{200}, paths: forms, notes: refusing, isForm: true, site: site},
 		{Name: loginOK, Method: post, Statuses: []int{302, 303}, paths: logins, needs: refusing},
 		{Name: loginOK, Method: post, Statuses: []int{200, 201, 204}, paths: others, needs: refusing},
 	}
@@ -220,9 +221,18 @@ func parseOutcome(text string) (o Outcome, err error) {
 	return o, nil
 }
 
-// isInside reports whether a target is of somebody who is logged in: phpMyAdmin and Adminer have one path for
-// their form and for all that follows it, with the database, the table or the page in the query.
-func isInside(target string) bool {
+// isInside reports whether r may be a request of somebody who is logged in: phpMyAdmin and Adminer have one path for
+// their form and for all that follows it, with the database, the table or the page in the query. Anybody can
+// write such a query: if something is known of the site, the client must be known too.
+func (o *Outcome) isInside(r *Answer) bool {
+	if !saysInside(r.Path) {
+		return false
+	}
+	a := classify(r.Path)
+	return a.form != "" && (o.site == nil || o.site.isInside(a.form, r))
+}
+
+func saysInside(target string) bool {
 	_, query, _ := strings.Cut(target, "?")
 	for parameter := range strings.SplitSeq(query, "&") {
 		switch name, value, _ := strings.Cut(parameter, "="); name {
@@ -253,7 +263,7 @@ func (all Outcomes) Append(names []string, r *Answer) []string {
 		case !slices.Contains(o.Statuses, r.Status), o.Method != "" && !strings.EqualFold(o.Method, r.Method), slices.Contains(names[first:], o.Name):
 		case o.paths.IsZero() && isMissingAsset:
 		case !o.paths.IsZero() && (r.Path == "" || !o.paths.Meets(conditions.NewRequest(r.Path, "", "", ""))):
-		case o.needs != nil && !o.needs.has(r.Path), o.isForm && isInside(r.Path):
+		case o.needs != nil && !o.needs.has(r.Path), o.isForm && o.isInside(r):
 		default:
 			if o.notes != nil {
 				o.notes.add(r.Path)

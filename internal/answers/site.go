@@ -45,6 +45,8 @@ type Site struct {
 	missing  []int           // statuses that canaries were answered with alike
 	clients  map[string]*siteClient
 	programs map[string]*program
+	// loggedIn is when those who have logged in were last inside, Unix milliseconds, by form and client.
+	loggedIn map[string]int64
 }
 
 // canary is the answer to a request for something that no site has.
@@ -74,6 +76,7 @@ const (
 	maxCanaries    = 64
 	maxClients     = 4096
 	maxPrograms    = 256
+	maxLoggedIn    = 256
 	maxAsked       = 8192
 	maxTarget      = 512 // bytes of a target that is remembered
 	enoughCanaries = 5   // different ones that were answered alike
@@ -83,6 +86,7 @@ const (
 	filesOfAVisit  = 20
 	maxKnownText   = 512                 // bytes of what a SiteState keeps
 	programAge     = 30 * 24 * time.Hour // after which a program that was not shown again is forgotten
+	loginAge       = 24 * time.Hour      // after which a login is forgotten whose client was not inside again
 )
 
 // NewSite returns a Site that knows nothing. own are patterns of paths that are the site's, as in
@@ -97,7 +101,7 @@ func NewSite(own []string) (*Site, error) {
 }
 
 func newSite(asked *targets, maxClients int, name func(keys.Key) string) *Site {
-	return &Site{asked: asked, maxClients: maxClients, name: name, clients: map[string]*siteClient{}, programs: map[string]*program{}}
+	return &Site{asked: asked, maxClients: maxClients, name: name, clients: map[string]*siteClient{}, programs: map[string]*program{}, loggedIn: map[string]int64{}}
 }
 
 // setOwn replaces the paths that are the site's own. They must be valid.
@@ -123,10 +127,11 @@ const (
 	consoles
 	wordPress
 	php
+	form
 )
 
 var kindsOfPath = sync.OnceValue(func() *conditions.Index {
-	return conditions.NewIndex([]conditions.When{noSite: pathsOf("@secrets", "@exploits"), consoles: pathsOf("@consoles"), wordPress: pathsOf("@wordpress"), php: pathsOf("@php")})
+	return conditions.NewIndex([]conditions.When{noSite: pathsOf("@secrets", "@exploits"), consoles: pathsOf("@consoles"), wordPress: pathsOf("@wordpress"), php: pathsOf("@php"), form: pathsOf("@login-forms", "not @wordpress")})
 })
 
 // asked is what a request asked for.
@@ -135,6 +140,7 @@ type asked struct {
 	isFile  bool   // that pages load by themselves
 	isShown bool   // by some site
 	program string // that it belongs to, "" for none
+	form    string // whose login and whose pages have one path, by the beginning of that, "" for none
 }
 
 // targets are what was asked for lately, so that it is not looked up for each request. The zero value has
@@ -171,10 +177,11 @@ func classify(target string) asked {
 		switch {
 		case kind == noSite:
 			a.isShown = false
+		case kind == form:
+			a.form = firstSegment(p)
 		case a.program != "": // the first of several
 		case kind == consoles:
-			first, _, _ := strings.Cut(strings.ToLower(strings.TrimPrefix(p, "/")), "/")
-			a.program = "/" + first
+			a.program = firstSegment(p)
 		case kind == wordPress:
 			a.program = programWordPress
 		case kind == php:
@@ -182,6 +189,12 @@ func classify(target string) asked {
 		}
 	})
 	return a
+}
+
+// firstSegment returns the beginning of a path, in lower case.
+func firstSegment(p string) string {
+	first, _, _ := strings.Cut(strings.ToLower(strings.TrimPrefix(p, "/")), "/")
+	return "/" + first
 }
 
 // CheckOwn returns an error unless patterns are of paths that may be named a site's own.
@@ -211,6 +224,9 @@ func (s *Site) Learn(r *Answer) {
 	a, key := s.asked.of(r.Path), s.name(r.Key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if a.form != "" && strings.EqualFold(r.Method, post) && (r.Status == 302 || r.Status == 303) && !slices.Contains(s.missing, r.Status) {
+		s.logIn(a.form+" "+key, r.Time)
+	}
 	c := s.client(key)
 	switch {
 	case !a.isShown:
@@ -260,6 +276,40 @@ func (s *Site) client(key string) *siteClient {
 		s.clients[key] = c
 	}
 	return c
+}
+
+// logIn notes that a client has logged in, or was inside. One more than maxLoggedIn takes the place of any other.
+func (s *Site) logIn(key string, at int64) {
+	for other := range s.loggedIn {
+		if _, isKnown := s.loggedIn[key]; isKnown || len(s.loggedIn) < maxLoggedIn {
+			break
+		}
+		delete(s.loggedIn, other)
+	}
+	if len(key) <= maxKnownText {
+		s.loggedIn[key] = max(s.loggedIn[key], at)
+	}
+}
+
+// isInside reports whether r, whose query says so, is of a client that is logged in by a form. As long as
+// nobody was seen to log in there, since the program may take its user from its configuration, those who load pages
+// as browsers do are.
+func (s *Site) isInside(form string, r *Answer) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	client := s.name(r.Key)
+	key := form + " " + client
+	if last, isKnown := s.loggedIn[key]; isKnown && r.Time-last <= loginAge.Milliseconds() {
+		s.logIn(key, r.Time)
+		return true
+	}
+	for other := range s.loggedIn {
+		if strings.HasPrefix(other, form+" ") {
+			return false
+		}
+	}
+	c := s.clients[client]
+	return c != nil && !c.isSuspect && c.different == enoughFiles
 }
 
 func (s *Site) addCanary(c canary) {
@@ -361,9 +411,11 @@ func (s *Site) hasBrowsed(r *Answer) bool {
 type SiteState struct {
 	Canaries []canary            `json:"canaries,omitempty"`
 	Programs map[string]*program `json:"programs,omitempty"`
+	// LoggedIn is when clients who have logged in at a form were last inside, Unix milliseconds.
+	LoggedIn map[string]int64 `json:"logged_in,omitempty"`
 }
 
-// State returns what s has learned by a time. It forgets the programs that were not shown for long.
+// State returns what s has learned by a time. It forgets the programs that were not shown for long, and old logins.
 func (s *Site) State(now time.Time) *SiteState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -375,6 +427,8 @@ func (s *Site) State(now time.Time) *SiteState {
 		}
 		state.Programs[name] = &program{maps.Clone(p.By), p.Last}
 	}
+	maps.DeleteFunc(s.loggedIn, func(_ string, last int64) bool { return last < now.Add(-loginAge).UnixMilli() })
+	state.LoggedIn = maps.Clone(s.loggedIn)
 	return state
 }
 
@@ -397,7 +451,12 @@ func (s *Site) Restore(known *SiteState) error {
 			}
 		}
 	}
-	if len(known.Canaries) > maxCanaries || len(known.Programs) > maxPrograms {
+	for key := range known.LoggedIn {
+		if isLong(key) {
+			return errors.New("a login at the site is impossible")
+		}
+	}
+	if len(known.Canaries) > maxCanaries || len(known.Programs) > maxPrograms || len(known.LoggedIn) > maxLoggedIn {
 		return errors.New("more is known of the site than is kept")
 	}
 	s.mu.Lock()
@@ -414,6 +473,9 @@ func (s *Site) Restore(known *SiteState) error {
 			s.show(name, by, p.Last)
 		}
 	}
+	for key, last := range known.LoggedIn {
+		s.logIn(key, last)
+	}
 	s.missing = s.findMissing()
 	return nil
 }
@@ -425,6 +487,7 @@ func (s *Site) forget(before time.Time) {
 	ms := before.UnixMilli()
 	s.canaries = slices.DeleteFunc(s.canaries, func(c canary) bool { return c.At < ms })
 	maps.DeleteFunc(s.programs, func(_ string, p *program) bool { return p.Last < ms })
+	maps.DeleteFunc(s.loggedIn, func(_ string, last int64) bool { return last < ms })
 	s.missing = s.findMissing()
 }
 

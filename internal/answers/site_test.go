@@ -244,6 +244,7 @@ func TestSiteIsKnownAgain(t *testing.T) {
 		`{"canaries":[{"what":"` + strings.Repeat("a", maxKnownText+1) + `","client":"ip:192.0.2.1","status":200}]}`,
 		`{"canaries":[` + strings.Repeat(`{"what":"/.env","client":"ip:192.0.2.1","status":200},`, maxCanaries) + `{"what":"/.env","client":"ip:192.0.2.1","status":200}]}`,
 		`{"programs":{"PHP":null}}`,
+		`{"logged_in":{"":1}}`,
 		`{"programs":{"PHP":{"by":{"a":true,"b":true,"c":true,"d":true},"last":1}}}`,
 	} {
 		wrong := &SiteState{}
@@ -259,4 +260,76 @@ func TestSiteIsKnownAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	later.ask(12, append(browses, "/a.php")...)
+}
+
+// phpMyAdmin has one path for its form and for all that follows it. What the query says is what a client writes: a
+// guesser who knows that is counted, and those who are logged in are not, also after a restart.
+func TestTheQueryAloneIsNotInside(t *testing.T) {
+	const sql = "/phpmyadmin/index.php?route=/sql&db=shop&ajax_request=1"
+	a := newAnswered(t, always(200))
+	at := int64(0)
+	post := func(a *answered, client, status int, target string) bool {
+		key := (keys.Parser{}).AddressKey(netip.AddrFrom4([4]byte{192, 0, 2, byte(client)}))
+		r := Answer{Key: key, Method: "POST", Path: target, Status: status, Time: at}
+		a.all.Learn(&r)
+		return slices.Contains(a.all.Append(nil, &r), LoginFailed)
+	}
+	if !post(a, 66, 200, sql) {
+		t.Error("a guess with the query of somebody who is logged in is not counted")
+	}
+	// The program has its user from its configuration: nobody logs in.
+	a.ask(1, browses...)
+	if post(a, 1, 200, sql) {
+		t.Error("a browser is counted where nobody has logged in yet")
+	}
+	if post(a, 2, 200, "/phpmyadmin/index.php?route=/"); post(a, 2, 302, "/phpmyadmin/index.php?route=/") || post(a, 2, 200, sql) {
+		t.Error("somebody who has logged in is counted")
+	}
+	if !post(a, 66, 200, sql) || !post(a, 1, 200, sql) {
+		t.Error("once somebody has logged in, others are not counted")
+	}
+	if !post(a, 2, 200, "/wp-login.php?db=1") {
+		t.Error("WordPress is taken for phpMyAdmin")
+	}
+	at = (loginAge - time.Hour).Milliseconds()
+	if post(a, 2, 200, sql) {
+		t.Error("somebody at work is counted")
+	}
+	at += (loginAge - time.Hour).Milliseconds()
+	state := a.all.Site().State(time.UnixMilli(at))
+	text, err := json.Marshal(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	later, known := newAnswered(t, always(200)), &SiteState{}
+	if err := json.Unmarshal(text, known); err != nil {
+		t.Fatal(err)
+	}
+	if err := later.all.Site().Restore(known); err != nil {
+		t.Fatal(err)
+	}
+	if post(later, 2, 200, sql) || !post(later, 66, 200, sql) {
+		t.Error("a restart forgets who is logged in")
+	}
+	at += 2 * loginAge.Milliseconds()
+	if !post(a, 2, 200, sql) || len(a.all.Site().State(time.UnixMilli(at)).LoggedIn) > 0 {
+		t.Error("a login is never forgotten")
+	}
+	for i := range 2 * maxLoggedIn {
+		a.all.Site().logIn(fmt.Sprint("/phpmyadmin ", i), at)
+	}
+	if n := len(a.all.Site().loggedIn); n != maxLoggedIn {
+		t.Errorf("%d logins are kept, want %d", n, maxLoggedIn)
+	}
+}
+
+// A site that redirects everything lets nobody in by that.
+func TestARedirectOfEverythingIsNoLogin(t *testing.T) {
+	a := newAnswered(t, always(302))
+	a.scan()
+	key := (keys.Parser{}).AddressKey(netip.AddrFrom4([4]byte{192, 0, 2, 1}))
+	r := Answer{Key: key, Method: "POST", Path: "/phpmyadmin/index.php", Status: 302}
+	if a.all.Learn(&r); len(a.all.Site().loggedIn) > 0 {
+		t.Error("a redirect of everything is taken for a login")
+	}
 }

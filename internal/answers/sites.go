@@ -249,7 +249,7 @@ func (h *heard) take(row *StoredSite) {
 
 // equals reports whether two states know the same.
 func (known *SiteState) equals(other SiteState) bool {
-	return slices.Equal(known.Canaries, other.Canaries) && maps.EqualFunc(known.Programs, other.Programs, func(a, b *program) bool {
-		return a.Last-b.Last < exchangeInterval.Milliseconds() && maps.Equal(a.By, b.By)
-	})
+	isRecent := func(a, b int64) bool { return a-b < exchangeInterval.Milliseconds() }
+	return slices.Equal(known.Canaries, other.Canaries) && maps.EqualFunc(known.LoggedIn, other.LoggedIn, isRecent) &&
+		maps.EqualFunc(known.Programs, other.Programs, func(a, b *program) bool { return isRecent(a.Last, b.Last) && maps.Equal(a.By, b.By) })
 }

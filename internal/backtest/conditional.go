@@ -252,7 +252,7 @@ func (l *triedPolicy) firstZero() *RuleCount {
 
 // learns reports whether policies count what is known by the answers of the whole site.
 func (t *trial) learns() bool {
-	return t.selector.CountsOutcome(answers.Probe) || t.selector.CountsOutcome(answers.Browsed)
+	return slices.ContainsFunc([]string{answers.Probe, answers.Browsed, answers.LoginFailed}, t.selector.CountsOutcome)
 }
 
 // isExempt reports whether p does not apply to a record because it is a crawler's.

@@ -74,7 +74,7 @@ func (f *frequencies[V]) add(value V) {
 func (f frequencies[V]) top(text func(V) string) []Trait {
 	var traits []Trait
 	for _, each := range f {
-		traits = append(traits, Trait{escape.Clip(text(each.value), maxTrait), each.n})
+		traits = append(traits, Trait{strings.ToValidUTF8(escape.Clip(text(each.value), maxTrait), "\uFFFD"), each.n}) // JSON takes nothing else
 	}
 	slices.SortFunc(traits, func(a, b Trait) int {
 		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Value, b.Value))

@@ -18,7 +18,7 @@ func TestReportSaysWhatRefusedKeysAskedFor(t *testing.T) {
 	for i := range 100 {
 		for _, ip := range []string{"ip:192.0.2.1", "ip:192.0.2.2"} {
 			r := at(t, float64(i/10), ip)
-			r.Method, r.Path, r.Agent, r.Status = "POST", "/wp-login.php?secret", "evil\x1b[2J<script>", 200
+			r.Method, r.Path, r.Agent, r.Status = "POST", "/wp-login.php?secret", "evil\xff\x1b[2J<script>", 200
 			if ip == "ip:192.0.2.2" || i%3 == 0 {
 				r.Path, r.Agent, r.Status = fmt.Sprintf("/%d", i), strings.Repeat("long", 100), 404
 			}
