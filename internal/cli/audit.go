@@ -166,16 +166,12 @@ func newAuditExport(con *console.Console) *cobra.Command {
 	return c
 }
 
-var auditColumns = []output.Column[wire.AuditEntry]{
-	{Name: "id", Head: "Id", Right: true, Cell: func(e wire.AuditEntry) output.Cell {
+var auditColumns = output.Columns(`id: Id (right), at: When, actor=actor.name: Who (cut), action: Action (drop 1), summary: What (cut),
+	address=actor.address: From (drop 2)`, output.Cells[wire.AuditEntry]{
+	"id": func(e wire.AuditEntry) output.Cell {
 		return output.Words(strconv.FormatInt(e.ID, 10), strconv.FormatInt(e.ID, 10))
-	}},
-	{Name: "at", Head: "When", Cell: func(e wire.AuditEntry) output.Cell { return output.Time(e.At.Time) }},
-	{Name: "actor", Head: "Who", Cut: true, Cell: func(e wire.AuditEntry) output.Cell { return output.Text(e.Actor.Name) }},
-	{Name: "action", Head: "Action", Drop: 1, Cell: func(e wire.AuditEntry) output.Cell { return output.Text(e.Action) }},
-	{Name: "summary", Head: "What", Cut: true, Cell: func(e wire.AuditEntry) output.Cell { return output.Text(e.Summary) }},
-	{Name: "address", Head: "From", Drop: 2, Cell: func(e wire.AuditEntry) output.Cell { return output.Text(string(e.Actor.Address)) }},
-}
+	},
+})
 
 var auditDetail = append(append([]output.Column[wire.AuditEntry]{}, auditColumns...),
 	output.Column[wire.AuditEntry]{Name: "object", Head: "Object", Cell: func(e wire.AuditEntry) output.Cell { return output.Text(e.Object) }},
@@ -227,16 +223,10 @@ exit code is 1 if the chain does not match.`,
 	return c
 }
 
-var verificationColumns = []output.Column[wire.AuditVerification]{
-	{Name: "intact", Head: "Intact", Cell: func(v wire.AuditVerification) output.Cell {
+var verificationColumns = output.Columns(`intact: Intact, problem: Problem, records: Records, uncovered: Older than the chain,
+	pending: Not in the chain yet, first_at: First record, kept: Kept head, head: Head`, output.Cells[wire.AuditVerification]{
+	"intact": func(v wire.AuditVerification) output.Cell {
 		words := map[bool]string{true: "yes", false: "NO"}
 		return output.Words(words[v.Intact], strconv.FormatBool(v.Intact))
-	}},
-	{Name: "problem", Head: "Problem", Cell: func(v wire.AuditVerification) output.Cell { return output.Text(string(v.Problem)) }},
-	{Name: "records", Head: "Records", Cell: func(v wire.AuditVerification) output.Cell { return output.Number(v.Records) }},
-	{Name: "uncovered", Head: "Older than the chain", Cell: func(v wire.AuditVerification) output.Cell { return output.Number(v.Uncovered) }},
-	{Name: "pending", Head: "Not in the chain yet", Cell: func(v wire.AuditVerification) output.Cell { return output.Number(v.Pending) }},
-	{Name: "first_at", Head: "First record", Cell: func(v wire.AuditVerification) output.Cell { return output.Time(v.FirstAt.Time) }},
-	{Name: "kept", Head: "Kept head", Cell: func(v wire.AuditVerification) output.Cell { return output.Text(string(v.Kept)) }},
-	{Name: "head", Head: "Head", Cell: func(v wire.AuditVerification) output.Cell { return output.Text(string(v.Head)) }},
-}
+	},
+})

@@ -52,12 +52,9 @@ keys verified nobody. Keys that were not fetched for 7 days verify nobody.`,
 	}
 }
 
-var botListColumns = []output.Column[wire.BotList]{
-	{Name: "url", Head: "List", Cell: func(l wire.BotList) output.Cell { return output.Text(l.URL) }},
-	{Name: "prefixes", Head: "Prefixes", Cell: func(l wire.BotList) output.Cell { return output.Number(int64(l.Prefixes)) }},
-	{Name: "keys", Head: "Keys", Cell: func(l wire.BotList) output.Cell { return output.Number(int64(l.Keys)) }},
-	{Name: "fetched_at", Head: "Fetched", Cell: func(l wire.BotList) output.Cell { return output.TimeOr(l.Fetched.Time, "never") }},
-	{Name: "state", Head: "State", Cell: func(l wire.BotList) output.Cell {
+var botListColumns = output.Columns(`url: List, prefixes: Prefixes, keys: Keys, fetched_at: Fetched (or never), state: State,
+	problem: Problem, refused: Last signature`, output.Cells[wire.BotList]{
+	"state": func(l wire.BotList) output.Cell {
 		switch {
 		case l.IsIgnored:
 			return output.Text("ignored")
@@ -67,19 +64,11 @@ var botListColumns = []output.Column[wire.BotList]{
 			return output.Text("never fetched")
 		}
 		return output.Text("current")
-	}},
-	{Name: "problem", Head: "Problem", Cell: func(l wire.BotList) output.Cell { return output.Text(l.Problem) }},
-	{Name: "refused", Head: "Last signature", Cell: func(l wire.BotList) output.Cell { return output.Text(l.Refused) }},
-}
+	},
+})
 
-var botColumns = []output.Column[wire.Bot]{
-	{Name: "bot", Head: "Bot", Cell: func(b wire.Bot) output.Cell { return output.Text(b.Bot) }},
-	{Name: "category", Head: "Category", Cell: func(b wire.Bot) output.Cell { return output.Text(b.Category) }},
-	{Name: "verified", Head: "Verified", Cell: func(b wire.Bot) output.Cell { return output.Text(b.Verified) }},
-	{Name: "pattern", Head: "Pattern", Cell: func(b wire.Bot) output.Cell { return output.Text(b.Pattern) }},
-	{Name: "requests", Head: "Requests", Cell: func(b wire.Bot) output.Cell { return output.Number(b.Requests) }},
-	{Name: "refused", Head: "Refused", Cell: func(b wire.Bot) output.Cell { return output.Number(b.Refused) }},
-}
+var botColumns = output.Columns[wire.Bot](`bot: Bot, category: Category, verified: Verified, pattern: Pattern, requests: Requests,
+	refused: Refused`)
 
 func newRobots(con *console.Console) *cobra.Command {
 	return &cobra.Command{

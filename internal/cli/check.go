@@ -113,25 +113,16 @@ func refusedUnless(allowed bool) error {
 	return &console.ExitError{Code: console.Refused}
 }
 
-var decisionColumns = []output.Column[*wire.Decision]{
-	{Name: "key", Cell: func(d *wire.Decision) output.Cell { return output.Text(d.Key) }},
-	{Name: "decision", Cell: func(d *wire.Decision) output.Cell { return output.Text(d.Decision) }},
-	{Name: "policy", Cell: func(d *wire.Decision) output.Cell { return output.Text(string(d.Policy)) }},
-	{Name: "rule", Cell: func(d *wire.Decision) output.Cell { return output.Text(string(d.Rule)) }},
-	{Name: "retry_at", Cell: func(d *wire.Decision) output.Cell { return output.Time(d.RetryAt.Time) }},
-	{Name: "delay_ms", Cell: func(d *wire.Decision) output.Cell { return delayCell(d.Waiting) }},
-	{Name: "handle", Cell: func(d *wire.Decision) output.Cell { return handleCell(d.Waiting, d.Hold) }},
-	{Name: "degraded", Cell: func(d *wire.Decision) output.Cell { return output.YesNo(d.Degraded) }},
-	{Name: "id", Cell: func(d *wire.Decision) output.Cell { return output.Text(string(d.ID)) }},
-}
+var decisionColumns = output.Columns("key, decision, policy, rule, retry_at, delay_ms, handle, degraded, id", output.Cells[*wire.Decision]{
+	"delay_ms": func(d *wire.Decision) output.Cell { return delayCell(d.Waiting) },
+	"handle":   func(d *wire.Decision) output.Cell { return handleCell(d.Waiting, d.Hold) },
+})
 
-var ruleStateColumns = []output.Column[wire.RuleState]{
-	{Name: "rule", Head: "Rule", Cell: func(r wire.RuleState) output.Cell { return output.Text(r.Rule) }},
-	{Name: "remaining", Head: "Left", Right: true, Cell: func(r wire.RuleState) output.Cell { return output.Number(r.Remaining) }},
-	{Name: "limit", Head: "Of", Right: true, Cell: func(r wire.RuleState) output.Cell { return output.Number(r.Limit) }},
-	{Name: "retry_after_ms", Head: "Would wait", Right: true, Cell: waitCell},
-	{Name: "reset_after_ms", Head: "Restored in", Right: true, Cell: resetCell},
-}
+var ruleStateColumns = output.Columns(`rule: Rule, remaining: Left, limit: Of, retry_after_ms: Would wait (right),
+	reset_after_ms: Restored in (right)`, output.Cells[wire.RuleState]{
+	"retry_after_ms": waitCell,
+	"reset_after_ms": resetCell,
+})
 
 func waitCell(r wire.RuleState) output.Cell {
 	switch {
@@ -257,17 +248,11 @@ func checkKeys(ctx context.Context, con *console.Console, server *client.Client,
 	return refusedUnless(decision.Allowed)
 }
 
-var keyDecisionColumns = []output.Column[wire.Decision]{
-	{Name: "key", Head: "Key", Cut: true, Cell: func(d wire.Decision) output.Cell { return output.Text(d.Key) }},
-	{Name: "decision", Head: "Decision", Cell: func(d wire.Decision) output.Cell { return output.Text(d.Decision) }},
-	{Name: "policy", Head: "Policy", Cell: func(d wire.Decision) output.Cell { return output.Text(string(d.Policy)) }},
-	{Name: "rule", Head: "Rule", Cell: func(d wire.Decision) output.Cell { return output.Text(string(d.Rule)) }},
-	{Name: "retry_at", Head: "Ask again", Cell: func(d wire.Decision) output.Cell { return output.Time(d.RetryAt.Time) }},
-	{Name: "delay_ms", Cell: func(d wire.Decision) output.Cell { return delayCell(d.Waiting) }},
-	{Name: "handle", Cell: func(d wire.Decision) output.Cell { return handleCell(d.Waiting, d.Hold) }},
-	{Name: "degraded", Cell: func(d wire.Decision) output.Cell { return output.YesNo(d.Degraded) }},
-	{Name: "id", Head: "Refusal id", Drop: 1, Cell: func(d wire.Decision) output.Cell { return output.Text(string(d.ID)) }},
-}
+var keyDecisionColumns = output.Columns(`key: Key (cut), decision: Decision, policy: Policy, rule: Rule, retry_at: Ask again, delay_ms,
+	handle, degraded, id: Refusal id (drop 1)`, output.Cells[wire.Decision]{
+	"delay_ms": func(d wire.Decision) output.Cell { return delayCell(d.Waiting) },
+	"handle":   func(d wire.Decision) output.Cell { return handleCell(d.Waiting, d.Hold) },
+})
 
 func printKeysDecision(p *output.Printer, d *wire.KeysDecision, charge string) error {
 	switch p.Format {

@@ -84,10 +84,7 @@ func probeGateway(con *console.Console, c *cobra.Command, server *client.Client,
 	return nil
 }
 
-var gatewayColumns = []output.Column[wire.Gateway]{
-	{Name: "name", Head: "Gateway", Cell: func(g wire.Gateway) output.Cell { return output.Text(g.Name) }},
-	{Name: "title", Head: "Title", Cell: func(g wire.Gateway) output.Cell { return output.Text(g.Title) }},
-}
+var gatewayColumns = output.Columns[wire.Gateway]("name: Gateway, title: Title")
 
 // printGuide prints the configurations to standard output, so that they can be
 // redirected to a file, and the rest to standard error.

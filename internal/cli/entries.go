@@ -431,17 +431,11 @@ func (e *entryCommand) newRestore() *cobra.Command {
 	return c
 }
 
-var entryColumns = append([]output.Column[wire.Entry]{
-	{Name: "pattern", Head: "Pattern", Cut: true, Cell: func(e wire.Entry) output.Cell { return output.Text(e.Pattern) }},
-	{Name: "state", Head: "State", Drop: 3, Cell: entryState},
-	{Name: "expires_at", Head: "Expires", Cell: func(e wire.Entry) output.Cell { return output.TimeOr(e.ExpiresAt.Time, "permanent") }},
-	{Name: "reason", Head: "Reason", Cut: true, Cell: func(e wire.Entry) output.Cell { return output.Text(e.Reason) }},
-	{Name: "author", Head: "By", Cell: func(e wire.Entry) output.Cell { return output.Text(e.Author) }},
-	{Name: "source", Head: "Source", Drop: 4, Cell: func(e wire.Entry) output.Cell { return output.Text(e.Source) }},
-	{Name: "created_at", Head: "Since", Drop: 2, Cell: func(e wire.Entry) output.Cell { return output.Time(e.CreatedAt.Time) }},
-	{Name: "sources", Head: "Held by", Drop: 6, Cut: true, Cell: func(e wire.Entry) output.Cell { return output.Text(sourceNames(e.Sources)) }},
-	{Name: "id", Head: "Id", Drop: 1, Cell: func(e wire.Entry) output.Cell { return output.Text(e.ID) }},
-}, termColumns()...)
+var entryColumns = append(output.Columns(`pattern: Pattern (cut), state: State (drop 3), expires_at: Expires (or permanent),
+	reason: Reason (cut), author: By, source: Source (drop 4), created_at: Since (drop 2), sources: Held by (cut drop 6), id: Id (drop 1)`, output.Cells[wire.Entry]{
+	"state":   entryState,
+	"sources": func(e wire.Entry) output.Cell { return output.Text(sourceNames(e.Sources)) },
+}), termColumns()...)
 
 // termColumns returns a column for each of the terms. The last is left out first where not all fit.
 func termColumns() (columns []output.Column[wire.Entry]) {

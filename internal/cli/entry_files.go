@@ -315,17 +315,8 @@ func printRows[T any](p *output.Printer, i T, columns []output.Column[T], isDryR
 	return nil
 }
 
-var importColumns = []output.Column[*wire.ImportAnswer]{
-	{Name: "rows", Head: "Rows", Cell: func(i *wire.ImportAnswer) output.Cell { return output.Number(i.Rows) }},
-	{Name: "created", Head: "New", Cell: func(i *wire.ImportAnswer) output.Cell { return output.Number(i.Created) }},
-	{Name: "extended", Head: "Extended", Cell: func(i *wire.ImportAnswer) output.Cell { return output.Number(i.Extended) }},
-	{Name: "replaced", Head: "Replaced", Cell: func(i *wire.ImportAnswer) output.Cell { return output.Number(i.Replaced) }},
-	{Name: "unchanged", Head: "Unchanged", Cell: func(i *wire.ImportAnswer) output.Cell { return output.Number(i.Unchanged) }},
-	{Name: "invalid", Head: "Invalid", Cell: func(i *wire.ImportAnswer) output.Cell { return output.Number(i.Invalid) }},
-	{Name: "exempt", Head: "Exempt", Cell: func(i *wire.ImportAnswer) output.Cell { return output.Number(i.Exempt) }},
-	{Name: "dry_run", Cell: func(i *wire.ImportAnswer) output.Cell { return output.YesNo(i.DryRun) }},
-	{Name: "ended", Head: "Ended", Cell: func(i *wire.ImportAnswer) output.Cell { return output.Number(i.Ended) }},
-}
+var importColumns = output.Columns[*wire.ImportAnswer](`rows: Rows, created: New, extended: Extended, replaced: Replaced, unchanged: Unchanged,
+	invalid: Invalid, exempt: Exempt, dry_run, ended: Ended`)
 
 // exportHelp is the help of an export.
 type exportHelp struct {

@@ -106,24 +106,20 @@ func impactLines(b *wire.Impact) []string {
 	return lines
 }
 
-var previewColumns = []output.Column[*wire.Impact]{
-	{Name: "pattern", Cell: func(b *wire.Impact) output.Cell { return output.Text(b.Pattern) }},
-	{Name: "keys_estimate", Cell: func(b *wire.Impact) output.Cell {
+var previewColumns = output.Columns("pattern, keys_estimate, ratio_estimate, blocks_caller, hidden, confirm", output.Cells[*wire.Impact]{
+	"keys_estimate": func(b *wire.Impact) output.Cell {
 		if b.Estimate == nil {
 			return output.Cell{}
 		}
 		return output.Number(b.Estimate.Keys)
-	}},
-	{Name: "ratio_estimate", Cell: func(b *wire.Impact) output.Cell {
+	},
+	"ratio_estimate": func(b *wire.Impact) output.Cell {
 		if b.Estimate == nil {
 			return output.Cell{}
 		}
 		return output.Ratio(b.Estimate.Ratio)
-	}},
-	{Name: "blocks_caller", Cell: func(b *wire.Impact) output.Cell { return output.YesNo(b.BlocksCaller) }},
-	{Name: "hidden", Cell: func(b *wire.Impact) output.Cell { return output.YesNo(b.Hidden) }},
-	{Name: "confirm", Cell: func(b *wire.Impact) output.Cell { return output.Text(string(b.Confirm)) }},
-}
+	},
+})
 
 // matches is the beginning of the sentence about the traffic of a pattern. A block refuses less
 // than that if some of it is already blocked or exempt.

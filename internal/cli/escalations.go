@@ -107,25 +107,14 @@ func sayEscalation(p *output.Printer, l *wire.EscalationStatus) {
 	}
 }
 
-var escalationEventColumns = []output.Column[wire.EscalationEvent]{
-	{Name: "at", Head: "When", Cell: func(e wire.EscalationEvent) output.Cell { return output.Time(e.At.Time) }},
-	{Name: "kind", Head: "What", Cell: func(e wire.EscalationEvent) output.Cell { return output.Text(e.Kind) }},
-	{Name: "key", Head: "Key", Cut: true, Cell: func(e wire.EscalationEvent) output.Cell { return output.Text(string(e.Key)) }},
-	{Name: "policy", Head: "Policy", Cell: func(e wire.EscalationEvent) output.Cell { return output.Text(e.Policy) }},
-	{Name: "level", Head: "Level", Right: true, Cell: func(e wire.EscalationEvent) output.Cell { return output.Number(e.Level) }},
-	{Name: "offences", Head: "Refused", Right: true, Drop: 1, Cell: func(e wire.EscalationEvent) output.Cell { return output.Number(e.Offences) }},
-	{Name: "length_ms", Head: "For", Right: true, Cell: func(e wire.EscalationEvent) output.Cell {
+var escalationEventColumns = output.Columns(`at: When, kind: What, key: Key (cut), policy: Policy, level: Level, offences: Refused (drop 1),
+	length_ms: For (right), detail: Detail (cut drop 2), block_id`, output.Cells[wire.EscalationEvent]{
+	"length_ms": func(e wire.EscalationEvent) output.Cell {
 		if e.Length == 0 {
 			return output.Cell{}
 		}
 		return output.Milliseconds(e.Length.Std().Milliseconds())
-	}},
-	{Name: "detail", Head: "Detail", Cut: true, Drop: 2, Cell: func(e wire.EscalationEvent) output.Cell { return output.Text(e.Detail) }},
-	{Name: "block_id", Cell: func(e wire.EscalationEvent) output.Cell { return output.Text(string(e.BlockID)) }},
-}
+	},
+})
 
-var escalationPauseColumns = []output.Column[wire.EscalationPause]{
-	{Name: "policy", Cell: func(s wire.EscalationPause) output.Cell { return output.Text(s.Policy) }},
-	{Name: "at", Cell: func(s wire.EscalationPause) output.Cell { return output.Time(s.At.Time) }},
-	{Name: "detail", Cell: func(s wire.EscalationPause) output.Cell { return output.Text(s.Detail) }},
-}
+var escalationPauseColumns = output.Columns[wire.EscalationPause]("policy, at, detail")

@@ -207,18 +207,11 @@ func printOffence(p *output.Printer, r *wire.OffenceRecord) error {
 	return nil
 }
 
-var offenceColumns = []output.Column[wire.Offence]{
-	{Name: "decision", Head: "Decision", Cell: func(o wire.Offence) output.Cell { return output.Text(o.Decision) }},
-	{Name: "refused_by", Head: "By", Cut: true, Cell: func(o wire.Offence) output.Cell { return output.Text(o.RefusedBy) }},
-	{Name: "count", Head: "Times", Right: true, Cell: func(o wire.Offence) output.Cell { return output.Number(o.Count) }},
-	{Name: "count_max", Cell: func(o wire.Offence) output.Cell { return output.Number(o.CountMax) }},
-	{Name: "first_at", Head: "First", Cell: func(o wire.Offence) output.Cell { return output.Time(o.First.At.Time) }},
-	{Name: "first_boundary_at", Head: "Waited for", Drop: 1, Cell: func(o wire.Offence) output.Cell { return output.Time(o.First.BoundaryAt.Time) }},
-	{Name: "first_retry_at", Head: "Retry at", Drop: 2, Cell: func(o wire.Offence) output.Cell { return output.Time(o.First.RetryAt.Time) }},
-	{Name: "last_at", Head: "Last", Drop: 3, Cell: func(o wire.Offence) output.Cell { return output.Time(o.Last.At.Time) }},
-	{Name: "source", Head: "Source", Drop: 4, Cell: func(o wire.Offence) output.Cell { return output.Text(string(o.Last.Source)) }},
-	{Name: "meta", Head: "Metadata", Cut: true, Drop: 5, Cell: func(o wire.Offence) output.Cell { return metaCell(o.Last.Meta) }},
-}
+var offenceColumns = output.Columns(`decision: Decision, refused_by: By (cut), count: Times, count_max, first_at=first.at: First,
+	first_boundary_at=first.boundary_at: Waited for (drop 1), first_retry_at=first.retry_at: Retry at (drop 2),
+	last_at=last.at: Last (drop 3), source=last.source: Source (drop 4), meta: Metadata (cut drop 5)`, output.Cells[wire.Offence]{
+	"meta": func(o wire.Offence) output.Cell { return metaCell(o.Last.Meta) },
+})
 
 // metaCell formats a check's metadata, sorted by name.
 func metaCell(meta map[string]string) output.Cell {

@@ -132,13 +132,7 @@ func newHoldList(con *console.Console) *cobra.Command {
 	return c
 }
 
-var settledColumns = []output.Column[*wire.SettledHold]{
-	{Name: "state", Head: "State", Cell: func(s *wire.SettledHold) output.Cell { return output.Text(s.State) }},
-	{Name: "held", Head: "Held", Right: true, Cell: func(s *wire.SettledHold) output.Cell { return output.Number(s.Held) }},
-	{Name: "cost", Head: "Cost", Right: true, Cell: func(s *wire.SettledHold) output.Cell { return output.Number(s.Cost) }},
-	{Name: "over", Head: "Beyond a limit", Right: true, Cell: func(s *wire.SettledHold) output.Cell { return output.Number(s.Over) }},
-	{Name: "expires_at", Head: "Expires", Cell: func(s *wire.SettledHold) output.Cell { return output.Time(s.ExpiresAt.Time) }},
-}
+var settledColumns = output.Columns[*wire.SettledHold]("state: State, held: Held, cost: Cost, over: Beyond a limit, expires_at: Expires")
 
 func printSettled(con *console.Console, s *wire.SettledHold, err error) error {
 	if err != nil {

@@ -85,19 +85,16 @@ func newJobRun(con *console.Console) *cobra.Command {
 	}
 }
 
-var jobColumns = []output.Column[wire.Job]{
-	{Name: "name", Head: "Job", Cell: func(j wire.Job) output.Cell { return output.Text(j.Name) }},
-	{Name: "schedule", Head: "Schedule", Drop: 2, Cell: func(j wire.Job) output.Cell { return output.Text(j.Schedule) }},
-	{Name: "next_at", Head: "Next", Cell: func(j wire.Job) output.Cell { return output.TimeOr(j.NextAt.Time, "not scheduled") }},
-	{Name: "last_at", Head: "Last", Cell: func(j wire.Job) output.Cell {
+var jobColumns = output.Columns(`name: Job, schedule: Schedule (drop 2), next_at: Next (or not scheduled), last_at: Last,
+	last_did: Result (cut), help: What it does (cut drop 1)`, output.Cells[wire.Job]{
+	"last_at": func(j wire.Job) output.Cell {
 		if j.Last == nil {
 			return output.Words("never", "")
 		}
 		return output.Time(j.Last.StartedAt.Time)
-	}},
-	{Name: "last_did", Head: "Result", Cut: true, Cell: lastResult},
-	{Name: "help", Head: "What it does", Cut: true, Drop: 1, Cell: func(j wire.Job) output.Cell { return output.Text(j.Help) }},
-}
+	},
+	"last_did": lastResult,
+})
 
 // lastResult is the result of a job's last run, or its error.
 func lastResult(j wire.Job) output.Cell {
@@ -113,17 +110,12 @@ func lastResult(j wire.Job) output.Cell {
 	}
 }
 
-var runColumns = []output.Column[wire.JobRun]{
-	{Name: "job", Head: "Job", Cell: func(r wire.JobRun) output.Cell { return output.Text(r.Job) }},
-	{Name: "started_at", Head: "Started", Cell: func(r wire.JobRun) output.Cell { return output.Time(r.StartedAt.Time) }},
-	{Name: "took_ms", Head: "Took", Right: true, Cell: func(r wire.JobRun) output.Cell {
+var runColumns = output.Columns(`job: Job, started_at: Started, took_ms: Took (right), result: Result (cut), error: Error (cut),
+	triggered_by: Triggered by (drop 1), node: Node (drop 2)`, output.Cells[wire.JobRun]{
+	"took_ms": func(r wire.JobRun) output.Cell {
 		if r.FinishedAt.IsZero() {
 			return output.Cell{}
 		}
 		return output.Milliseconds(r.FinishedAt.Sub(r.StartedAt.Time).Milliseconds())
-	}},
-	{Name: "result", Head: "Result", Cut: true, Cell: func(r wire.JobRun) output.Cell { return output.Text(r.Result) }},
-	{Name: "error", Head: "Error", Cut: true, Cell: func(r wire.JobRun) output.Cell { return output.Text(string(r.Error)) }},
-	{Name: "triggered_by", Head: "Triggered by", Drop: 1, Cell: func(r wire.JobRun) output.Cell { return output.Text(r.TriggeredBy) }},
-	{Name: "node", Head: "Node", Drop: 2, Cell: func(r wire.JobRun) output.Cell { return output.Text(r.Node) }},
-}
+	},
+})

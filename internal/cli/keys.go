@@ -83,13 +83,7 @@ refused and 1,024 others, those with the most checks. 'offenders' lists only ref
 	return c
 }
 
-var activeKeyColumns = []output.Column[wire.ActiveKey]{
-	{Name: "key", Head: "Key", Cut: true, Cell: func(k wire.ActiveKey) output.Cell { return output.Text(k.Key) }},
-	{Name: "checks", Head: "Checks", Right: true, Cell: func(k wire.ActiveKey) output.Cell { return output.Number(k.Checks) }},
-	{Name: "allowed", Head: "Allowed", Right: true, Cell: func(k wire.ActiveKey) output.Cell { return output.Number(k.Allowed) }},
-	{Name: "limited", Head: "Limited", Right: true, Cell: func(k wire.ActiveKey) output.Cell { return output.Number(k.Limited) }},
-	{Name: "blocked", Head: "Blocked", Right: true, Cell: func(k wire.ActiveKey) output.Cell { return output.Number(k.Blocked) }},
-}
+var activeKeyColumns = output.Columns[wire.ActiveKey]("key: Key (cut), checks: Checks, allowed: Allowed, limited: Limited, blocked: Blocked")
 
 func newKeyRequests(con *console.Console) *cobra.Command {
 	return &cobra.Command{
@@ -117,11 +111,9 @@ server which answers was asked about, and refusals that others recorded.`,
 	}
 }
 
-var keyRequestColumns = []output.Column[wire.KeyRequest]{
-	{Name: "at", Head: "At", Cell: func(q wire.KeyRequest) output.Cell { return output.Time(q.At.Time) }},
-	{Name: "method", Head: "Method", Cell: func(q wire.KeyRequest) output.Cell { return output.Text(q.Method) }},
-	{Name: "path", Head: "Path", Cut: true, Cell: func(q wire.KeyRequest) output.Cell { return output.Text(q.Path) }},
-	{Name: "decision", Head: "Decision", Cell: func(q wire.KeyRequest) output.Cell {
+var keyRequestColumns = output.Columns(`at: At, method: Method, path: Path (cut), decision: Decision, policy: Policy, by: By (drop 1),
+	evidence: Evidence (drop 2), agent: Agent (cut drop 3), pass: Pass (drop 4)`, output.Cells[wire.KeyRequest]{
+	"decision": func(q wire.KeyRequest) output.Cell {
 		switch {
 		case q.Reported != "":
 			return output.Words("reported "+output.Escape(q.Reported), q.Decision)
@@ -129,13 +121,10 @@ var keyRequestColumns = []output.Column[wire.KeyRequest]{
 			return output.Words(q.Decision+", shadow "+q.Shadow, q.Decision)
 		}
 		return output.Text(q.Decision)
-	}},
-	{Name: "policy", Head: "Policy", Cell: func(q wire.KeyRequest) output.Cell { return output.Text(q.Policy) }},
-	{Name: "by", Head: "By", Drop: 1, Cell: func(q wire.KeyRequest) output.Cell { return output.Text(q.Rule + q.Block) }},
-	{Name: "evidence", Head: "Evidence", Drop: 2, Cell: func(q wire.KeyRequest) output.Cell { return output.Text(strings.Join(q.Evidence, "; ")) }},
-	{Name: "agent", Head: "Agent", Drop: 3, Cut: true, Cell: func(q wire.KeyRequest) output.Cell { return output.Text(q.Agent) }},
-	{Name: "pass", Head: "Pass", Drop: 4, Cell: func(q wire.KeyRequest) output.Cell { return output.Text(q.Pass) }},
-}
+	},
+	"by":       func(q wire.KeyRequest) output.Cell { return output.Text(q.Rule + q.Block) },
+	"evidence": func(q wire.KeyRequest) output.Cell { return output.Text(strings.Join(q.Evidence, "; ")) },
+})
 
 func newKeyReset(con *console.Console) *cobra.Command {
 	var policy string
@@ -197,10 +186,7 @@ keep what they have.`,
 	return c
 }
 
-var erasedColumns = []output.Column[wire.ErasedRows]{
-	{Name: "what", Head: "What", Cell: func(r wire.ErasedRows) output.Cell { return output.Text(r.What) }},
-	{Name: "rows", Head: "Rows", Right: true, Cell: func(r wire.ErasedRows) output.Cell { return output.Number(r.Rows) }},
-}
+var erasedColumns = output.Columns[wire.ErasedRows]("what: What, rows: Rows")
 
 func printErasure(p *output.Printer, e *wire.KeyErasure) error {
 	if p.Format == output.JSON {
@@ -221,14 +207,10 @@ func printErasure(p *output.Printer, e *wire.KeyErasure) error {
 	return nil
 }
 
-var keyRuleColumns = []output.Column[wire.KeyRule]{
-	{Name: "rule", Head: "Rule", Cell: func(r wire.KeyRule) output.Cell { return output.Text(r.Rule) }},
-	{Name: "used", Head: "Used", Right: true, Cell: func(r wire.KeyRule) output.Cell { return output.Number(r.Used) }},
-	{Name: "limit", Head: "Of", Right: true, Cell: func(r wire.KeyRule) output.Cell { return output.Number(r.Limit) }},
-	{Name: "remaining", Head: "Left", Right: true, Cell: func(r wire.KeyRule) output.Cell { return output.Number(r.Remaining) }},
-	{Name: "retry_at", Head: "Next request", Cell: retryCell},
-	{Name: "next_expiry_at", Head: "Oldest expires", Drop: 1, Cell: func(r wire.KeyRule) output.Cell { return output.Time(r.NextExpiryAt.Time) }},
-}
+var keyRuleColumns = output.Columns(`rule: Rule, used: Used, limit: Of, remaining: Left, retry_at: Next request,
+	next_expiry_at: Oldest expires (drop 1)`, output.Cells[wire.KeyRule]{
+	"retry_at": retryCell,
+})
 
 func retryCell(r wire.KeyRule) output.Cell {
 	switch {
@@ -241,20 +223,17 @@ func retryCell(r wire.KeyRule) output.Cell {
 	}
 }
 
-var explanationColumns = []output.Column[*wire.KeyExplanation]{
-	{Name: "key", Cell: func(k *wire.KeyExplanation) output.Cell { return output.Text(k.Key) }},
-	{Name: "decision", Cell: func(k *wire.KeyExplanation) output.Cell { return output.Text(k.Decision) }},
-	{Name: "next_allowed_at", Cell: func(k *wire.KeyExplanation) output.Cell { return output.Time(k.NextAllowedAt.Time) }},
-	{Name: "policy", Cell: func(k *wire.KeyExplanation) output.Cell {
+var explanationColumns = output.Columns("key, decision, next_allowed_at, policy, blocks, exemptions, origin", output.Cells[*wire.KeyExplanation]{
+	"policy": func(k *wire.KeyExplanation) output.Cell {
 		if k.Policy == nil {
 			return output.Cell{}
 		}
 		return output.Text(k.Policy.Name)
-	}},
-	{Name: "blocks", Cell: func(k *wire.KeyExplanation) output.Cell { return output.Number(len(k.Blocks)) }},
-	{Name: "exemptions", Cell: func(k *wire.KeyExplanation) output.Cell { return output.Number(len(k.Exemptions)) }},
-	{Name: "origin", Cell: func(k *wire.KeyExplanation) output.Cell { return output.Text(originText(k.Origin)) }},
-}
+	},
+	"blocks":     func(k *wire.KeyExplanation) output.Cell { return output.Number(len(k.Blocks)) },
+	"exemptions": func(k *wire.KeyExplanation) output.Cell { return output.Number(len(k.Exemptions)) },
+	"origin":     func(k *wire.KeyExplanation) output.Cell { return output.Text(originText(k.Origin)) },
+})
 
 func printExplanation(p *output.Printer, k *wire.KeyExplanation, times bool) error {
 	if p.Format != output.Table {
@@ -469,10 +448,7 @@ func reservationsAhead(times []wire.Time, at time.Time) int {
 	return n
 }
 
-var resetColumns = []output.Column[wire.LogReset]{
-	{Name: "policy", Head: "Policy", Cell: func(r wire.LogReset) output.Cell { return output.Text(r.Policy) }},
-	{Name: "existed", Head: "Had counts", Cell: func(r wire.LogReset) output.Cell { return output.YesNo(r.Existed) }},
-}
+var resetColumns = output.Columns[wire.LogReset]("policy: Policy, existed: Had counts")
 
 // printReset prints the reset of a key under a policy; "" means all policies.
 func printReset(p *output.Printer, reset *wire.KeyReset, policy string) error {
@@ -548,13 +524,7 @@ func newKeyNoteDelete(con *console.Console) *cobra.Command {
 	}
 }
 
-var noteColumns = []output.Column[wire.Note]{
-	{Name: "created_at", Head: "Written", Cell: func(n wire.Note) output.Cell { return output.Time(n.CreatedAt.Time) }},
-	{Name: "author", Head: "By", Cell: func(n wire.Note) output.Cell { return output.Text(n.Author) }},
-	{Name: "text", Head: "Note", Cell: func(n wire.Note) output.Cell { return output.Text(n.Text) }},
-	{Name: "key", Head: "Key", Drop: 1, Cell: func(n wire.Note) output.Cell { return output.Text(n.Key) }},
-	{Name: "id", Head: "Id", Cell: func(n wire.Note) output.Cell { return output.Text(n.ID) }},
-}
+var noteColumns = output.Columns[wire.Note]("created_at: Written, author: By, text: Note, key: Key (drop 1), id: Id")
 
 // distinctOf returns the name of the value whose distinct values the rules count, "" if they
 // count requests or reports.

@@ -27,25 +27,25 @@ func newNode(con *console.Console) *cobra.Command {
 	return c
 }
 
-var nodeColumns = []output.Column[wire.Node]{
-	{Name: "name", Head: "Node", Cell: func(n wire.Node) output.Cell { return output.Text(n.Name) }},
-	{Name: "requests_per_second", Head: "Requests/s", Right: true, Cell: func(n wire.Node) output.Cell {
+var nodeColumns = output.Columns(`name: Node, requests_per_second: Requests/s (right), p99_ms: 99 % under (right), degraded: Degraded,
+	memory: Memory of logs (right drop 1), forgotten_keys: Forgotten keys (right drop 1), seen_at: Last seen, started_at: Started (drop 1),
+	revision: Revision (right drop 2), version: Version (drop 3)`, output.Cells[wire.Node]{
+	"requests_per_second": func(n wire.Node) output.Cell {
 		return output.Text(strconv.FormatFloat(n.RequestsPerSecond, 'f', 1, 64))
-	}},
-	{Name: "p99_ms", Head: "99 % under", Right: true, Cell: func(n wire.Node) output.Cell {
+	},
+	"p99_ms": func(n wire.Node) output.Cell {
 		if n.P99MS == 0 {
 			return output.Cell{}
 		}
 		return output.Text(time.Duration(n.P99MS * float64(time.Millisecond)).String())
-	}},
-	{Name: "degraded", Head: "Degraded", Cell: func(n wire.Node) output.Cell { return output.YesNo(n.Degraded) }},
-	{Name: "memory", Head: "Memory of logs", Right: true, Drop: 1, Cell: func(n wire.Node) output.Cell {
+	},
+	"memory": func(n wire.Node) output.Cell {
 		if n.Memory == nil {
 			return output.Cell{}
 		}
 		return output.Text(fmt.Sprintf("%d of %d MiB", n.Memory.Bytes>>20, n.Memory.MaxBytes>>20))
-	}},
-	{Name: "forgotten_keys", Head: "Forgotten keys", Right: true, Drop: 1, Cell: func(n wire.Node) output.Cell {
+	},
+	"forgotten_keys": func(n wire.Node) output.Cell {
 		switch m := n.Memory; {
 		case m == nil:
 			return output.Cell{}
@@ -54,14 +54,11 @@ var nodeColumns = []output.Column[wire.Node]{
 		default:
 			return output.Text(strconv.FormatInt(m.ForgottenKeys, 10))
 		}
-	}},
-	{Name: "seen_at", Head: "Last seen", Cell: func(n wire.Node) output.Cell { return output.Time(n.SeenAt.Time) }},
-	{Name: "started_at", Head: "Started", Drop: 1, Cell: func(n wire.Node) output.Cell { return output.Time(n.StartedAt.Time) }},
-	{Name: "revision", Head: "Revision", Right: true, Drop: 2, Cell: func(n wire.Node) output.Cell {
+	},
+	"revision": func(n wire.Node) output.Cell {
 		return output.Text(strconv.FormatInt(n.Revision, 10))
-	}},
-	{Name: "version", Head: "Version", Drop: 3, Cell: func(n wire.Node) output.Cell { return output.Text(n.Version) }},
-}
+	},
+})
 
 func newBouncer(con *console.Console) *cobra.Command {
 	c := &cobra.Command{
@@ -76,19 +73,12 @@ func newBouncer(con *console.Console) *cobra.Command {
 	return c
 }
 
-var bouncerColumns = []output.Column[wire.Bouncer]{
-	{Name: "type", Head: "Type", Cell: func(b wire.Bouncer) output.Cell { return output.Text(b.Type) }},
-	{Name: "version", Head: "Version", Drop: 3, Cell: func(b wire.Bouncer) output.Cell { return output.Text(b.Version) }},
-	{Name: "mode", Head: "Mode", Drop: 2, Cell: func(b wire.Bouncer) output.Cell { return output.Text(b.Mode) }},
-	{Name: "token", Head: "Token", Cell: func(b wire.Bouncer) output.Cell { return output.Text(b.Token) }},
-	{Name: "address", Head: "Address", Cell: func(b wire.Bouncer) output.Cell { return output.Text(b.Address) }},
-	{Name: "last_pulled_at", Head: "Last pull", Cell: func(b wire.Bouncer) output.Cell { return output.Time(b.LastPulled.Time) }},
-	{Name: "sent", Head: "Sent", Right: true, Drop: 1, Cell: func(b wire.Bouncer) output.Cell {
+var bouncerColumns = output.Columns(`type: Type, version: Version (drop 3), mode: Mode (drop 2), token: Token, address: Address,
+	last_pulled_at: Last pull, sent: Sent (right drop 1), captchas: Captchas (drop 3), warning: Warning (drop 4)`, output.Cells[wire.Bouncer]{
+	"sent": func(b wire.Bouncer) output.Cell {
 		return output.Text(strconv.FormatInt(b.Sent, 10))
-	}},
-	{Name: "captchas", Head: "Captchas", Drop: 3, Cell: func(b wire.Bouncer) output.Cell { return output.YesNo(b.Captchas) }},
-	{Name: "warning", Head: "Warning", Drop: 4, Cell: func(b wire.Bouncer) output.Cell { return output.Text(b.Warning) }},
-}
+	},
+})
 
 func newVersion(con *console.Console) *cobra.Command {
 	var ofServer bool
@@ -111,12 +101,7 @@ func newVersion(con *console.Console) *cobra.Command {
 	return c
 }
 
-var buildColumns = []output.Column[wire.Build]{
-	{Name: "version", Head: "Version", Cell: func(b wire.Build) output.Cell { return output.Text(b.Version) }},
-	{Name: "commit", Head: "Commit", Cell: func(b wire.Build) output.Cell { return output.Text(b.Commit) }},
-	{Name: "date", Head: "Date", Cell: func(b wire.Build) output.Cell { return output.TimeOr(b.Date.Time, "unknown") }},
-	{Name: "go", Head: "Go", Cell: func(b wire.Build) output.Cell { return output.Text(b.Go) }},
-}
+var buildColumns = output.Columns[wire.Build]("version: Version, commit: Commit, date: Date (or unknown), go: Go")
 
 func newCrawler(con *console.Console) *cobra.Command {
 	c := &cobra.Command{
@@ -133,9 +118,4 @@ setting verified-crawlers names, and those that other nodes of the database have
 	return c
 }
 
-var crawlerColumns = []output.Column[wire.Crawler]{
-	{Name: "operator", Head: "Operator", Cell: func(c wire.Crawler) output.Cell { return output.Text(c.Operator) }},
-	{Name: "address", Head: "Address", Cell: func(c wire.Crawler) output.Cell { return output.Text(c.Address) }},
-	{Name: "name", Head: "Name in DNS", Drop: 1, Cell: func(c wire.Crawler) output.Cell { return output.Text(c.Name) }},
-	{Name: "verified_at", Head: "Verified", Cell: func(c wire.Crawler) output.Cell { return output.Time(c.VerifiedAt.Time) }},
-}
+var crawlerColumns = output.Columns[wire.Crawler]("operator: Operator, address: Address, name: Name in DNS (drop 1), verified_at: Verified")

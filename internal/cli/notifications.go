@@ -84,15 +84,10 @@ func newNotifyTest(con *console.Console) *cobra.Command {
 	}
 }
 
-var deliveryColumns = []output.Column[wire.Delivery]{
-	{Name: "at", Head: "When", Cell: func(d wire.Delivery) output.Cell { return output.Time(d.At.Time) }},
-	{Name: "channel", Head: "Channel", Cell: func(d wire.Delivery) output.Cell { return output.Text(d.Channel) }},
-	{Name: "kind", Head: "Kind", Drop: 2, Cell: func(d wire.Delivery) output.Cell { return output.Text(d.Kind) }},
-	{Name: "subject", Head: "Subject", Cut: true, Cell: func(d wire.Delivery) output.Cell { return output.Text(d.Subject) }},
-	{Name: "state", Head: "State", Cell: deliveryState},
-	{Name: "attempts", Head: "Attempts", Right: true, Drop: 3, Cell: func(d wire.Delivery) output.Cell { return output.Number(d.Attempts) }},
-	{Name: "error", Head: "Error", Cut: true, Drop: 1, Cell: func(d wire.Delivery) output.Cell { return output.Text(string(d.Error)) }},
-}
+var deliveryColumns = output.Columns(`at: When, channel: Channel, kind: Kind (drop 2), subject: Subject (cut), state: State,
+	attempts: Attempts (drop 3), error: Error (cut drop 1)`, output.Cells[wire.Delivery]{
+	"state": deliveryState,
+})
 
 func deliveryState(d wire.Delivery) output.Cell {
 	switch {
@@ -278,17 +273,15 @@ func printChannel(con *console.Console, did string, c wire.Channel, err error) e
 	return nil
 }
 
-var channelColumns = []output.Column[wire.Channel]{
-	{Name: "name", Head: "Name", Cell: func(c wire.Channel) output.Cell { return output.Text(c.Name) }},
-	{Name: "type", Head: "Type", Cell: func(c wire.Channel) output.Cell { return output.Text(c.Type) }},
-	{Name: "host", Head: "Sends to", Cut: true, Cell: func(c wire.Channel) output.Cell { return output.Text(c.Host) }},
-	{Name: "state", Head: "State", Cell: func(c wire.Channel) output.Cell {
+var channelColumns = output.Columns(`name: Name, type: Type, host: Sends to (cut), state: State, kinds: Kinds (drop 2),
+	source: Set up by (drop 1)`, output.Cells[wire.Channel]{
+	"state": func(c wire.Channel) output.Cell {
 		if c.Enabled {
 			return output.Words("enabled", "enabled")
 		}
 		return output.Words("disabled", "disabled")
-	}},
-	{Name: "kinds", Head: "Kinds", Drop: 2, Cell: func(c wire.Channel) output.Cell {
+	},
+	"kinds": func(c wire.Channel) output.Cell {
 		kinds := c.Kinds
 		if len(kinds) == 0 {
 			kinds = []string{"all"}
@@ -297,9 +290,8 @@ var channelColumns = []output.Column[wire.Channel]{
 			kinds = append(kinds, "(urgent only)")
 		}
 		return output.Texts(kinds)
-	}},
-	{Name: "source", Head: "Set up by", Drop: 1, Cell: func(c wire.Channel) output.Cell { return output.Text(c.Source) }},
-}
+	},
+})
 
 func newNotifySilence(con *console.Console) *cobra.Command {
 	c := &cobra.Command{
@@ -359,14 +351,10 @@ func newSilenceDelete(con *console.Console) *cobra.Command {
 	}
 }
 
-var silenceColumns = []output.Column[wire.Silence]{
-	{Name: "channel", Head: "Channel", Cell: func(s wire.Silence) output.Cell { return output.Text(orAll(s.Channel)) }},
-	{Name: "kind", Head: "Kind", Cell: func(s wire.Silence) output.Cell { return output.Text(orAll(s.Kind)) }},
-	{Name: "expires_at", Head: "Until", Cell: func(s wire.Silence) output.Cell { return output.Time(s.ExpiresAt.Time) }},
-	{Name: "reason", Head: "Reason", Cut: true, Cell: func(s wire.Silence) output.Cell { return output.Text(s.Reason) }},
-	{Name: "author", Head: "By", Drop: 1, Cell: func(s wire.Silence) output.Cell { return output.Text(s.Author) }},
-	{Name: "id", Head: "Id", Cell: func(s wire.Silence) output.Cell { return output.Text(s.ID) }},
-}
+var silenceColumns = output.Columns("channel: Channel, kind: Kind, expires_at: Until, reason: Reason (cut), author: By (drop 1), id: Id", output.Cells[wire.Silence]{
+	"channel": func(s wire.Silence) output.Cell { return output.Text(orAll(s.Channel)) },
+	"kind":    func(s wire.Silence) output.Cell { return output.Text(orAll(s.Kind)) },
+})
 
 func orAll(text string) string {
 	if text == "" {

@@ -108,34 +108,29 @@ func offenderCSVColumns() []output.Column[wire.Offender] {
 	return columns
 }
 
-var offenderColumns = []output.Column[wire.Offender]{
-	{Name: "key", Head: "Key", Cut: true, Cell: func(o wire.Offender) output.Cell { return output.Text(o.Key) }},
-	{Name: "offences", Head: "Refused", Right: true, Cell: func(o wire.Offender) output.Cell { return output.Number(o.Offences) }},
-	{Name: "allowed", Head: "Allowed", Right: true, Drop: 4, Cell: func(o wire.Offender) output.Cell { return output.Number(o.Allowed) }},
-	{Name: "refused_ratio", Head: "Ratio", Right: true, Drop: 3, Cell: func(o wire.Offender) output.Cell { return output.Ratio(o.RefusedRatio) }},
-	{Name: "refused_by", Head: "Mostly by", Cut: true, Cell: func(o wire.Offender) output.Cell { return output.Text(o.RefusedBy) }},
-	{Name: "policy", Head: "Policy", Drop: 2, Cell: func(o wire.Offender) output.Cell { return output.Text(string(o.Policy)) }},
-	{Name: "first_at", Head: "First", Drop: 6, Cell: func(o wire.Offender) output.Cell { return output.Time(o.FirstAt.Time) }},
-	{Name: "last_at", Head: "Last", Drop: 5, Cell: func(o wire.Offender) output.Cell { return output.Time(o.LastAt.Time) }},
-	{Name: "state", Head: "Now", Cell: offenderState},
-	{Name: "origin", Head: "From", Cut: true, Drop: 8, Cell: func(o wire.Offender) output.Cell { return output.Text(originText(o.Origin)) }},
-	{Name: "plan", Head: "Plan", Drop: 10, Cell: func(o wire.Offender) output.Cell { return output.Text(string(o.Plan)) }},
-	{Name: "own_limit", Head: "Own limit", Drop: 9, Cell: func(o wire.Offender) output.Cell {
+var offenderColumns = output.Columns(`key: Key (cut), offences: Refused, allowed: Allowed (drop 4), refused_ratio: Ratio (right drop 3),
+	refused_by: Mostly by (cut), policy: Policy (drop 2), first_at: First (drop 6), last_at: Last (drop 5), state: Now,
+	origin: From (cut drop 8), plan: Plan (drop 10), own_limit: Own limit (drop 9), escalation_level: Level (right drop 1),
+	escalation_next_block: Next block (right drop 7)`, output.Cells[wire.Offender]{
+	"refused_ratio": func(o wire.Offender) output.Cell { return output.Ratio(o.RefusedRatio) },
+	"state":         offenderState,
+	"origin":        func(o wire.Offender) output.Cell { return output.Text(originText(o.Origin)) },
+	"own_limit": func(o wire.Offender) output.Cell {
 		if o.OwnLimit == nil {
 			return output.Cell{}
 		}
 		return output.Text(strings.Join(o.OwnLimit.Rules, " "))
-	}},
-	{Name: "escalation_level", Head: "Level", Right: true, Drop: 1, Cell: func(o wire.Offender) output.Cell {
+	},
+	"escalation_level": func(o wire.Offender) output.Cell {
 		if o.Escalation == nil {
 			return output.Cell{}
 		}
 		return output.Number(o.Escalation.Level)
-	}},
-	{Name: "escalation_next_block", Head: "Next block", Right: true, Drop: 7, Cell: func(o wire.Offender) output.Cell {
+	},
+	"escalation_next_block": func(o wire.Offender) output.Cell {
 		return output.Text(o.Escalation.DescribeNext())
-	}},
-}
+	},
+})
 
 func printOrigins(con *console.Console, r *wire.OriginReport, limit int) error {
 	p := con.Printer()
@@ -157,24 +152,22 @@ func printOrigins(con *console.Console, r *wire.OriginReport, limit int) error {
 	return nil
 }
 
-var originColumns = []output.Column[wire.OriginOffences]{
-	{Name: "pattern", Head: "From", Cell: func(o wire.OriginOffences) output.Cell {
+var originColumns = output.Columns(`pattern: From, name: Name (cut), keys: Keys, offences: Refused, ratio: Of all (right drop 1),
+	blocked: Now`, output.Cells[wire.OriginOffences]{
+	"pattern": func(o wire.OriginOffences) output.Cell {
 		if o.Pattern == "" {
 			return output.Words("not known", "")
 		}
 		return output.Text(string(o.Pattern))
-	}},
-	{Name: "name", Head: "Name", Cut: true, Cell: func(o wire.OriginOffences) output.Cell { return output.Text(o.Name) }},
-	{Name: "keys", Head: "Keys", Right: true, Cell: func(o wire.OriginOffences) output.Cell { return output.Number(o.Keys) }},
-	{Name: "offences", Head: "Refused", Right: true, Cell: func(o wire.OriginOffences) output.Cell { return output.Number(o.Offences) }},
-	{Name: "ratio", Head: "Of all", Right: true, Drop: 1, Cell: func(o wire.OriginOffences) output.Cell { return output.Ratio(o.Ratio) }},
-	{Name: "blocked", Head: "Now", Cell: func(o wire.OriginOffences) output.Cell {
+	},
+	"ratio": func(o wire.OriginOffences) output.Cell { return output.Ratio(o.Ratio) },
+	"blocked": func(o wire.OriginOffences) output.Cell {
 		if o.Blocked {
 			return output.Words("blocked", "blocked")
 		}
 		return output.Words("not blocked", "none")
-	}},
-}
+	},
+})
 
 // offenderState returns the cell of a key's present state.
 func offenderState(o wire.Offender) output.Cell {

@@ -93,30 +93,19 @@ func printPolicy(con *console.Console, policy *wire.Policy) error {
 	return output.One(con.Printer(), *policy, policyDetail)
 }
 
-var policyColumns = []output.Column[wire.Policy]{
-	{Name: "name", Head: "Name", Cell: func(p wire.Policy) output.Cell { return output.Text(p.Name) }},
-	{Name: "match", Head: "Match", Cut: true, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Match) }},
-	{Name: "when", Head: "When", Cut: true, Drop: 1, Cell: func(p wire.Policy) output.Cell { return output.FirstTexts(whenTexts(p.When), 2) }},
-	{Name: "rules", Head: "Rules", Cut: true, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Rules) }},
-	{Name: "evidence", Head: "Evidence", Cut: true, Drop: 3, Cell: func(p wire.Policy) output.Cell { return output.FirstTexts(p.Evidence, 1) }},
-	{Name: "outcome", Head: "Outcome", Drop: 3, Cell: func(p wire.Policy) output.Cell { return output.Text(p.Outcome) }},
-	{Name: "scope", Head: "Scope", Drop: 2, Cell: func(p wire.Policy) output.Cell { return output.Text(p.Scope) }},
-	{Name: "also", Head: "Also counts", Cut: true, Drop: 2, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Also) }},
-	{Name: "mode", Head: "Mode", Cell: func(p wire.Policy) output.Cell { return output.Text(p.Mode) }},
-	{Name: "on_failure", Head: "On failure", Usual: "local", Drop: 3, Cell: func(p wire.Policy) output.Cell { return output.Text(p.OnFailure) }},
-	{Name: "algorithm", Head: "Algorithm", Drop: 4, Cell: func(p wire.Policy) output.Cell { return output.Text(p.Algorithm) }},
-	{Name: "options", Head: "Options", Drop: 6, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Options.Texts()) }},
-	{Name: "on_limit", Head: "At a limit", Usual: "limit", Drop: 3, Cell: func(p wire.Policy) output.Cell { return output.Text(cmp.Or(p.OnLimit, "limit")) }},
-	{Name: "unit", Head: "Unit", Drop: 5, Cell: func(p wire.Policy) output.Cell { return output.Text(p.Unit) }},
-	{Name: "time_zone", Head: "Time zone", Drop: 6, Cell: func(p wire.Policy) output.Cell { return output.Text(p.TimeZone) }},
-	{Name: "cost", Head: "Cost", Drop: 5, Cell: func(p wire.Policy) output.Cell { return costOrNone(p.Cost) }},
-	{Name: "hold", Head: "Hold", Drop: 5, Cell: func(p wire.Policy) output.Cell { return durationOrNone(p.Hold) }},
-	{Name: "on_expiry", Head: "On expiry", Drop: 5, Cell: func(p wire.Policy) output.Cell { return output.Text(p.OnExpiry) }},
-	{Name: "escalation", Head: "Automatic block", Usual: "never", Drop: 2, Cell: escalationCell},
-	{Name: "version", Head: "Version", Right: true, Cell: func(p wire.Policy) output.Cell { return output.Number(p.Version) }},
-	{Name: "updated_at", Head: "Changed", Drop: 2, Cell: func(p wire.Policy) output.Cell { return output.Time(p.UpdatedAt.Time) }},
-	{Name: "updated_by", Head: "By", Drop: 5, Cell: func(p wire.Policy) output.Cell { return output.Text(p.UpdatedBy) }},
-}
+var policyColumns = output.Columns(`name: Name, match: Match (cut), when: When (cut drop 1), rules: Rules (cut),
+	evidence: Evidence (cut drop 3), outcome: Outcome (drop 3), scope: Scope (drop 2), also: Also counts (cut drop 2), mode: Mode,
+	on_failure: On failure (usual local drop 3), algorithm: Algorithm (drop 4), options: Options (drop 6),
+	on_limit: At a limit (usual limit drop 3), unit: Unit (drop 5), time_zone: Time zone (drop 6), cost: Cost (drop 5), hold: Hold (drop 5),
+	on_expiry: On expiry (drop 5), escalation: Automatic block (usual never drop 2), version: Version, updated_at: Changed (drop 2),
+	updated_by: By (drop 5)`, output.Cells[wire.Policy]{
+	"when":       func(p wire.Policy) output.Cell { return output.FirstTexts(whenTexts(p.When), 2) },
+	"evidence":   func(p wire.Policy) output.Cell { return output.FirstTexts(p.Evidence, 1) },
+	"options":    func(p wire.Policy) output.Cell { return output.Texts(p.Options.Texts()) },
+	"on_limit":   func(p wire.Policy) output.Cell { return output.Text(cmp.Or(p.OnLimit, "limit")) },
+	"cost":       func(p wire.Policy) output.Cell { return costOrNone(p.Cost) },
+	"escalation": escalationCell,
+})
 
 // policyDetail are the columns of one policy, with all of its conditions and evidence.
 var policyDetail = func() []output.Column[wire.Policy] {
@@ -399,13 +388,6 @@ func costOrNone(cost int) output.Cell {
 	return output.Number(cost)
 }
 
-func durationOrNone(d wire.Duration) output.Cell {
-	if d == 0 {
-		return output.Cell{}
-	}
-	return output.Text(d.String())
-}
-
 // applyEscalation changes the escalation of p according to the flags of 'policy set'. A new
 // escalation needs --escalate, --block-for and --decay-after. Its cap is the duration of its
 // first block unless it is given.
@@ -473,12 +455,7 @@ func newPolicyAlgorithms(con *console.Console) *cobra.Command {
 	}
 }
 
-var algorithmColumns = []output.Column[wire.Algorithm]{
-	{Name: "name", Head: "Name", Cell: func(x wire.Algorithm) output.Cell { return output.Text(x.Name) }},
-	{Name: "exact", Head: "Exact", Cell: func(x wire.Algorithm) output.Cell { return output.YesNo(x.Exact) }},
-	{Name: "options", Head: "Options", Cell: func(x wire.Algorithm) output.Cell { return output.Texts(x.Options) }},
-	{Name: "summary", Head: "What it does", Cut: true, Cell: func(x wire.Algorithm) output.Cell { return output.Text(x.Summary) }},
-}
+var algorithmColumns = output.Columns[wire.Algorithm]("name: Name, exact: Exact, options: Options, summary: What it does (cut)")
 
 func newPolicyLists(con *console.Console) *cobra.Command {
 	return &cobra.Command{
@@ -501,22 +478,11 @@ contains a list as @NAME, and a pattern with not excludes what it matches.`,
 	}
 }
 
-var listColumns = []output.Column[wire.ConditionList]{
-	{Name: "name", Head: "Name", Cell: func(x wire.ConditionList) output.Cell { return output.Text(x.Name) }},
-	{Name: "attribute", Head: "Condition on", Cell: func(x wire.ConditionList) output.Cell { return output.Text(x.Attribute) }},
-	{Name: "size", Head: "Patterns", Right: true, Cell: func(x wire.ConditionList) output.Cell { return output.Number(len(x.Patterns)) }},
-	{Name: "date", Head: "Changed", Drop: 1, Cell: func(x wire.ConditionList) output.Cell { return output.Text(x.Date) }},
-	{Name: "title", Head: "What it has", Cut: true, Cell: func(x wire.ConditionList) output.Cell { return output.Text(x.Title) }},
-}
+var listColumns = output.Columns(`name: Name, attribute: Condition on, size: Patterns (right), date: Changed (drop 1),
+	title: What it has (cut)`, output.Cells[wire.ConditionList]{
+	"size": func(x wire.ConditionList) output.Cell { return output.Number(len(x.Patterns)) },
+})
 
 // listDetail are the columns of one list, with its patterns.
-var listDetail = []output.Column[wire.ConditionList]{
-	{Name: "name", Head: "Name", Cell: func(x wire.ConditionList) output.Cell { return output.Text(x.Name) }},
-	{Name: "title", Head: "Title", Cell: func(x wire.ConditionList) output.Cell { return output.Text(x.Title) }},
-	{Name: "description", Head: "What it has", Cell: func(x wire.ConditionList) output.Cell { return output.Text(x.Description) }},
-	{Name: "attribute", Head: "Condition on", Cell: func(x wire.ConditionList) output.Cell { return output.Text(x.Attribute) }},
-	{Name: "as_sent", Head: "Also as sent", Cell: func(x wire.ConditionList) output.Cell { return output.YesNo(x.AsSent) }},
-	{Name: "source", Head: "Source", Cell: func(x wire.ConditionList) output.Cell { return output.Text(x.Source) }},
-	{Name: "date", Head: "Changed", Cell: func(x wire.ConditionList) output.Cell { return output.Text(x.Date) }},
-	{Name: "patterns", Head: "Patterns", Cell: func(x wire.ConditionList) output.Cell { return output.Texts(x.Patterns) }},
-}
+var listDetail = output.Columns[wire.ConditionList](`name: Name, title: Title, description: What it has, attribute: Condition on, as_sent: Also as sent,
+	source: Source, date: Changed, patterns: Patterns`)

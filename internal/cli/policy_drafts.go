@@ -118,18 +118,7 @@ func printPolicyExplanation(con *console.Console, p *output.Printer, x wire.Poli
 	return nil
 }
 
-var policyExplanationColumns = []output.Column[wire.PolicyExplanation]{
-	{Name: "name", Cell: func(x wire.PolicyExplanation) output.Cell { return output.Text(x.Name) }},
-	{Name: "version", Cell: func(x wire.PolicyExplanation) output.Cell { return output.Number(x.Version) }},
-	{Name: "limits", Cell: func(x wire.PolicyExplanation) output.Cell { return output.Text(x.Limits) }},
-	{Name: "details", Cell: func(x wire.PolicyExplanation) output.Cell { return output.Text(string(x.Details)) }},
-	{Name: "counting", Cell: func(x wire.PolicyExplanation) output.Cell { return output.Text(x.Counting) }},
-	{Name: "advice", Cell: func(x wire.PolicyExplanation) output.Cell { return output.Text(string(x.Advice)) }},
-	{Name: "warnings", Cell: func(x wire.PolicyExplanation) output.Cell { return output.Texts(x.Warnings) }},
-	{Name: "resets_counts", Cell: func(x wire.PolicyExplanation) output.Cell { return output.Text(string(x.ResetsCounts)) }},
-	{Name: "confirm_reason", Cell: func(x wire.PolicyExplanation) output.Cell { return output.Text(string(x.ConfirmReason)) }},
-	{Name: "problem", Cell: func(x wire.PolicyExplanation) output.Cell { return output.Text(string(x.Problem)) }},
-}
+var policyExplanationColumns = output.Columns[wire.PolicyExplanation]("name, version, limits, details, counting, advice, warnings, resets_counts, confirm_reason, problem")
 
 func newPolicyTry(con *console.Console) *cobra.Command {
 	var paths []string
@@ -236,28 +225,15 @@ func printTrial(con *console.Console, p *output.Printer, t wire.PolicyTrial) err
 	return nil
 }
 
-var trialColumns = []output.Column[wire.PolicyTrial]{
-	{Name: "name", Cell: func(t wire.PolicyTrial) output.Cell { return output.Text(t.Name) }},
-	{Name: "requests", Cell: func(t wire.PolicyTrial) output.Cell { return output.Number(t.Requests) }},
-	{Name: "refused", Cell: func(t wire.PolicyTrial) output.Cell { return output.Number(t.Refused) }},
-	{Name: "refused_now", Cell: func(t wire.PolicyTrial) output.Cell { return output.Number(t.RefusedNow) }},
-	{Name: "newly_refused", Cell: func(t wire.PolicyTrial) output.Cell { return output.Number(t.NewlyRefused.Requests) }},
-	{Name: "newly_refused_keys", Cell: func(t wire.PolicyTrial) output.Cell { return output.Number(t.NewlyRefused.Keys) }},
-	{Name: "more_refused", Cell: func(t wire.PolicyTrial) output.Cell { return output.Number(t.MoreRefused.Requests) }},
-	{Name: "more_refused_keys", Cell: func(t wire.PolicyTrial) output.Cell { return output.Number(t.MoreRefused.Keys) }},
-	{Name: "less_refused", Cell: func(t wire.PolicyTrial) output.Cell { return output.Number(t.LessRefused.Requests) }},
-	{Name: "less_refused_keys", Cell: func(t wire.PolicyTrial) output.Cell { return output.Number(t.LessRefused.Keys) }},
-	{Name: "newly_allowed", Cell: func(t wire.PolicyTrial) output.Cell { return output.Number(t.NewlyAllowed.Requests) }},
-	{Name: "newly_allowed_keys", Cell: func(t wire.PolicyTrial) output.Cell { return output.Number(t.NewlyAllowed.Keys) }},
-	{Name: "estimate", Cell: func(t wire.PolicyTrial) output.Cell { return output.YesNo(t.Estimate) }},
-	{Name: "refused_by_draft", Cell: func(t wire.PolicyTrial) output.Cell { return output.Number(t.RefusedByDraft) }},
-}
+var trialColumns = output.Columns[wire.PolicyTrial](`name, requests, refused, refused_now, newly_refused=newly_refused.requests,
+	newly_refused_keys=newly_refused.keys, more_refused=more_refused.requests, more_refused_keys=more_refused.keys,
+	less_refused=less_refused.requests, less_refused_keys=less_refused.keys, newly_allowed=newly_allowed.requests,
+	newly_allowed_keys=newly_allowed.keys, estimate, refused_by_draft`)
 
-var triedRuleColumns = []output.Column[wire.TriedRule]{
-	{Name: "rule", Head: "Rule", Cell: func(r wire.TriedRule) output.Cell { return output.Text(r.Rule) }},
-	{Name: "active", Head: "Active", Right: true, Cell: func(r wire.TriedRule) output.Cell { return countOrNone(r.Active) }},
-	{Name: "draft", Head: "Draft", Right: true, Cell: func(r wire.TriedRule) output.Cell { return countOrNone(r.Draft) }},
-}
+var triedRuleColumns = output.Columns("rule: Rule, active: Active (right), draft: Draft (right)", output.Cells[wire.TriedRule]{
+	"active": func(r wire.TriedRule) output.Cell { return countOrNone(r.Active) },
+	"draft":  func(r wire.TriedRule) output.Cell { return countOrNone(r.Draft) },
+})
 
 // countOrNone returns the cell of a count that may be missing.
 func countOrNone(n *int64) output.Cell {
@@ -267,9 +243,4 @@ func countOrNone(n *int64) output.Cell {
 	return output.Words(strconv.FormatInt(*n, 10), strconv.FormatInt(*n, 10))
 }
 
-var triedKeyColumns = []output.Column[wire.TriedKey]{
-	{Name: "key", Head: "Key", Cut: true, Cell: func(k wire.TriedKey) output.Cell { return output.Text(k.Key) }},
-	{Name: "requests", Head: "Requests", Right: true, Cell: func(k wire.TriedKey) output.Cell { return output.Number(k.Requests) }},
-	{Name: "refused_now", Head: "Active", Right: true, Cell: func(k wire.TriedKey) output.Cell { return output.Number(k.RefusedNow) }},
-	{Name: "refused", Head: "Draft", Right: true, Cell: func(k wire.TriedKey) output.Cell { return output.Number(k.Refused) }},
-}
+var triedKeyColumns = output.Columns[wire.TriedKey]("key: Key (cut), requests: Requests, refused_now: Active, refused: Draft")

@@ -117,11 +117,9 @@ edited and deleted like all others.`,
 			if err != nil {
 				return err
 			}
-			return output.List(con.Printer(), all, []output.Column[wire.Preset]{
-				{Name: "name", Head: "Preset", Cell: func(p wire.Preset) output.Cell { return output.Text(p.Name) }},
-				{Name: "title", Head: "Title", Cell: func(p wire.Preset) output.Cell { return output.Text(p.Title) }},
-				{Name: "policies", Head: "Policies", Cell: func(p wire.Preset) output.Cell { return output.Text(policyNames(p.Policies)) }},
-			})
+			return output.List(con.Printer(), all, output.Columns("name: Preset, title: Title, policies: Policies", output.Cells[wire.Preset]{
+				"policies": func(p wire.Preset) output.Cell { return output.Text(policyNames(p.Policies)) },
+			}))
 		}),
 	}, &cobra.Command{
 		Use:     "show NAME",
@@ -219,30 +217,11 @@ func printTrap(con *console.Console, p *output.Printer, t wire.TrapPreview) erro
 	return nil
 }
 
-var trapColumns = []output.Column[wire.TrapPreview]{
-	{Name: "policy", Cell: func(t wire.TrapPreview) output.Cell { return output.Text(t.Policy) }},
-	{Name: "requests", Cell: func(t wire.TrapPreview) output.Cell { return output.Number(t.Requests) }},
-	{Name: "with_path", Cell: func(t wire.TrapPreview) output.Cell { return output.Number(t.WithPath) }},
-	{Name: "caught", Cell: func(t wire.TrapPreview) output.Cell { return output.Number(t.Caught) }},
-	{Name: "caught_keys", Cell: func(t wire.TrapPreview) output.Cell { return output.Number(t.CaughtKeys) }},
-	{Name: "other_keys", Cell: func(t wire.TrapPreview) output.Cell { return output.Number(t.OtherKeys) }},
-	{Name: "blocked_keys", Cell: func(t wire.TrapPreview) output.Cell { return output.Number(t.BlockedKeys) }},
-	{Name: "note", Cell: func(t wire.TrapPreview) output.Cell { return output.Text(string(t.Note)) }},
-}
+var trapColumns = output.Columns[wire.TrapPreview]("policy, requests, with_path, caught, caught_keys, other_keys, blocked_keys, note")
 
-var trapEntryColumns = []output.Column[wire.TrapEntry]{
-	{Name: "path", Head: "Path", Cell: func(e wire.TrapEntry) output.Cell { return output.Text(e.Path) }},
-	{Name: "requests", Head: "Requests", Right: true, Cell: func(e wire.TrapEntry) output.Cell { return output.Number(e.Requests) }},
-	{Name: "keys", Head: "Keys", Right: true, Cell: func(e wire.TrapEntry) output.Cell { return output.Number(e.Keys) }},
-	{Name: "other_keys", Head: "With others", Right: true, Cell: func(e wire.TrapEntry) output.Cell { return output.Number(e.OtherKeys) }},
-}
+var trapEntryColumns = output.Columns[wire.TrapEntry]("path: Path, requests: Requests, keys: Keys, other_keys: With others")
 
-var trappedKeyColumns = []output.Column[wire.TrappedKey]{
-	{Name: "key", Head: "Key", Cut: true, Cell: func(k wire.TrappedKey) output.Cell { return output.Text(k.Key) }},
-	{Name: "caught", Head: "Caught", Right: true, Cell: func(k wire.TrappedKey) output.Cell { return output.Number(k.Caught) }},
-	{Name: "other", Head: "Other", Right: true, Cell: func(k wire.TrappedKey) output.Cell { return output.Number(k.Other) }},
-	{Name: "blocked", Head: "Blocked", Cell: func(k wire.TrappedKey) output.Cell { return output.YesNo(k.Blocked) }},
-}
+var trappedKeyColumns = output.Columns[wire.TrappedKey]("key: Key (cut), caught: Caught, other: Other, blocked: Blocked")
 
 func policyNames(all []wire.PolicyRequest) string {
 	names := make([]string, len(all))
@@ -357,10 +336,7 @@ func printPlan(con *console.Console, plan []wire.PolicyChange) error {
 	case output.JSON:
 		return p.JSON(plan)
 	case output.CSV:
-		return output.List(p, plan, []output.Column[wire.PolicyChange]{
-			{Name: "name", Cell: func(c wire.PolicyChange) output.Cell { return output.Text(c.Name) }},
-			{Name: "action", Cell: func(c wire.PolicyChange) output.Cell { return output.Text(c.Action) }},
-		})
+		return output.List(p, plan, output.Columns[wire.PolicyChange]("name, action"))
 	}
 	for _, c := range plan {
 		if c.Action == wire.PolicyKeep {

@@ -43,17 +43,9 @@ goes on. 'policy promote' puts it in force, and 'policy discard' deletes it.`,
 	}
 }
 
-var draftColumns = []output.Column[wire.DraftComparison]{
-	{Name: "draft", Cell: func(d wire.DraftComparison) output.Cell { return output.Text(d.Draft.Name) }},
-	{Name: "version", Cell: func(d wire.DraftComparison) output.Cell { return output.Number(d.Version) }},
-	{Name: "changes", Cell: func(d wire.DraftComparison) output.Cell { return output.Texts(wire.Lines(d.Changes, output.Escape)) }},
-	{Name: "from", Cell: func(d wire.DraftComparison) output.Cell { return output.Time(d.From.Time) }},
-	{Name: "to", Cell: func(d wire.DraftComparison) output.Cell { return output.Time(d.To.Time) }},
-	{Name: "allowed", Cell: func(d wire.DraftComparison) output.Cell { return output.Number(d.Allowed) }},
-	{Name: "limited", Cell: func(d wire.DraftComparison) output.Cell { return output.Number(d.Limited) }},
-	{Name: "draft_allowed", Cell: func(d wire.DraftComparison) output.Cell { return output.Number(d.DraftAllowed) }},
-	{Name: "draft_limited", Cell: func(d wire.DraftComparison) output.Cell { return output.Number(d.DraftLimited) }},
-}
+var draftColumns = output.Columns("draft=draft.name, version, changes, from, to, allowed, limited, draft_allowed, draft_limited", output.Cells[wire.DraftComparison]{
+	"changes": func(d wire.DraftComparison) output.Cell { return output.Texts(wire.Lines(d.Changes, output.Escape)) },
+})
 
 func newPolicyPromote(con *console.Console) *cobra.Command {
 	var yes bool

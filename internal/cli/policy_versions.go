@@ -192,22 +192,15 @@ func noteSample(con *console.Console, ratio float64) {
 	}
 }
 
-var usageColumns = []output.Column[wire.RuleUsage]{
-	{Name: "rule", Head: "Rule", Cell: func(r wire.RuleUsage) output.Cell { return output.Text(r.Rule) }},
-	{Name: "keys", Head: "Keys", Right: true, Cell: func(r wire.RuleUsage) output.Cell { return output.Number(r.Keys) }},
-	{Name: "near", Head: "Near", Right: true, Cell: func(r wire.RuleUsage) output.Cell { return output.Number(r.Near) }},
-	{Name: "over", Head: "Over", Right: true, Cell: func(r wire.RuleUsage) output.Cell { return output.Number(r.Over) }},
-	{Name: "median", Head: "Median", Right: true, Cell: func(r wire.RuleUsage) output.Cell { return output.Number(r.Median) }},
-	{Name: "p95", Head: "95%", Right: true, Cell: func(r wire.RuleUsage) output.Cell { return output.Number(r.P95) }},
-	{Name: "p99", Head: "99%", Right: true, Cell: func(r wire.RuleUsage) output.Cell { return output.Number(r.P99) }},
-	{Name: "max", Head: "Highest", Right: true, Cell: func(r wire.RuleUsage) output.Cell { return output.Number(r.Max) }},
-	{Name: "busiest", Head: "Busiest key", Cut: true, Cell: func(r wire.RuleUsage) output.Cell {
+var usageColumns = output.Columns(`rule: Rule, keys: Keys, near: Near, over: Over, median: Median, p95: 95%, p99: 99%, max: Highest,
+	busiest: Busiest key (cut)`, output.Cells[wire.RuleUsage]{
+	"busiest": func(r wire.RuleUsage) output.Cell {
 		if len(r.Busiest) == 0 {
 			return output.Cell{}
 		}
 		return output.Text(r.Busiest[0].Key)
-	}},
-}
+	},
+})
 
 func newPolicyDiff(con *console.Console) *cobra.Command {
 	return &cobra.Command{
@@ -332,17 +325,7 @@ func printDiff(c *cobra.Command, con *console.Console, server *client.Client, na
 	return nil
 }
 
-var versionColumns = []output.Column[wire.Policy]{
-	{Name: "version", Head: "Version", Right: true, Cell: func(p wire.Policy) output.Cell { return output.Number(p.Version) }},
-	{Name: "updated_at", Head: "Created", Cell: func(p wire.Policy) output.Cell { return output.Time(p.UpdatedAt.Time) }},
-	{Name: "updated_by", Head: "By", Cell: func(p wire.Policy) output.Cell { return output.Text(p.UpdatedBy) }},
-	{Name: "mode", Head: "Mode", Cell: func(p wire.Policy) output.Cell { return output.Text(p.Mode) }},
-	{Name: "rules", Head: "Rules", Cut: true, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Rules) }},
-	{Name: "match", Head: "Match", Cut: true, Drop: 1, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Match) }},
-}
+var versionColumns = output.Columns[wire.Policy](`version: Version, updated_at: Created, updated_by: By, mode: Mode, rules: Rules (cut),
+	match: Match (cut drop 1)`)
 
-var diffColumns = []output.Column[wire.FieldChange]{
-	{Name: "field", Cell: func(f wire.FieldChange) output.Cell { return output.Text(f.Field) }},
-	{Name: "before", Cell: func(f wire.FieldChange) output.Cell { return output.Texts(f.Before) }},
-	{Name: "after", Cell: func(f wire.FieldChange) output.Cell { return output.Texts(f.After) }},
-}
+var diffColumns = output.Columns[wire.FieldChange]("field, before, after")

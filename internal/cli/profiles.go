@@ -276,37 +276,23 @@ lines with -o json.`,
 	return c
 }
 
-var profileColumns = []output.Column[wire.Profile]{
-	{Name: "key", Head: "Key", Cell: func(p wire.Profile) output.Cell { return output.Text(p.Key) }},
-	{Name: "plan", Head: "Plan", Cell: func(p wire.Profile) output.Cell { return output.Text(string(p.Plan)) }},
-	{Name: "labels", Head: "Labels", Cell: func(p wire.Profile) output.Cell { return output.Text(strings.Join(p.Labels, " ")) }},
-	{Name: "limit", Head: "Own limit", Cell: func(p wire.Profile) output.Cell {
+var profileColumns = output.Columns("key: Key, plan: Plan, labels: Labels, limit: Own limit, limit_expires_at: Until, note: Note (drop 1)", output.Cells[wire.Profile]{
+	"labels": func(p wire.Profile) output.Cell { return output.Text(strings.Join(p.Labels, " ")) },
+	"limit": func(p wire.Profile) output.Cell {
 		if p.Limit == nil || !p.Limit.Active {
 			return output.Cell{}
 		}
 		return output.Text(strings.Join(p.Limit.Rules, " "))
-	}},
-	{Name: "limit_expires_at", Head: "Until", Cell: func(p wire.Profile) output.Cell {
+	},
+	"limit_expires_at": func(p wire.Profile) output.Cell {
 		if p.Limit == nil || !p.Limit.Active {
 			return output.Cell{}
 		}
 		return output.TimeOr(p.Limit.ExpiresAt.Time, "permanent")
-	}},
-	{Name: "note", Head: "Note", Drop: 1, Cell: func(p wire.Profile) output.Cell { return output.Text(p.Note) }},
-}
+	},
+})
 
-var planColumns = []output.Column[wire.PlanCount]{
-	{Name: "plan", Head: "Plan", Cell: func(p wire.PlanCount) output.Cell { return output.Text(p.Plan) }},
-	{Name: "keys", Head: "Keys", Right: true, Cell: func(p wire.PlanCount) output.Cell { return output.Number(p.Keys) }},
-	{Name: "policy", Head: "Policy", Cell: func(p wire.PlanCount) output.Cell { return output.Text(string(p.Policy)) }},
-}
+var planColumns = output.Columns[wire.PlanCount]("plan: Plan, keys: Keys, policy: Policy")
 
-var profileImportColumns = []output.Column[wire.ProfileImport]{
-	{Name: "rows", Head: "Rows", Cell: func(i wire.ProfileImport) output.Cell { return output.Number(i.Rows) }},
-	{Name: "created", Head: "New", Cell: func(i wire.ProfileImport) output.Cell { return output.Number(i.Created) }},
-	{Name: "replaced", Head: "Replaced", Cell: func(i wire.ProfileImport) output.Cell { return output.Number(i.Replaced) }},
-	{Name: "unchanged", Head: "Unchanged", Cell: func(i wire.ProfileImport) output.Cell { return output.Number(i.Unchanged) }},
-	{Name: "invalid", Head: "Invalid", Cell: func(i wire.ProfileImport) output.Cell { return output.Number(i.Invalid) }},
-	{Name: "dry_run", Cell: func(i wire.ProfileImport) output.Cell { return output.YesNo(i.DryRun) }},
-	{Name: "limits", Cell: func(i wire.ProfileImport) output.Cell { return output.Number(i.Limits) }},
-}
+var profileImportColumns = output.Columns[wire.ProfileImport](`rows: Rows, created: New, replaced: Replaced, unchanged: Unchanged, invalid: Invalid, dry_run,
+	limits`)

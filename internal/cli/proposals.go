@@ -94,11 +94,7 @@ func printEvidence(p *output.Printer, e *wire.Evidence) error {
 	return nil
 }
 
-var seenKeyColumns = []output.Column[wire.SeenKey]{
-	{Name: "key", Head: "Key", Cell: func(k wire.SeenKey) output.Cell { return output.Text(k.Key) }},
-	{Name: "refused", Head: "Refused", Right: true, Cell: func(k wire.SeenKey) output.Cell { return output.Number(k.Refused) }},
-	{Name: "allowed", Head: "Allowed", Right: true, Cell: func(k wire.SeenKey) output.Cell { return output.Number(k.Allowed) }},
-}
+var seenKeyColumns = output.Columns[wire.SeenKey]("key: Key, refused: Refused, allowed: Allowed")
 
 func newProposalAccept(con *console.Console) *cobra.Command {
 	var r wire.AcceptProposalRequest

@@ -141,26 +141,13 @@ func newReportWrite(con *console.Console) *cobra.Command {
 	}
 }
 
-var reportColumns = []output.Column[wire.Report]{
-	{Name: "kind", Head: "Kind", Cell: func(r wire.Report) output.Cell { return output.Text(r.Kind) }},
-	{Name: "from", Head: "From", Cell: func(r wire.Report) output.Cell { return output.Time(r.From.Time) }},
-	{Name: "to", Head: "To", Drop: 2, Cell: func(r wire.Report) output.Cell { return output.Time(r.To.Time) }},
-	{Name: "allowed", Head: "Allowed", Right: true, Cell: func(r wire.Report) output.Cell { return output.Number(r.Allowed) }},
-	{Name: "refused", Head: "Refused", Right: true, Cell: func(r wire.Report) output.Cell { return output.Number(r.Refused) }},
-	{Name: "offenders", Head: "Offenders", Right: true, Cell: func(r wire.Report) output.Cell { return output.Number(r.Offenders) }},
-	{Name: "attention", Head: "Attention", Right: true, Drop: 1, Cell: func(r wire.Report) output.Cell { return output.Number(len(r.Attention)) }},
-	{Name: "id", Head: "Id", Cell: func(r wire.Report) output.Cell { return output.Text(r.ID) }},
-}
+var reportColumns = output.Columns(`kind: Kind, from: From, to: To (drop 2), allowed: Allowed, refused: Refused, offenders: Offenders,
+	attention: Attention (right drop 1), id: Id`, output.Cells[wire.Report]{
+	"attention": func(r wire.Report) output.Cell { return output.Number(len(r.Attention)) },
+})
 
-var reportedColumns = []output.Column[wire.ReportedPolicy]{
-	{Name: "policy", Head: "Policy", Cell: func(r wire.ReportedPolicy) output.Cell { return output.Text(r.Policy) }},
-	{Name: "mode", Head: "Mode", Cell: func(r wire.ReportedPolicy) output.Cell { return output.Text(r.Mode) }},
-	{Name: "result", Head: "Result", Cell: func(r wire.ReportedPolicy) output.Cell { return output.Text(r.Result) }},
-	{Name: "refuses", Head: "Refuses now", Cell: func(r wire.ReportedPolicy) output.Cell { return output.YesNo(r.Refuses) }},
-	{Name: "retry_at", Head: "Until", Cell: func(r wire.ReportedPolicy) output.Cell { return output.Time(r.RetryAt.Time) }},
-	{Name: "id", Head: "Refusal id", Drop: 1, Cell: func(r wire.ReportedPolicy) output.Cell { return output.Text(string(r.ID)) }},
-	{Name: "derived_key", Head: "For the further key", Cut: true, Cell: func(r wire.ReportedPolicy) output.Cell { return output.Text(r.DerivedKey) }},
-}
+var reportedColumns = output.Columns[wire.ReportedPolicy](`policy: Policy, mode: Mode, result: Result, refuses: Refuses now, retry_at: Until,
+	id: Refusal id (drop 1), derived_key: For the further key (cut)`)
 
 func printReported(p *output.Printer, r *wire.ReportedOutcome) error {
 	if p.Format == output.JSON {

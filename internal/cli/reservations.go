@@ -9,9 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-var cancelledColumns = []output.Column[*wire.Cancelled]{
-	{Name: "freed", Head: "Freed", Cell: func(c *wire.Cancelled) output.Cell { return output.YesNo(c.Freed) }},
-}
+var cancelledColumns = output.Columns[*wire.Cancelled]("freed: Freed")
 
 func newReservation(con *console.Console) *cobra.Command {
 	c := &cobra.Command{

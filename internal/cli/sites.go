@@ -62,12 +62,12 @@ Without a host it is about requests whose host is not known.`,
 	return c
 }
 
-var siteColumns = []output.Column[wire.Site]{
-	{Name: "host", Head: "Host", Cell: func(s wire.Site) output.Cell { return output.Text(cmp.Or(s.Host, "(not known)")) }},
-	{Name: "missing_statuses", Head: "Missing", Cell: func(s wire.Site) output.Cell {
+var siteColumns = output.Columns(`host: Host, missing_statuses: Missing, own_programs: Runs, own_paths: Own paths (drop 1),
+	answers: Answers (drop 2)`, output.Cells[wire.Site]{
+	"host": func(s wire.Site) output.Cell { return output.Text(cmp.Or(s.Host, "(not known)")) },
+	"missing_statuses": func(s wire.Site) output.Cell {
 		return output.Text(strings.ReplaceAll(strings.Trim(fmt.Sprint(append([]int{404, 410}, s.MissingStatuses...)), "[]"), " ", ", "))
-	}},
-	{Name: "own_programs", Head: "Runs", Cell: func(s wire.Site) output.Cell { return output.Text(strings.Join(s.OwnPrograms, ", ")) }},
-	{Name: "own_paths", Head: "Own paths", Drop: 1, Cell: func(s wire.Site) output.Cell { return output.Text(strings.Join(s.OwnPaths, ", ")) }},
-	{Name: "answers", Head: "Answers", Right: true, Drop: 2, Cell: func(s wire.Site) output.Cell { return output.Number(s.Answers) }},
-}
+	},
+	"own_programs": func(s wire.Site) output.Cell { return output.Text(strings.Join(s.OwnPrograms, ", ")) },
+	"own_paths":    func(s wire.Site) output.Cell { return output.Text(strings.Join(s.OwnPaths, ", ")) },
+})

@@ -114,22 +114,11 @@ var sourceColumns = []output.Column[wire.BlockSource]{
 }
 
 // sourceDetail are the columns of one source.
-var sourceDetail = append(sourceColumns[:len(sourceColumns):len(sourceColumns)], []output.Column[wire.BlockSource]{
-	{Name: "url", Head: "URL", Cell: func(s wire.BlockSource) output.Cell { return output.Text(s.URL) }},
-	{Name: "every", Head: "Every", Cell: func(s wire.BlockSource) output.Cell { return output.Text(s.Every.String()) }},
-	{Name: "format", Head: "Format", Cell: func(s wire.BlockSource) output.Cell { return output.Text(s.Format) }},
-	{Name: "column", Head: "Column", Cell: func(s wire.BlockSource) output.Cell { return output.Text(s.Column) }},
-	{Name: "has_header", Head: "Has a header", Cell: func(s wire.BlockSource) output.Cell { return output.YesNo(s.HasHeader) }},
-	{Name: "invalid", Head: "Invalid rows", Cell: func(s wire.BlockSource) output.Cell { return output.Number(s.Invalid) }},
-	{Name: "left_out", Head: "Rows left out", Cell: func(s wire.BlockSource) output.Cell { return output.Number(s.LeftOut) }},
-	{Name: "notes", Head: "Of these", Cell: func(s wire.BlockSource) output.Cell { return output.Texts(s.Notes) }},
-	{Name: "held", Head: "Held", Cell: func(s wire.BlockSource) output.Cell { return output.Text(heldText(s.Held)) }},
-	{Name: "checked_at", Head: "Asked for", Cell: func(s wire.BlockSource) output.Cell { return output.Time(s.CheckedAt.Time) }},
-	{Name: "changed_at", Head: "Changed", Cell: func(s wire.BlockSource) output.Cell { return output.Time(s.ChangedAt.Time) }},
-	{Name: "next_at", Head: "Next", Cell: func(s wire.BlockSource) output.Cell { return output.Time(s.NextAt.Time) }},
-	{Name: "author", Head: "By", Cell: func(s wire.BlockSource) output.Cell { return output.Text(s.Author) }},
-	{Name: "created_at", Head: "Since", Cell: func(s wire.BlockSource) output.Cell { return output.Time(s.CreatedAt.Time) }},
-}...)
+var sourceDetail = append(sourceColumns[:len(sourceColumns):len(sourceColumns)], output.Columns(`url: URL, every: Every, format: Format, column: Column, has_header: Has a header,
+	invalid: Invalid rows, left_out: Rows left out, notes: Of these, held: Held, checked_at: Asked for, changed_at: Changed, next_at: Next,
+	author: By, created_at: Since`, output.Cells[wire.BlockSource]{
+	"held": func(s wire.BlockSource) output.Cell { return output.Text(heldText(s.Held)) },
+})...)
 
 func heldText(h *wire.HeldPull) string {
 	if h == nil {
@@ -142,14 +131,5 @@ func heldText(h *wire.HeldPull) string {
 	return text + "; see 'block source agree'"
 }
 
-var knownListColumns = []output.Column[wire.KnownList]{
-	{Name: "name", Head: "Name", Cell: func(k wire.KnownList) output.Cell { return output.Text(k.Name) }},
-	{Name: "title", Head: "Title", Cell: func(k wire.KnownList) output.Cell { return output.Text(k.Title) }},
-	{Name: "as", Head: "As", Cell: func(k wire.KnownList) output.Cell { return output.Text(k.As) }},
-	{Name: "every", Head: "Every", Drop: 2, Cell: func(k wire.KnownList) output.Cell { return output.Text(k.Every.String()) }},
-	{Name: "added", Head: "Added", Cell: func(k wire.KnownList) output.Cell { return output.YesNo(k.Added) }},
-	{Name: "license", Head: "Licence", Cut: true, Drop: 1, Cell: func(k wire.KnownList) output.Cell { return output.Text(k.License) }},
-	{Name: "advice", Head: "Advice", Cut: true, Cell: func(k wire.KnownList) output.Cell { return output.Text(k.Advice) }},
-	{Name: "header", Cell: func(k wire.KnownList) output.Cell { return output.Text(k.Header) }},
-	{Name: "url", Cell: func(k wire.KnownList) output.Cell { return output.Text(k.URL) }},
-}
+var knownListColumns = output.Columns[wire.KnownList](`name: Name, title: Title, as: As, every: Every (drop 2), added: Added, license: Licence (cut drop 1),
+	advice: Advice (cut), header, url`)

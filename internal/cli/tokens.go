@@ -136,17 +136,10 @@ func confirmOwnToken(c *cobra.Command, con *console.Console, server *client.Clie
 	return con.Confirm(fmt.Sprintf("The token %s is the one that this command uses; no further command can.", output.Escape(token.Name)), "--yes")
 }
 
-var tokenColumns = []output.Column[wire.Token]{
-	{Name: "name", Head: "Name", Cut: true, Cell: func(t wire.Token) output.Cell { return output.Text(t.Name) }},
-	{Name: "hint", Head: "Begins", Drop: 2, Cell: func(t wire.Token) output.Cell { return output.Text(t.Hint) }},
-	{Name: "scopes", Head: "May", Cell: func(t wire.Token) output.Cell { return output.Texts(t.Scopes) }},
-	{Name: "state", Head: "State", Cell: tokenState},
-	{Name: "expires_at", Head: "Expires", Cell: func(t wire.Token) output.Cell { return output.TimeOr(t.ExpiresAt.Time, "never") }},
-	{Name: "last_used_at", Head: "Last used", Drop: 3, Cell: func(t wire.Token) output.Cell { return output.TimeOr(t.LastUsedAt.Time, "never") }},
-	{Name: "author", Head: "By", Drop: 4, Cell: func(t wire.Token) output.Cell { return output.Text(t.Author) }},
-	{Name: "created_at", Head: "Created", Drop: 5, Cell: func(t wire.Token) output.Cell { return output.Time(t.CreatedAt.Time) }},
-	{Name: "id", Head: "Id", Drop: 1, Cell: func(t wire.Token) output.Cell { return output.Text(t.ID) }},
-}
+var tokenColumns = output.Columns(`name: Name (cut), hint: Begins (drop 2), scopes: May, state: State, expires_at: Expires (or never),
+	last_used_at: Last used (drop 3 or never), author: By (drop 4), created_at: Created (drop 5), id: Id (drop 1)`, output.Cells[wire.Token]{
+	"state": tokenState,
+})
 
 func tokenState(t wire.Token) output.Cell {
 	switch {

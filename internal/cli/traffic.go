@@ -116,26 +116,17 @@ that was kept, how many more the filters may select, and what could not be read.
 	return c
 }
 
-var requestGroupColumns = []output.Column[wire.RequestGroup]{
-	{Name: "value", Head: "Value", Cut: true, Cell: func(g wire.RequestGroup) output.Cell {
+var requestGroupColumns = output.Columns(`value: Value (cut), requests: Requests, allowed: Allowed, limited: Limited, blocked: Blocked,
+	challenged: Challenged (drop 1), unavailable: Unavailable (drop 3), reported: Reported (drop 2)`, output.Cells[wire.RequestGroup]{
+	"value": func(g wire.RequestGroup) output.Cell {
 		if g.Value == "" {
 			return output.Words("(not known)", "")
 		}
 		return output.Text(string(g.Value))
-	}},
-	{Name: "requests", Head: "Requests", Right: true, Cell: func(g wire.RequestGroup) output.Cell { return output.Number(g.Requests) }},
-	{Name: "allowed", Head: "Allowed", Right: true, Cell: func(g wire.RequestGroup) output.Cell { return output.Number(g.Allowed) }},
-	{Name: "limited", Head: "Limited", Right: true, Cell: func(g wire.RequestGroup) output.Cell { return output.Number(g.Limited) }},
-	{Name: "blocked", Head: "Blocked", Right: true, Cell: func(g wire.RequestGroup) output.Cell { return output.Number(g.Blocked) }},
-	{Name: "challenged", Head: "Challenged", Right: true, Drop: 1, Cell: func(g wire.RequestGroup) output.Cell { return output.Number(g.Challenged) }},
-	{Name: "unavailable", Head: "Unavailable", Right: true, Drop: 3, Cell: func(g wire.RequestGroup) output.Cell { return output.Number(g.Unavailable) }},
-	{Name: "reported", Head: "Reported", Right: true, Drop: 2, Cell: func(g wire.RequestGroup) output.Cell { return output.Number(g.Reported) }},
-}
+	},
+})
 
-var requestClientColumns = []output.Column[wire.RequestClient]{
-	{Name: "key", Head: "Key", Cell: func(k wire.RequestClient) output.Cell { return output.Text(k.Key) }},
-	{Name: "requests", Head: "Requests", Right: true, Cell: func(k wire.RequestClient) output.Cell { return output.Number(k.Requests) }},
-}
+var requestClientColumns = output.Columns[wire.RequestClient]("key: Key, requests: Requests")
 
 var trafficColumns = []output.Column[wire.TrafficPoint]{
 	{Name: "at", Head: "From", Cell: func(t wire.TrafficPoint) output.Cell { return output.Time(t.At.Time) }},
@@ -148,15 +139,10 @@ var trafficColumns = []output.Column[wire.TrafficPoint]{
 	{Name: "keys_estimate", Head: "Keys (est.)", Right: true, Cell: func(t wire.TrafficPoint) output.Cell { return output.Number(t.KeysEstimate) }},
 }
 
-var ruleTotalColumns = []output.Column[wire.RuleTotal]{
-	{Name: "policy", Head: "Policy", Cell: func(r wire.RuleTotal) output.Cell { return output.Text(string(r.Policy)) }},
-	{Name: "decision", Head: "Decision", Drop: 1, Cell: func(r wire.RuleTotal) output.Cell { return output.Text(r.Decision) }},
-	{Name: "refused_by", Head: "By", Cut: true, Cell: func(r wire.RuleTotal) output.Cell { return output.Text(r.RefusedBy) }},
-	{Name: "refused", Head: "Refused", Right: true, Cell: func(r wire.RuleTotal) output.Cell { return output.Number(r.Refused) }},
-	{Name: "would_refuse", Head: "Would refuse", Right: true, Cell: func(r wire.RuleTotal) output.Cell { return output.Number(r.WouldRefuse) }},
-	{Name: "ratio", Head: "Ratio", Right: true, Cell: func(r wire.RuleTotal) output.Cell { return output.Ratio(r.Ratio) }},
-	{Name: "keys", Head: "Keys", Right: true, Cell: func(r wire.RuleTotal) output.Cell { return output.Number(r.Keys) }},
-}
+var ruleTotalColumns = output.Columns(`policy: Policy, decision: Decision (drop 1), refused_by: By (cut), refused: Refused,
+	would_refuse: Would refuse, ratio: Ratio (right), keys: Keys`, output.Cells[wire.RuleTotal]{
+	"ratio": func(r wire.RuleTotal) output.Cell { return output.Ratio(r.Ratio) },
+})
 
 func newAttack(con *console.Console) *cobra.Command {
 	c := &cobra.Command{
@@ -203,37 +189,35 @@ had 30 checks more than normal refused, and has ended after three minutes withou
 	return c
 }
 
-var announcedColumns = []output.Column[wire.AnnouncedAttack]{
-	{Name: "began_at", Head: "Began", Cell: func(a wire.AnnouncedAttack) output.Cell { return output.Time(a.BeganAt.Time) }},
-	{Name: "ended_at", Head: "Ended", Cell: func(a wire.AnnouncedAttack) output.Cell { return output.TimeOr(a.EndedAt.Time, "goes on") }},
-	{Name: "peak", Head: "Peak per second", Right: true, Cell: func(a wire.AnnouncedAttack) output.Cell { return perSecond(&a.Peak) }},
-	{Name: "normal", Head: "Normal", Right: true, Drop: 1, Cell: func(a wire.AnnouncedAttack) output.Cell { return perSecond(&a.Normal) }},
-	{Name: "refused", Head: "Refused", Right: true, Cell: func(a wire.AnnouncedAttack) output.Cell { return output.Number(a.Refused) }},
-	{Name: "sources", Head: "Sources", Cut: true, Cell: func(a wire.AnnouncedAttack) output.Cell {
+var announcedColumns = output.Columns(`began_at: Began, ended_at: Ended (or goes on), peak: Peak per second (right),
+	normal: Normal (right drop 1), refused: Refused, sources: Sources (cut)`, output.Cells[wire.AnnouncedAttack]{
+	"peak":   func(a wire.AnnouncedAttack) output.Cell { return perSecond(&a.Peak) },
+	"normal": func(a wire.AnnouncedAttack) output.Cell { return perSecond(&a.Normal) },
+	"sources": func(a wire.AnnouncedAttack) output.Cell {
 		patterns := make([]string, len(a.Sources))
 		for i, s := range a.Sources {
 			patterns[i] = s.Pattern
 		}
 		return output.Text(strings.Join(patterns, ", "))
-	}},
-}
+	},
+})
 
-var attackColumns = []output.Column[wire.Attack]{
-	{Name: "active", Head: "Attack", Cell: func(t wire.Attack) output.Cell { return output.YesNo(t.Active) }},
-	{Name: "since", Head: "Since", Cell: func(t wire.Attack) output.Cell { return output.TimeOr(t.Since.Time, "") }},
-	{Name: "refused", Head: "Refused per second", Right: true, Cell: func(t wire.Attack) output.Cell { return perSecond(refusedRate(&t.Now)) }},
-	{Name: "baseline", Head: "Baseline", Right: true, Cell: func(t wire.Attack) output.Cell { return perSecond(refusedRate(t.Baseline)) }},
-	{Name: "allowed", Head: "Allowed per second", Right: true, Cell: func(t wire.Attack) output.Cell { return perSecond(&t.Now.Allowed) }},
-	{Name: "source", Head: "Source", Cell: attackSource(func(s *wire.AttackSource) output.Cell { return output.Text(s.Pattern) })},
-	{Name: "ratio", Head: "Of all offences", Right: true, Cell: attackSource(func(s *wire.AttackSource) output.Cell { return output.Ratio(s.Ratio) })},
-	{Name: "keys", Head: "Keys", Right: true, Cell: attackSource(func(s *wire.AttackSource) output.Cell { return output.Number(max(1, s.Keys)) })},
-	{Name: "policy", Head: "Policy", Cell: attackSource(func(s *wire.AttackSource) output.Cell { return output.Text(string(s.Policy)) })},
-	{Name: "rule", Head: "Rule", Cell: attackSource(func(s *wire.AttackSource) output.Cell { return output.Text(string(s.Rule)) })},
-	{Name: "blocked", Head: "Blocked", Cell: attackSource(func(s *wire.AttackSource) output.Cell { return output.YesNo(s.Blocked) })},
-	{Name: "exempt", Head: "Exempt", Cell: attackSource(func(s *wire.AttackSource) output.Cell { return output.YesNo(s.Exempt) })},
-	{Name: "policies_in_force", Head: "Policies for attacks in force", Cell: func(t wire.Attack) output.Cell { return output.Text(strings.Join(t.InForce.Policies, ", ")) }},
-	{Name: "sources_in_force", Head: "Sources for attacks in force", Cell: func(t wire.Attack) output.Cell { return output.Text(strings.Join(t.InForce.Sources, ", ")) }},
-}
+var attackColumns = output.Columns(`active: Attack, since: Since, refused: Refused per second (right), baseline: Baseline (right),
+	allowed: Allowed per second (right), source: Source, ratio: Of all offences (right), keys: Keys (right), policy: Policy, rule: Rule,
+	blocked: Blocked, exempt: Exempt, policies_in_force: Policies for attacks in force, sources_in_force: Sources for attacks in force`, output.Cells[wire.Attack]{
+	"refused":           func(t wire.Attack) output.Cell { return perSecond(refusedRate(&t.Now)) },
+	"baseline":          func(t wire.Attack) output.Cell { return perSecond(refusedRate(t.Baseline)) },
+	"allowed":           func(t wire.Attack) output.Cell { return perSecond(&t.Now.Allowed) },
+	"source":            attackSource(func(s *wire.AttackSource) output.Cell { return output.Text(s.Pattern) }),
+	"ratio":             attackSource(func(s *wire.AttackSource) output.Cell { return output.Ratio(s.Ratio) }),
+	"keys":              attackSource(func(s *wire.AttackSource) output.Cell { return output.Number(max(1, s.Keys)) }),
+	"policy":            attackSource(func(s *wire.AttackSource) output.Cell { return output.Text(string(s.Policy)) }),
+	"rule":              attackSource(func(s *wire.AttackSource) output.Cell { return output.Text(string(s.Rule)) }),
+	"blocked":           attackSource(func(s *wire.AttackSource) output.Cell { return output.YesNo(s.Blocked) }),
+	"exempt":            attackSource(func(s *wire.AttackSource) output.Cell { return output.YesNo(s.Exempt) }),
+	"policies_in_force": func(t wire.Attack) output.Cell { return output.Text(strings.Join(t.InForce.Policies, ", ")) },
+	"sources_in_force":  func(t wire.Attack) output.Cell { return output.Text(strings.Join(t.InForce.Sources, ", ")) },
+})
 
 // attackSource returns the cell of a source, an empty one if there is none.
 func attackSource(cell func(*wire.AttackSource) output.Cell) func(wire.Attack) output.Cell {

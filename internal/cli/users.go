@@ -163,11 +163,7 @@ func inviteUser(c *cobra.Command, con *console.Console, server *client.Client, i
 	return printOne(con, invitationColumns)(client.Call(c.Context(), server, wire.InviteUser, in))
 }
 
-var invitationColumns = []output.Column[wire.Invitation]{
-	{Name: "user", Head: "User", Cell: func(i wire.Invitation) output.Cell { return output.Text(i.User) }},
-	{Name: "path", Head: "Link", Cell: func(i wire.Invitation) output.Cell { return output.Text(i.Path) }},
-	{Name: "expires_at", Head: "Expires", Cell: func(i wire.Invitation) output.Cell { return output.Time(i.ExpiresAt.Time) }},
-}
+var invitationColumns = output.Columns[wire.Invitation]("user: User, path: Link, expires_at: Expires")
 
 func newUserTOTP(con *console.Console) *cobra.Command {
 	c := &cobra.Command{
@@ -214,16 +210,10 @@ func newUserDelete(con *console.Console) *cobra.Command {
 	}
 }
 
-var userColumns = []output.Column[wire.User]{
-	{Name: "name", Head: "Name", Cut: true, Cell: func(u wire.User) output.Cell { return output.Text(u.Name) }},
-	{Name: "role", Head: "Role", Cell: func(u wire.User) output.Cell { return output.Text(u.Role) }},
-	{Name: "disabled", Head: "Disabled", Cell: func(u wire.User) output.Cell { return output.YesNo(u.Disabled) }},
-	{Name: "totp", Head: "Two-factor", Cell: func(u wire.User) output.Cell { return output.YesNo(!u.TOTPSince.IsZero()) }},
-	{Name: "last_login_at", Head: "Last login", Cell: func(u wire.User) output.Cell { return output.TimeOr(u.LastLoginAt.Time, "never") }},
-	{Name: "source", Head: "Source", Cell: func(u wire.User) output.Cell { return output.Text(u.Source) }},
-	{Name: "created_at", Head: "Added", Drop: 1, Cell: func(u wire.User) output.Cell { return output.Time(u.CreatedAt.Time) }},
-	{Name: "id", Head: "Id", Drop: 2, Cell: func(u wire.User) output.Cell { return output.Text(u.ID) }},
-}
+var userColumns = output.Columns(`name: Name (cut), role: Role, disabled: Disabled, totp: Two-factor,
+	last_login_at: Last login (or never), source: Source, created_at: Added (drop 1), id: Id (drop 2)`, output.Cells[wire.User]{
+	"totp": func(u wire.User) output.Cell { return output.YesNo(!u.TOTPSince.IsZero()) },
+})
 
 func findUser(c *cobra.Command, server *client.Client, name string) (*wire.User, error) {
 	users, err := client.Items(c.Context(), server, wire.ListUsers, wire.UserList{})
@@ -250,11 +240,4 @@ func newWhoami(con *console.Console) *cobra.Command {
 	}
 }
 
-var whoamiColumns = []output.Column[wire.Whoami]{
-	{Name: "name", Head: "Name", Cell: func(w wire.Whoami) output.Cell { return output.Text(w.Name) }},
-	{Name: "kind", Head: "Kind", Cell: func(w wire.Whoami) output.Cell { return output.Text(w.Kind) }},
-	{Name: "scopes", Head: "May", Cell: func(w wire.Whoami) output.Cell { return output.Texts(w.Scopes) }},
-	{Name: "expires_at", Head: "Expires", Cell: func(w wire.Whoami) output.Cell { return output.TimeOr(w.ExpiresAt.Time, "never") }},
-	{Name: "address", Head: "Seen from", Cell: func(w wire.Whoami) output.Cell { return output.Text(w.Address) }},
-	{Name: "id", Head: "Id", Cell: func(w wire.Whoami) output.Cell { return output.Text(w.ID) }},
-}
+var whoamiColumns = output.Columns[wire.Whoami]("name: Name, kind: Kind, scopes: May, expires_at: Expires (or never), address: Seen from, id: Id")

@@ -232,3 +232,56 @@ func TestFieldChangesAreEscaped(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+func TestColumnsFollowFromTheFields(t *testing.T) {
+	type part struct {
+		Size int `json:"size"`
+	}
+	type common struct {
+		Name string `json:"name"`
+	}
+	type row struct {
+		common
+		Part   *part         `json:"part"`
+		Active bool          `json:"active"`
+		Tags   []string      `json:"tags"`
+		Seen   wire.Time     `json:"seen_at"`
+		Every  wire.Duration `json:"every"`
+	}
+	columns := Columns("name: Name (cut), size=part.size: Size (drop 2), active, tags: Tags, seen_at: Seen (drop 1 or never), every: Every, mark: Mark (right)",
+		Cells[row]{"mark": func(r row) Cell { return Text(r.Name + "!") }})
+	for i, want := range []Column[row]{
+		{Name: "name", Head: "Name", Cut: true}, {Name: "size", Head: "Size", Right: true, Drop: 2}, {Name: "active"}, {Name: "tags", Head: "Tags"},
+		{Name: "seen_at", Head: "Seen", Drop: 1}, {Name: "every", Head: "Every"}, {Name: "mark", Head: "Mark", Right: true},
+	} {
+		if got := columns[i]; got.Name != want.Name || got.Head != want.Head || got.Right != want.Right || got.Cut != want.Cut || got.Drop != want.Drop {
+			t.Errorf("column %d is %+v, want %+v", i, got, want)
+		}
+	}
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	rows := []row{{common{"a"}, &part{1000}, true, []string{"x", "y"}, wire.At(at), wire.Duration(time.Minute)}, {common: common{"b"}}}
+	var csv, table bytes.Buffer
+	for _, p := range []*Printer{{Out: &csv, Format: CSV}, {Out: &table, Format: Table, Now: at}} {
+		if err := List(p, rows, columns); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := "name,size,active,tags,seen_at,every,mark\na,1000,true,x y,2026-01-02T03:04:05.000Z,1m,a!\nb,,false,,,,b!\n"; csv.String() != want {
+		t.Errorf("the CSV is\n%s, want\n%s", csv.String(), want)
+	}
+	for _, want := range []string{"1,000", "never"} {
+		if !strings.Contains(table.String(), want) {
+			t.Errorf("the table has no %q:\n%s", want, table.String())
+		}
+	}
+	for _, wrong := range []string{"nmae: Name", "part: Part"} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("the columns %q are accepted", wrong)
+				}
+			}()
+			Columns[row](wrong)
+		}()
+	}
+}
