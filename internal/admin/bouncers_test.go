@@ -59,7 +59,7 @@ func (f *fixture) end(t *testing.T, kind blocks.Kind, id string) {
 
 func (f *fixture) expire(t *testing.T, id string, at time.Time) {
 	t.Helper()
-	if _, err := f.Update(t.Context(), ann, blocks.Block, id, admin.UpdateEntry{Expiry: &blocks.Expiry{Until: at}}); err != nil {
+	if _, err := f.Update(t.Context(), ann, blocks.Block, id, wire.EntryPatch{ExpiresAt: wire.To(wire.At(at))}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -253,7 +253,7 @@ func TestFirewallHasTheActiveBlocksAfterAnyChanges(t *testing.T) {
 					r.Fatal(err)
 				}
 			case now != nil && what == "set":
-				if _, err := f.store.Entries.Update(context.Background(), ann.Actor, kind, now.ID, blocks.Update{Expires: &expires}); err != nil {
+				if _, err := f.store.Entries.Update(context.Background(), ann.Actor, kind, now.ID, wire.EntryPatch{ExpiresAt: wire.To(wire.At(expires))}); err != nil {
 					r.Fatal(err)
 				}
 			case now != nil:

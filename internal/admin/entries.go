@@ -55,7 +55,8 @@ type EntryStore interface {
 	Find(ctx context.Context, f blocks.Filter) (paging.Page[*blocks.Entry], error)
 	// Each iterates over all pages of Find, for exports.
 	Each(ctx context.Context, f blocks.Filter) iter.Seq2[*blocks.Entry, error]
-	Update(ctx context.Context, by audit.Actor, kind blocks.Kind, id string, u blocks.Update) (*blocks.Entry, error)
+	// Update changes an active entry: its texts, and its expiry by the instant.
+	Update(ctx context.Context, by audit.Actor, kind blocks.Kind, id string, p wire.EntryPatch) (*blocks.Entry, error)
 	// Shares returns all shares of entries, by id, the one that lasts longest first.
 	Shares(ctx context.Context, ids ...string) (map[string][]blocks.Share, error)
 	// EndShare ends the share of one holder in an active entry, and the entry if no other holds it.
@@ -215,57 +216,45 @@ func checkConflict(on blocks.Conflict, allowed ...blocks.Conflict) error {
 	return fault.Field("on_conflict", "must be %s or %s", strings.Join(names[:last], ", "), names[last])
 }
 
-// UpdateEntry is a change of an active entry; nil leaves a field unchanged.
-type UpdateEntry struct {
-	Reason *string
-	Expiry *blocks.Expiry // the zero Expiry makes it permanent
-	// Revision is the revision that the change expects, 0 for any.
-	Revision int64
-	// Confirm repeats the pattern. It is needed to extend a broad entry.
-	Confirm string
-}
-
-// Update changes an entry.
-func (e *Entries) Update(ctx context.Context, c Caller, kind blocks.Kind, id string, u UpdateEntry) (*blocks.Entry, error) {
-	if u.Reason == nil && u.Expiry == nil {
-		return nil, fault.New(fault.Invalid, "Nothing to change: send reason, expires_in or expires_at.")
+// Update changes an active entry. The confirmation is needed to extend a broad one.
+func (e *Entries) Update(ctx context.Context, c Caller, kind blocks.Kind, id string, p wire.EntryPatch) (*blocks.Entry, error) {
+	if p == (wire.EntryPatch{Revision: p.Revision, Confirm: p.Confirm}) {
+		var names []string
+		for name := range p.Texts() {
+			names = append(names, name)
+		}
+		return nil, fault.New(fault.Invalid, "Nothing to change: send %s, expires_in or expires_at.", strings.Join(names, ", "))
 	}
-	if u.Revision < 0 {
+	if p.Revision < 0 {
 		return nil, fault.Field("revision", "must be the revision that you have read, or be omitted")
 	}
-	if u.Reason != nil {
-		if err := fault.CheckLine("reason", *u.Reason, blocks.MaxReason); err != nil {
-			return nil, err
-		}
+	if err := fault.CheckLine("reason", p.Reason.Value, blocks.MaxReason); err != nil {
+		return nil, err
 	}
-	change := blocks.Update{Reason: u.Reason, Revision: u.Revision}
-	if u.Expiry != nil {
-		expires, err := u.Expiry.At(e.Now())
-		if err != nil {
-			return nil, err
-		}
-		change.Expires = &expires
+	var err error
+	if p.ExpiresAt, err = ExpiryChange(p.ExpiresIn, p.ExpiresAt, e.Now()); err != nil {
+		return nil, err
 	}
 	before, err := e.Store.ByID(ctx, kind, id)
 	if err != nil {
 		return nil, err
 	}
-	if before.ActiveAt(e.Now()) && change.Expires != nil { // the store refuses to change an ended entry
-		if change.Revision == 0 && BroadReason(before.Pattern) != "" {
+	if before.ActiveAt(e.Now()) && p.ExpiresAt.Given { // the store refuses to change an ended entry
+		if p.Revision == 0 && BroadReason(before.Pattern) != "" {
 			// A concurrent change that shortens the entry would make this change an
 			// extension.
-			change.Revision = before.Revision
+			p.Revision = before.Revision
 		}
-		if blocks.IsLater(*change.Expires, before.Expires) {
-			err = e.confirm(ctx, kind, u.Confirm, []keys.Pattern{before.Pattern})
+		if blocks.IsLater(p.ExpiresAt.Value.Time, before.Expires) {
+			err = e.confirm(ctx, kind, p.Confirm, []keys.Pattern{before.Pattern})
 		} else {
-			err = e.confirm(ctx, kind, u.Confirm) // it must be a pattern
+			err = e.confirm(ctx, kind, p.Confirm) // it must be a pattern
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	return e.Store.Update(ctx, c.Actor, kind, id, change)
+	return e.Store.Update(ctx, c.Actor, kind, id, p)
 }
 
 // propose returns the error for a block of a named source that needs a confirmation: a program

@@ -51,9 +51,9 @@ func TestEntryFaultsNameTheField(t *testing.T) {
 		}
 	}
 	e := f.add(t, blocks.Block, "token:a", blocks.Expiry{})
-	for field, u := range map[string]admin.UpdateEntry{
-		"": {}, "revision": {Reason: new(string), Revision: -1}, "reason": {Reason: &long}, "expires_at": {Expiry: &blocks.Expiry{Until: noon}},
-		"confirm": {Expiry: &blocks.Expiry{For: time.Hour}, Confirm: "ip:nothing"},
+	for field, u := range map[string]wire.EntryPatch{
+		"": {}, "revision": {Reason: wire.To(""), Revision: -1}, "reason": {Reason: wire.To(long)}, "expires_at": {ExpiresAt: wire.To(wire.At(noon))},
+		"confirm": {ExpiresIn: wire.To(wire.Duration(time.Hour)), Confirm: "ip:nothing"},
 	} {
 		if _, err := f.Update(t.Context(), ann, blocks.Block, e.ID, u); !isField(err, field) {
 			t.Errorf("Update: got %v, want the field %q", err, field)
@@ -140,7 +140,7 @@ func TestBroadEntryNeedsConfirmationToAddProlongAndRestore(t *testing.T) {
 			})
 			update := func(length time.Duration) func(string) error {
 				return func(confirm string) error {
-					_, err := f.Update(t.Context(), ann, kind, e.ID, admin.UpdateEntry{Expiry: &blocks.Expiry{For: length}, Confirm: confirm})
+					_, err := f.Update(t.Context(), ann, kind, e.ID, wire.EntryPatch{ExpiresIn: wire.To(wire.Duration(length)), Confirm: confirm})
 					return err
 				}
 			}
@@ -189,7 +189,7 @@ func TestUnconfirmedProlongationFailsAfterAConcurrentShortening(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		e := f.add(t, blocks.Block, "*", blocks.Expiry{For: 3 * time.Hour})
 		shorten := func(length time.Duration) error {
-			_, err := f.Update(t.Context(), ann, blocks.Block, e.ID, admin.UpdateEntry{Expiry: &blocks.Expiry{For: length}})
+			_, err := f.Update(t.Context(), ann, blocks.Block, e.ID, wire.EntryPatch{ExpiresIn: wire.To(wire.Duration(length))})
 			return err
 		}
 		// Between reading and changing the entry, another operator shortens it more.
@@ -273,7 +273,7 @@ type shortened struct {
 	act func()
 }
 
-func (s *shortened) Update(ctx context.Context, by audit.Actor, kind blocks.Kind, id string, u blocks.Update) (*blocks.Entry, error) {
+func (s *shortened) Update(ctx context.Context, by audit.Actor, kind blocks.Kind, id string, p wire.EntryPatch) (*blocks.Entry, error) {
 	s.act()
-	return s.EntryStore.Update(ctx, by, kind, id, u)
+	return s.EntryStore.Update(ctx, by, kind, id, p)
 }

@@ -13,15 +13,16 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // edit contains the fields of an open row.
 type edit struct {
-	ID          string
-	Reason      string
+	ID string
+	// The change that the fields of the texts make, of the revision that the page showed.
+	wire.EntryPatch
 	For         string // one of editChoices
 	Until       string // in the format of date fields, UTC
-	Revision    int64
 	FieldErrors form.FieldErrors
 	// Ask is the pattern to type to confirm the change, "" for none.
 	Ask string
@@ -30,7 +31,8 @@ type edit struct {
 }
 
 func editOf(i *blocks.Entry) *edit {
-	e := &edit{ID: i.ID, Reason: i.Reason, Revision: i.Revision, FieldErrors: form.FieldErrors{}}
+	e := &edit{ID: i.ID, EntryPatch: i.Patch(), FieldErrors: form.FieldErrors{}}
+	e.Revision = i.Revision
 	e.For, e.Until = site.ExpiryChoice(i.Expires)
 	return e
 }
@@ -54,7 +56,8 @@ func (h *entriesHandler) updateEntry(c *httpserver.Call, s *kindTexts) error {
 	if err != nil {
 		return err
 	}
-	e := &edit{ID: before.ID, Reason: strings.TrimSpace(values.Get("reason")), For: values.Get("for"), Until: values.Get("until"), FieldErrors: form.FieldErrors{}}
+	e := &edit{ID: before.ID, For: values.Get("for"), Until: values.Get("until"), FieldErrors: form.FieldErrors{}}
+	form.Fill(values, &e.EntryPatch)
 	if e.Revision, err = strconv.ParseInt(values.Get("revision"), 10, 64); err != nil || e.Revision < 1 {
 		return fault.Field("revision", "must be the revision that the page showed")
 	}
@@ -62,12 +65,12 @@ func (h *entriesHandler) updateEntry(c *httpserver.Call, s *kindTexts) error {
 	if from.IsZero() {
 		from = h.Now()
 	}
-	update := admin.UpdateEntry{Reason: &e.Reason, Revision: e.Revision, Confirm: values.Get("confirm")}
+	update := e.EntryPatch
 	// The form has the expiry in minutes: if it is the same, the expiry is not changed.
 	if length, until := site.ExpiryChoice(before.Expires); e.For != length || e.Until != until {
 		var expiry blocks.Expiry
 		expiry, err = site.ExpiryOf(e.For, e.Until, from)
-		update.Expiry = &expiry
+		update.ExpiresAt = wire.To(wire.At(expiry.Until))
 	}
 	what := "changed"
 	if err == nil {

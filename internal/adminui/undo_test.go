@@ -16,6 +16,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -69,7 +70,7 @@ func TestToastOfAddedEntriesKeepsEntriesChangedSince(t *testing.T) {
 		}
 		added := n.activeBlocks(t)
 		reason := "changed by maria"
-		_, err := n.store.Entries.Update(context.Background(), audit.SystemActor("maria"), blocks.Block, undo["id"][0], blocks.Update{Reason: &reason})
+		_, err := n.store.Entries.Update(context.Background(), audit.SystemActor("maria"), blocks.Block, undo["id"][0], wire.EntryPatch{Reason: wire.To(reason)})
 		must(t, err)
 		olu.post(c.end, undo).is(http.StatusPreconditionFailed)
 		if left := n.activeBlocks(t); len(left) != len(added) {

@@ -123,14 +123,7 @@ func notNil(all []string) []string {
 }
 
 func (h *entriesOfKind) change(c *httpserver.Call, in wire.EntryChange) (out wire.Entry, err error) {
-	update := admin.UpdateEntry{Revision: in.Revision, Confirm: in.Confirm}
-	if in.Reason.Given {
-		update.Reason = &in.Reason.Value
-	}
-	if update.Expiry, err = admin.ExpiryChange(in.ExpiresIn, in.ExpiresAt); err != nil {
-		return out, err
-	}
-	return h.shown(c)(h.entries.Update(c.Context(), callerOf(c), h.kind, in.ID, update))
+	return h.shown(c)(h.entries.Update(c.Context(), callerOf(c), h.kind, in.ID, in.EntryPatch))
 }
 
 func (h *entriesOfKind) end(c *httpserver.Call, in wire.EntryEnd) (out wire.Entry, err error) {

@@ -48,6 +48,36 @@ func CheckTerms(kind Kind, t wire.EntryTerms) error {
 	return nil
 }
 
+// text returns the text of e that a change calls by its name in JSON.
+func (e *Entry) text(name string) *string {
+	for term, text := range e.Texts() {
+		if term == name {
+			return text
+		}
+	}
+	return &e.Reason
+}
+
+// Patch returns the change that sets all texts of an entry to those of e.
+func (e *Entry) Patch() (p wire.EntryPatch) {
+	for name, change := range p.Texts() {
+		*change = wire.To(*e.text(name))
+	}
+	return p
+}
+
+// Apply sets the texts and the expiry, which must be an instant, that p changes.
+func (e *Entry) Apply(p wire.EntryPatch) {
+	for name, change := range p.Texts() {
+		if change.Given {
+			*e.text(name) = change.Value
+		}
+	}
+	if p.ExpiresAt.Given {
+		e.Expires = p.ExpiresAt.Value.Time
+	}
+}
+
 // Source is how an entry was made.
 type Source string
 

@@ -83,14 +83,6 @@ func ParsePosition(cursor string, order Order) (Position, error) {
 	return Position{expires, values[2]}, nil
 }
 
-// Update is a change of an entry; nil leaves a field unchanged.
-type Update struct {
-	Reason  *string
-	Expires *time.Time // zero time: permanent
-	// Revision is the expected present revision, 0 for any.
-	Revision int64
-}
-
 // Outcome is the result of adding an entry.
 type Outcome string
 

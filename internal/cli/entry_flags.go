@@ -30,37 +30,33 @@ func entryFilterFlags(c *cobra.Command, f *wire.EntryFilter) {
 	flags.BoolVar(&f.Lists, "lists", false, "also rows of lists that are pulled, see 'block source'")
 }
 
-// editFlags change the reason or the end of a block or an exemption.
+// editFlags change the texts or the end of a block or an exemption.
 type editFlags struct {
-	reason    string
-	end       endFlags
-	permanent bool
-	yes       bool
+	texts wire.EntryPatch
+	end   endFlags
+	yes   bool
 }
 
 func (f *editFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.reason, "reason", "", "the new reason")
+	texts := textFlags(c, &f.texts)
 	c.Flags().Var(&f.end.in, "for", "expires after this time from now, for example 24h or 7d")
 	c.Flags().Var(&f.end.at, "until", "expires at this time, as YYYY-MM-DDThh:mm:ssZ")
-	c.Flags().BoolVar(&f.permanent, "permanent", false, "never expires")
+	c.Flags().BoolVar(&f.end.permanent, "permanent", false, "never expires")
 	yesFlag(c, &f.yes)
 	c.MarkFlagsMutuallyExclusive("for", "until", "permanent")
-	c.MarkFlagsOneRequired("reason", "for", "until", "permanent")
+	c.MarkFlagsOneRequired(append(texts, "for", "until", "permanent")...)
 }
 
 // patch returns the change. The server refuses it if the entry no longer has the revision.
 func (f *editFlags) patch(c *cobra.Command, revision int64) wire.EntryPatch {
-	patch := wire.EntryPatch{Revision: revision}
-	given := c.Flags().Changed
-	if given("reason") {
-		patch.Reason = wire.To(f.reason)
-	}
-	switch {
+	patch := f.texts
+	patch.Revision = revision
+	switch given := c.Flags().Changed; {
 	case given("for"):
 		patch.ExpiresIn = wire.To(f.end.in.Duration)
 	case given("until"):
 		patch.ExpiresAt = wire.To(f.end.at.Time)
-	case f.permanent:
+	case f.end.permanent:
 		patch.ExpiresAt = wire.To(wire.Time{})
 	}
 	return patch

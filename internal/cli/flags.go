@@ -193,15 +193,38 @@ func (f *spanFlags) instants(now time.Time) (from, to time.Time) {
 	return f.from.Time.Time, f.to.Time.Time
 }
 
-// textFlags adds a flag for each text in the struct that to points to with the tag flag, the usage.
-func textFlags(c *cobra.Command, to any) {
+// textFlags adds a flag for each text in the struct that to points to with the tag flag, the usage,
+// and for each change of a text, and returns their names.
+func textFlags(c *cobra.Command, to any) (names []string) {
 	v := reflect.ValueOf(to).Elem()
 	for i := range v.NumField() {
-		if usage, is := v.Type().Field(i).Tag.Lookup("flag"); is {
-			c.Flags().StringVar(v.Field(i).Addr().Interface().(*string), flagName(v.Type().Field(i)), "", usage)
+		usage, is := v.Type().Field(i).Tag.Lookup("flag")
+		if !is {
+			continue
+		}
+		name := flagName(v.Type().Field(i))
+		names = append(names, name)
+		switch to := v.Field(i).Addr().Interface().(type) {
+		case *string:
+			c.Flags().StringVar(to, name, "", usage)
+		case *wire.Change[string]:
+			c.Flags().Var((*changeFlag)(to), name, usage)
 		}
 	}
+	return names
 }
+
+// changeFlag is a text that stays as it is if the flag is not given.
+type changeFlag wire.Change[string]
+
+func (f *changeFlag) String() string { return f.Value }
+
+func (f *changeFlag) Set(text string) error {
+	*f = changeFlag(wire.To(text))
+	return nil
+}
+
+func (*changeFlag) Type() string { return "string" }
 
 // flagName returns the name of a field in JSON as that of a flag.
 func flagName(f reflect.StructField) string {

@@ -9,6 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/keytest"
 	"github.com/stint-dev/stint/test/storetest"
 )
@@ -72,7 +73,7 @@ func TestUndoRestoresBlocks(t *testing.T) {
 		},
 		"an edit": {
 			func(t *testing.T, f *storetest.Fixture, b *blocks.Entry) {
-				if _, err := f.Entries.Update(t.Context(), storetest.Operator, blocks.Block, b.ID, blocks.Update{Reason: &reason, Expires: &time.Time{}}); err != nil {
+				if _, err := f.Entries.Update(t.Context(), storetest.Operator, blocks.Block, b.ID, wire.EntryPatch{Reason: wire.To(reason), ExpiresAt: wire.To(wire.Time{})}); err != nil {
 					t.Fatal(err)
 				}
 			}, "token:a else permanent", "token:a scraping 1h0m0s",
@@ -214,7 +215,7 @@ func TestUndoRejectsRecordsChangedSince(t *testing.T) {
 		b := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", f.Clock.Now().Add(time.Hour)), blocks.Fail).Entry
 		added := storetest.NewestRecord(t, f).ID
 		reason := "else"
-		if _, err := f.Entries.Update(ctx, storetest.Operator, blocks.Block, b.ID, blocks.Update{Reason: &reason}); err != nil {
+		if _, err := f.Entries.Update(ctx, storetest.Operator, blocks.Block, b.ID, wire.EntryPatch{Reason: wire.To(reason)}); err != nil {
 			t.Fatal(err)
 		}
 		refused(added, "has changed since")

@@ -18,9 +18,9 @@ const (
 // a request without expires_in and expires_at it is permanent.
 const DefaultBlock = "24h"
 
-// EntryTerms are set when a block or an exemption is added, and do not change: texts, each "" if it is
-// omitted. How it is stored, its column in files, its field of forms, its column in lists of the
-// command line and, with the tag flag, its flag follow from a field.
+// EntryTerms are set when a block or an exemption is added: texts, each "" if it is omitted. How it is
+// stored, its column in files, its field of forms, its column in lists of the command line and, with
+// the tag flag, its flag follow from a field. It does not change unless EntryPatch has its name too.
 type EntryTerms struct {
 	// Scope limits a block to checks with this scope, such as login: everything else of the
 	// keys goes on, and firewalls and bouncers do not get it. Blocks only.
@@ -32,12 +32,15 @@ type EntryTerms struct {
 }
 
 // Texts yields the fields with their names in JSON.
-func (t *EntryTerms) Texts() iter.Seq2[string, *string] {
-	return func(yield func(string, *string) bool) {
-		v := reflect.ValueOf(t).Elem()
+func (t *EntryTerms) Texts() iter.Seq2[string, *string] { return fieldsOf[string](t) }
+
+// fieldsOf yields the fields of the type T of the struct that of points to, with their names in JSON.
+func fieldsOf[T any](of any) iter.Seq2[string, *T] {
+	return func(yield func(string, *T) bool) {
+		v := reflect.ValueOf(of).Elem()
 		for i := range v.NumField() {
 			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-			if !yield(name, v.Field(i).Addr().Interface().(*string)) {
+			if field, is := v.Field(i).Addr().Interface().(*T); is && !yield(name, field) {
 				return
 			}
 		}
@@ -126,9 +129,10 @@ type Added struct {
 	Warnings []string `json:"warnings"`
 }
 
-// EntryPatch changes a block or an exemption.
+// EntryPatch changes a block or an exemption: its texts, which are the reason and terms of the same
+// names, and its end. The form of a page, the flag of a command and what is stored follow from a text.
 type EntryPatch struct {
-	Reason Change[string] `json:"reason,omitzero"`
+	Reason Change[string] `json:"reason,omitzero" flag:"the new reason"`
 	// ExpiresIn counts from now. Only one of the two may be sent.
 	ExpiresIn Change[Duration] `json:"expires_in,omitzero"`
 	// ExpiresAt null makes it permanent.
@@ -138,6 +142,9 @@ type EntryPatch struct {
 	// Confirm is the pattern, which a broad one needs to last longer.
 	Confirm string `json:"confirm,omitzero"`
 }
+
+// Texts yields the changes of texts with their names in JSON.
+func (p *EntryPatch) Texts() iter.Seq2[string, *Change[string]] { return fieldsOf[Change[string]](p) }
 
 // EntryChange changes a block or an exemption.
 type EntryChange struct {

@@ -114,11 +114,11 @@ func (t *Tokens) created(made, replaced *identity.Token, secret identity.Secret,
 
 // Update changes the name or the expiry of a token.
 func (t *Tokens) Update(ctx context.Context, c admin.Caller, r wire.TokenPatch) (wire.Token, error) {
-	expiry, err := admin.ExpiryChange(r.ExpiresIn, r.ExpiresAt)
+	expires, err := admin.ExpiryChange(r.ExpiresIn, r.ExpiresAt, t.Now())
 	if err != nil {
 		return wire.Token{}, err
 	}
-	if !r.Name.Given && expiry == nil {
+	if !r.Name.Given && !expires.Given {
 		return wire.Token{}, fault.New(fault.Invalid, "Nothing to change: send name, expires_in or expires_at.")
 	}
 	var change identity.TokenUpdate
@@ -128,12 +128,8 @@ func (t *Tokens) Update(ctx context.Context, c admin.Caller, r wire.TokenPatch) 
 		}
 		change.Name = &r.Name.Value
 	}
-	if expiry != nil {
-		expires, err := expiry.At(t.Now())
-		if err != nil {
-			return wire.Token{}, err
-		}
-		change.Expires = &expires
+	if expires.Given {
+		change.Expires = &expires.Value.Time
 	}
 	return t.shown(t.Store.UpdateToken(ctx, c.Actor, r.ID, change))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 const maxForm = 1 << 20
@@ -112,8 +113,8 @@ func Read(c *httpserver.Call) (url.Values, error) {
 }
 
 // Fill sets the fields of the struct that into points to from the fields of a form with their names in
-// JSON: texts, without surrounding spaces, lists of texts, and booleans, which are "yes". It leaves
-// fields of other types.
+// JSON: texts, without surrounding spaces, changes of texts that the form has, lists of texts, and
+// booleans, which are "yes". It leaves fields of other types.
 func Fill(values url.Values, into any) {
 	v := reflect.ValueOf(into).Elem()
 	for _, f := range reflect.VisibleFields(v.Type()) {
@@ -124,6 +125,10 @@ func Fill(values url.Values, into any) {
 		switch to := v.FieldByIndex(f.Index).Addr().Interface().(type) {
 		case *string:
 			*to = strings.TrimSpace(values.Get(name))
+		case *wire.Change[string]:
+			if values.Has(name) {
+				*to = wire.To(strings.TrimSpace(values.Get(name)))
+			}
 		case *[]string:
 			*to = values[name]
 		case *bool:

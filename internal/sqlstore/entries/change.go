@@ -8,6 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Add adds e and fills in its ID, Created and Revision. on decides what happens if the pattern
@@ -99,7 +100,7 @@ func (t Tx) replace(before, e *blocks.Entry) (blocks.Added, error) {
 }
 
 // update changes an active entry.
-func (t Tx) update(kind blocks.Kind, id string, u blocks.Update) (*blocks.Entry, error) {
+func (t Tx) update(kind blocks.Kind, id string, p wire.EntryPatch) (*blocks.Entry, error) {
 	before, err := t.find(kind, id)
 	if err != nil {
 		return nil, err
@@ -107,18 +108,14 @@ func (t Tx) update(kind blocks.Kind, id string, u blocks.Update) (*blocks.Entry,
 	if !before.ActiveAt(t.Now) {
 		return nil, notActive(before)
 	}
-	if u.Revision != 0 {
-		if err := checkRevision(before, u.Revision); err != nil {
+	if p.Revision != 0 {
+		if err := checkRevision(before, p.Revision); err != nil {
 			return nil, err
 		}
 	}
+	p.ExpiresAt.Value = wire.At(db.FromMS(db.ToMS(p.ExpiresAt.Value.Time)))
 	after := *before
-	if u.Reason != nil {
-		after.Reason = *u.Reason
-	}
-	if u.Expires != nil {
-		after.Expires = db.FromMS(db.ToMS(*u.Expires))
-	}
+	after.Apply(p)
 	if err := checkEntry(&after, t.Now); err != nil {
 		return nil, err
 	}
@@ -138,7 +135,7 @@ func (t Tx) update(kind blocks.Kind, id string, u blocks.Update) (*blocks.Entry,
 			all[i].Expires = after.Expires
 		}
 	}
-	held, err := t.hold(before, was, all)
+	held, err := t.hold(&after, was, all)
 	if err != nil {
 		return nil, err
 	}

@@ -2,18 +2,24 @@ package entries
 
 import (
 	"fmt"
+	"iter"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // EntryFields selects the columns of an entry for EntryScanner.
 var EntryFields = strings.Join(entryColumns.names, ", ")
 
 var entryColumns, shareColumns = columnsOf[blocks.Row](), columnsOf[blocks.Share]()
+
+// changedTerms are the columns of the terms that a change may set.
+var changedTerms = columnsOf[wire.EntryTerms]().in(new(wire.EntryPatch).Texts())
 
 // columns are those in which the fields of a struct are stored, with their names in JSON.
 type columns struct {
@@ -34,6 +40,16 @@ func columnsOf[T any]() (c columns) {
 		c.names, c.types, c.fields = append(c.names, name), append(c.types, kind), append(c.fields, field.Index)
 	}
 	return c
+}
+
+// in returns the columns that have one of the names.
+func (c columns) in(names iter.Seq2[string, *wire.Change[string]]) (some columns) {
+	for name := range names {
+		if i := slices.Index(c.names, name); i >= 0 {
+			some.names, some.types, some.fields = append(some.names, name), append(some.types, c.types[i]), append(some.fields, c.fields[i])
+		}
+	}
+	return some
 }
 
 // appendValues appends the values of the struct that of points to.
@@ -71,12 +87,12 @@ func (c columns) appendPointers(into []any, of any) []any {
 }
 
 // sets returns the assignments to the columns but the first few from the row that the prefix names.
-func (c columns) sets(first int, from string) string {
+func (c columns) sets(first int, from string) []string {
 	all := make([]string, len(c.names)-first)
 	for i, name := range c.names[first:] {
 		all[i] = name + " = " + from + name
 	}
-	return strings.Join(all, ", ")
+	return all
 }
 
 // expiry is a time as it is stored.

@@ -11,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/keytest"
 	"github.com/stint-dev/stint/test/storetest"
 )
@@ -199,15 +200,15 @@ func TestUpdateAndEndBlock(t *testing.T) {
 		ctx, now := t.Context(), f.Clock.Now()
 		b := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", now.Add(time.Hour)), blocks.Fail).Entry
 		reason, permanent, past := "worse", time.Time{}, now
-		_, err := f.Entries.Update(ctx, storetest.Operator, blocks.Block, b.ID, blocks.Update{Reason: &reason, Revision: b.Revision + 1})
+		_, err := f.Entries.Update(ctx, storetest.Operator, blocks.Block, b.ID, wire.EntryPatch{Reason: wire.To(reason), Revision: b.Revision + 1})
 		storetest.WantFault(t, err, fault.Outdated)
-		_, err = f.Entries.Update(ctx, storetest.Operator, blocks.Block, b.ID, blocks.Update{Expires: &past})
+		_, err = f.Entries.Update(ctx, storetest.Operator, blocks.Block, b.ID, wire.EntryPatch{ExpiresAt: wire.To(wire.At(past))})
 		storetest.WantFault(t, err, fault.Invalid)
-		changed, err := f.Entries.Update(ctx, storetest.Operator, blocks.Block, b.ID, blocks.Update{Reason: &reason, Expires: &permanent, Revision: b.Revision})
+		changed, err := f.Entries.Update(ctx, storetest.Operator, blocks.Block, b.ID, wire.EntryPatch{Reason: wire.To(reason), ExpiresAt: wire.To(wire.At(permanent)), Revision: b.Revision})
 		if err != nil || changed.Reason != "worse" || !changed.Expires.IsZero() || changed.Revision <= b.Revision {
 			t.Fatalf("Update() = %+v, %v", changed, err)
 		}
-		same, err := f.Entries.Update(ctx, storetest.Operator, blocks.Block, b.ID, blocks.Update{Reason: &reason})
+		same, err := f.Entries.Update(ctx, storetest.Operator, blocks.Block, b.ID, wire.EntryPatch{Reason: wire.To(reason)})
 		if err != nil || same.Revision != changed.Revision {
 			t.Fatalf("an equal update: got %+v, %v, want the same revision", same, err)
 		}
@@ -217,7 +218,7 @@ func TestUpdateAndEndBlock(t *testing.T) {
 		}
 		_, err = f.Entries.End(ctx, storetest.Operator, blocks.Block, "", b.ID)
 		storetest.WantFault(t, err, fault.Conflict)
-		_, err = f.Entries.Update(ctx, storetest.Operator, blocks.Block, b.ID, blocks.Update{Reason: &reason})
+		_, err = f.Entries.Update(ctx, storetest.Operator, blocks.Block, b.ID, wire.EntryPatch{Reason: wire.To(reason)})
 		storetest.WantFault(t, err, fault.Conflict)
 		_, err = f.Entries.End(ctx, storetest.Operator, blocks.Block, "", "none")
 		storetest.WantFault(t, err, fault.NotFound)
@@ -383,7 +384,7 @@ func TestExemptionsAreAddedUpdatedAndEnded(t *testing.T) {
 		_, err = f.Entries.Add(ctx, storetest.Operator, blocks.Fail, e)
 		storetest.WantFault(t, err, fault.Conflict)
 		reason := "new office"
-		if changed, err := f.Entries.Update(ctx, storetest.Operator, blocks.Exemption, added[0].Entry.ID, blocks.Update{Reason: &reason}); err != nil || changed.Reason != reason {
+		if changed, err := f.Entries.Update(ctx, storetest.Operator, blocks.Exemption, added[0].Entry.ID, wire.EntryPatch{Reason: wire.To(reason)}); err != nil || changed.Reason != reason {
 			t.Fatalf("%+v, %v", changed, err)
 		}
 		page, err := f.Entries.Find(ctx, blocks.Filter{Kind: blocks.Exemption, Key: keytest.Key(t, "ip:203.0.113.7")})

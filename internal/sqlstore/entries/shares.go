@@ -25,11 +25,12 @@ const holderFields = 2
 
 var (
 	shareTypes = append([]string{db.TextColumn}, shareColumns.types...) // behind the id of the entry
-	setEntries = db.Asked(shareTypes, append([]string{"id"}, shareColumns.names...)...) + `
-UPDATE entries SET source_name = asked.name, source_ref = asked.ref, ` + shareColumns.sets(holderFields, "asked.") + `, revision = $2 FROM asked WHERE entries.id = asked.id`
+	setEntries = db.Asked(slices.Concat(shareTypes, changedTerms.types), slices.Concat([]string{"id"}, shareColumns.names, changedTerms.names)...) + `
+UPDATE entries SET source_name = asked.name, source_ref = asked.ref, ` + strings.Join(slices.Concat(shareColumns.sets(holderFields, "asked."), changedTerms.sets(0, "asked.")), ", ") + `, revision = $2
+FROM asked WHERE entries.id = asked.id`
 	putShares = `
 INSERT INTO entry_sources (entry_id, ` + strings.Join(shareColumns.names, ", ") + `) ` + db.BulkSelect(shareTypes) + `
-ON CONFLICT (entry_id, name, ref) DO UPDATE SET ` + shareColumns.sets(holderFields, "excluded.")
+ON CONFLICT (entry_id, name, ref) DO UPDATE SET ` + strings.Join(shareColumns.sets(holderFields, "excluded."), ", ")
 	dropShares = db.Asked([]string{db.TextColumn, db.TextColumn, db.TextColumn}, "id", "name", "ref") + `
 DELETE FROM entry_sources WHERE (entry_id, name, ref) IN (SELECT id, name, ref FROM asked)`
 )
@@ -97,27 +98,27 @@ func (t Tx) sharesOf(e *blocks.Entry) ([]blocks.Share, error) {
 }
 
 // held is a change of the shares of an active entry from was, as sharesOf returns it, to all. At
-// least one share must be left.
+// least one share must be left. The terms of the entry are as they will be.
 type held struct {
-	before   *blocks.Entry
+	entry    *blocks.Entry
 	was, all []blocks.Share
 }
 
 // keepsRow reports whether the row of the entry stays as it is: that of the share that lasts longest.
 func (c *held) keepsRow() bool { return c.all[blocks.Longest(c.all)] == c.was[0] }
 
-// hold makes one change of shares, and returns the changed entry.
-func (t Tx) hold(before *blocks.Entry, was, all []blocks.Share) (*blocks.Entry, error) {
-	change := held{before, was, all}
+// hold makes one change of an entry, as held has it, and returns the changed entry.
+func (t Tx) hold(entry *blocks.Entry, was, all []blocks.Share) (*blocks.Entry, error) {
+	change := held{entry, was, all}
 	if err := t.holdAll([]held{change}); err != nil {
 		return nil, err
 	}
 	if change.keepsRow() { // for the version that an operator sees
-		if err := t.ExecOf(setEntries, [][]any{shareRow(before.ID, was[0])}, t.Revision); err != nil {
+		if err := t.ExecOf(setEntries, [][]any{entryRow(entry, was[0])}, t.Revision); err != nil {
 			return nil, err
 		}
 	}
-	after := *before
+	after := *entry
 	after.SetShare(all[blocks.Longest(all)])
 	after.Revision = t.Revision
 	return &after, nil
@@ -131,17 +132,17 @@ func (t Tx) holdAll(changes []held) error {
 		longest := blocks.Longest(c.all)
 		main := c.all[longest]
 		if !c.keepsRow() {
-			set = append(set, shareRow(c.before.ID, main))
+			set = append(set, entryRow(c.entry, main))
 		}
 		for i, s := range c.was {
 			isKept := i > 0 && s.Holder != main.Holder && blocks.ShareBy(c.all, s.Holder) >= 0
 			if i > 0 && !isKept { // the first is not in entry_sources
-				drop = append(drop, []any{c.before.ID, s.Name, s.Ref})
+				drop = append(drop, []any{c.entry.ID, s.Name, s.Ref})
 			}
 		}
 		for i, s := range c.all {
 			if i != longest && !slices.Contains(c.was[1:], s) {
-				put = append(put, shareRow(c.before.ID, s))
+				put = append(put, shareRow(c.entry.ID, s))
 			}
 		}
 	}
@@ -155,6 +156,11 @@ func (t Tx) holdAll(changes []held) error {
 }
 
 func shareRow(id string, s blocks.Share) []any { return shareColumns.appendValues([]any{id}, &s) }
+
+// entryRow returns a row of setEntries.
+func entryRow(e *blocks.Entry, s blocks.Share) []any {
+	return changedTerms.appendValues(shareRow(e.ID, s), &e.EntryTerms)
+}
 
 // storedHolder returns the name and the ref in the row of an entry that is added.
 func storedHolder(e *blocks.Entry) blocks.Holder {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -104,7 +105,7 @@ func TestAnEntryEndsWithTheLastOfItsSources(t *testing.T) {
 			t.Errorf("restored: %v, held by %q", err, holders(t, f, id))
 		}
 		soon := now.Add(time.Second)
-		if e, err := f.Entries.Update(t.Context(), storetest.Operator, blocks.Block, id, blocks.Update{Expires: &soon}); err != nil || !e.Expires.Equal(soon) {
+		if e, err := f.Entries.Update(t.Context(), storetest.Operator, blocks.Block, id, wire.EntryPatch{ExpiresAt: wire.To(wire.At(soon))}); err != nil || !e.Expires.Equal(soon) {
 			t.Errorf("shortened: %+v, %v", e, err)
 		}
 		if e := end(id, storetest.Operator.Name); !e.Expires.Equal(soon) {

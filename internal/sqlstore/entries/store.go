@@ -7,6 +7,7 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Store implements admin.EntryStore, which says what its methods do.
@@ -61,8 +62,8 @@ func (s *Store) ByID(ctx context.Context, kind blocks.Kind, id string) (e *block
 }
 
 // Update implements admin.EntryStore.
-func (s *Store) Update(ctx context.Context, by audit.Actor, kind blocks.Kind, id string, u blocks.Update) (*blocks.Entry, error) {
-	return changeEntries(ctx, s, by, func(t Tx) (*blocks.Entry, error) { return t.update(kind, id, u) })
+func (s *Store) Update(ctx context.Context, by audit.Actor, kind blocks.Kind, id string, p wire.EntryPatch) (*blocks.Entry, error) {
+	return changeEntries(ctx, s, by, func(t Tx) (*blocks.Entry, error) { return t.update(kind, id, p) })
 }
 
 // End implements admin.EntryStore.

@@ -48,7 +48,7 @@ func (t Tx) Undo(e *audit.Record, action string) error {
 	return err
 }
 
-// undoUpdate restores the former shares of an entry, with their reasons and expiries.
+// undoUpdate restores the former texts and shares of an entry, with their reasons and expiries.
 func (t Tx) undoUpdate(e *audit.Record, now *blocks.Entry) error {
 	former, snapshot, err := formerEntry(e)
 	if err != nil {
@@ -65,7 +65,9 @@ func (t Tx) undoUpdate(e *audit.Record, now *blocks.Entry) error {
 	if err != nil {
 		return err
 	}
-	after, err := t.hold(now, was, all)
+	restored := *now
+	restored.Apply(former.Patch())
+	after, err := t.hold(&restored, was, all)
 	if err != nil {
 		return err
 	}

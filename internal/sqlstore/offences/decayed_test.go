@@ -9,6 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -32,7 +33,7 @@ func TestDeleteOlderRemovesDecayedEscalationStates(t *testing.T) {
 		// An operator moves the ends of blocks, which the states do not know.
 		for key, until := range map[string]time.Time{"k:held": start.Add(50 * day), "k:permanent": {}} {
 			id := ofKey(automaticBlocks(t, f.Store), key)[0].ID
-			if _, err := f.Entries.Update(t.Context(), storetest.Operator, blocks.Block, id, blocks.Update{Expires: &until}); err != nil {
+			if _, err := f.Entries.Update(t.Context(), storetest.Operator, blocks.Block, id, wire.EntryPatch{ExpiresAt: wire.To(wire.At(until))}); err != nil {
 				t.Fatal(err)
 			}
 		}
