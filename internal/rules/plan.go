@@ -46,8 +46,9 @@ func PlanOf(m keys.Pattern) (plan string, is bool) {
 	case keys.Exact:
 		return strings.CutPrefix(m.Literal(), planKind)
 	case keys.Prefix:
-		plan, is = strings.CutPrefix(m.Literal(), planKind)
-		return plan + "*", is
+		if plan, is = strings.CutPrefix(m.Literal(), planKind); is {
+			return plan + "*", true
+		}
 	}
 	return "", false
 }
