@@ -162,10 +162,10 @@ func (a *applying) appendDerived(all []additional, p *rules.Policy, request *con
 // it, those count it by their own rules that would challenge the check but for it, by PassRules if they
 // refuse everything but passes: a pass is never without a limit unless it is exempt.
 func (a *applying) appendPass(all []additional, c *Check) []additional {
-	pass := c.Pass
-	if pass.IsZero() {
+	if c.Pass.IsZero() {
 		return all
 	}
+	pass := c.Pass
 	policy, _ := a.selector.Select(rules.Subject{Key: pass})
 	isExempt := a.set.MatchIn(pass, c.Request.Scope(), a.at).Exemption != nil
 	bounds := func(p *rules.Policy) bool { return !isExempt && !limits(policy) && limits(p) && !p.IsReported() }

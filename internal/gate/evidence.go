@@ -150,8 +150,11 @@ const EvidenceMeta = "evidence"
 // sayEvidence adds to a refusal by a policy with evidence what the key was charged for, unless the log
 // does not say so within the deadline of the call.
 func (c *call) sayEvidence(ctx context.Context, d *Decision) {
+	if d.Outcome != Limited && d.Outcome != Challenged {
+		return
+	}
 	rule, found := d.DecidingRule()
-	if d.Outcome != Limited && d.Outcome != Challenged || !found || !d.Policy.HasEvidence() {
+	if !found || !d.Policy.HasEvidence() {
 		return
 	}
 	id := timestamplog.LogIDOf(d.Policy, d.CountedKey().String())

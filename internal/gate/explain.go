@@ -319,7 +319,7 @@ func (x *Explanation) conclude() {
 		if x.Limiting == nil || e.Answer.isLonger(&x.Limiting.Answer) {
 			x.Limiting = e
 		}
-		if outcome := refusedBy(e.Policy, x.Key); gravity[outcome] > gravity[x.Outcome] {
+		if outcome := refusedBy(e.Policy, x.Key); outcome.gravity() > x.Outcome.gravity() {
 			x.Outcome = outcome
 		}
 		x.Never = x.Never || e.Answer.Never

@@ -72,7 +72,12 @@ func (d *Decision) asksOutcomesFirst() bool {
 	if d.Additional == nil || d.Outcome != Allowed || d.Check.MaxWait > 0 || d.Check.ChargeAlways {
 		return false
 	}
-	return !slices.ContainsFunc(d.Additional, func(a Decision) bool { return a.Policy != nil && !a.Policy.IsReported() })
+	for i := range d.Additional {
+		if p := d.Additional[i].Policy; p != nil && !p.IsReported() {
+			return false
+		}
+	}
+	return true
 }
 
 // batch is requests that the log is asked in one call, with what each is for.

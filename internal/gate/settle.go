@@ -1,18 +1,28 @@
 package gate
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // gravity orders the outcomes; a higher value is graver.
-var gravity = map[Outcome]int{Allowed: 0, Challenged: 1, Limited: 2, Unavailable: 3, Blocked: 4}
+func (o Outcome) gravity() int {
+	switch o {
+	case Challenged:
+		return 1
+	case Limited:
+		return 2
+	case Unavailable:
+		return 3
+	case Blocked:
+		return 4
+	}
+	return 0
+}
 
 func gravest(decisions []Decision) Outcome {
 	worst := Allowed
 	for i := range decisions {
-		for _, o := range [...]Outcome{decisions[i].Outcome, gravest(decisions[i].Additional)} {
-			if gravity[o] > gravity[worst] {
+		d := &decisions[i]
+		for _, o := range [...]Outcome{d.Outcome, gravest(d.Additional)} {
+			if o.gravity() > worst.gravity() {
 				worst = o
 			}
 		}
@@ -55,7 +65,19 @@ func (d *Decision) settle() {
 		d.Check.Cost, a.Check.Cost = a.Check.Cost, d.Check.Cost
 	}
 	d.Replayed = replayed
-	d.Additional = slices.DeleteFunc(d.Additional, func(a Decision) bool { return a.Policy == nil && a.Shadow == nil })
+	d.keepAdditional(func(a *Decision) bool { return a.Policy != nil || a.Shadow != nil })
+}
+
+// keepAdditional removes the additional decisions for which keeps is false.
+func (d *Decision) keepAdditional(keeps func(*Decision) bool) {
+	kept := d.Additional[:0]
+	for i := range d.Additional {
+		if a := &d.Additional[i]; keeps(a) {
+			kept = append(kept, *a)
+		}
+	}
+	clear(d.Additional[len(kept):])
+	d.Additional = kept
 }
 
 // isWorse reports whether d refuses more gravely than other, or equally but for longer. Of two
@@ -64,8 +86,8 @@ func (d *Decision) settle() {
 // earlier one.
 func (d *Decision) isWorse(other *Decision) bool {
 	switch {
-	case gravity[d.Outcome] != gravity[other.Outcome]:
-		return gravity[d.Outcome] > gravity[other.Outcome]
+	case d.Outcome.gravity() != other.Outcome.gravity():
+		return d.Outcome.gravity() > other.Outcome.gravity()
 	case d.Outcome == Allowed:
 		return d.Delay > other.Delay || d.Delay == other.Delay && d.ReservedAt.After(other.ReservedAt)
 	}
@@ -80,8 +102,8 @@ func (d *Decision) withdraw() {
 	if d.Shadow != nil && !d.Shadow.Policy.IsTrap() {
 		d.Shadow = nil
 	}
-	d.Additional = slices.DeleteFunc(d.Additional, func(a Decision) bool {
-		return (a.Policy == nil || a.Outcome == Allowed) && (a.Shadow == nil || !a.Shadow.Policy.IsTrap())
+	d.keepAdditional(func(a *Decision) bool {
+		return a.Policy != nil && a.Outcome != Allowed || a.Shadow != nil && a.Shadow.Policy.IsTrap()
 	})
 	for i := range d.Additional {
 		if a := &d.Additional[i]; a.Outcome == Allowed {
