@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -93,6 +94,19 @@ func versionOf(all []*rules.Policy, version int64) (*rules.Policy, error) {
 		return nil, fault.New(fault.NotFound, "The policy %q has no version %d; it has 1 to %d.", all[0].Name, version, all[0].Version)
 	}
 	return all[i], nil
+}
+
+// BlocksLeft returns a warning about the automatic blocks of a policy that go on under next, which is
+// nil for its deletion. It returns nil if there are none, or next enforces.
+func (p *Policies) BlocksLeft(of, next *rules.Policy) []string {
+	if next != nil && next.Mode == rules.Enforce {
+		return nil // without a look at every block
+	}
+	n := p.View.Blocks().CountOfPolicy(of.ID, p.Now())
+	if n == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("Its automatic blocks go on until they end; active now: %d. To end them: stint-admin block delete --policy %s", n, of.Name)}
 }
 
 // PolicyDiff is the difference between two versions of a policy.

@@ -194,3 +194,18 @@ func TestPageSaysWhatDeletionOfAdditionalPolicyEnds(t *testing.T) {
 		lacks("next broader pattern").holds(`href="` + path + `"`)
 	maria.get(strings.ReplaceAll(path, "&amp;", "&")).is(http.StatusOK).holds(b.ID)
 }
+
+// A policy that refuses nobody any more says on its page which of its automatic blocks go on.
+func TestPageOfShadowPolicySaysWhichBlocksGoOn(t *testing.T) {
+	n := newNode(t)
+	n.block(t, "ip:203.0.113.1", "level 3", "escalation", blocks.Automatic, time.Hour) // of the policy default
+	maria := n.as(t, "maria")
+	maria.get("/policies/default").is(http.StatusOK).lacks("active now: 1")
+	before, err := n.store.Policies.FindPolicyByName(t.Context(), "default")
+	must(t, err)
+	shadow := *before
+	shadow.Mode = rules.Shadow
+	storetest.PutPolicy(t, n.store.Policies, &shadow, rules.TagOf(before))
+	must(t, n.catalog.Refresh(t.Context()))
+	maria.get("/policies/default").is(http.StatusOK).holds("Its automatic blocks go on until they end; active now: 1. To end them: stint-admin block delete --policy default")
+}

@@ -69,7 +69,7 @@ func (h *policyHandler) getPolicy(c *httpserver.Call, in wire.ByName) (wire.Poli
 	if err != nil {
 		return wire.Policy{}, err
 	}
-	return h.fromActive(p), nil
+	return h.withBlocks(p), nil
 }
 
 // fromActive converts a policy with the warnings about what this node has noticed of it.
@@ -79,12 +79,19 @@ func (h *policyHandler) fromActive(p *rules.Policy) wire.Policy {
 	return out
 }
 
+// withBlocks is fromActive, with a warning about automatic blocks that outlast the mode enforce.
+func (h *policyHandler) withBlocks(p *rules.Policy) wire.Policy {
+	out := h.fromActive(p)
+	out.Warnings = append(out.Warnings, h.policies.BlocksLeft(p, p)...)
+	return out
+}
+
 // shown returns what a change of a policy answers.
-func shown(p *rules.Policy, err error) (wire.Policy, error) {
+func (h *policyHandler) shown(p *rules.Policy, err error) (wire.Policy, error) {
 	if err != nil {
 		return wire.Policy{}, err
 	}
-	return fromPolicy(p), nil
+	return h.withBlocks(p), nil
 }
 
 func (h *policyHandler) listPolicyVersions(c *httpserver.Call, in wire.ByName) (wire.Page[wire.Policy], error) {
@@ -105,7 +112,7 @@ func (h *policyHandler) putPolicy(c *httpserver.Call, in wire.PolicyPut) (out wi
 	if !existed && p.Version == 1 {
 		path = wire.PathPolicies + "/" + p.Name
 	}
-	return fromPolicy(p), path, nil
+	return h.withBlocks(p), path, nil
 }
 
 // rollBackPolicy restores an earlier version of a policy.
@@ -113,7 +120,7 @@ func (h *policyHandler) rollBackPolicy(c *httpserver.Call, in wire.PolicyRollbac
 	if in.Version < 0 {
 		return wire.Policy{}, fault.Field("version", "must be the number of a version; leave it out for the one before the newest")
 	}
-	return shown(h.policies.Rollback(c.Context(), callerOf(c), in.Name, in.Version, etag.Tag(in.Expect), in.Confirm))
+	return h.shown(h.policies.Rollback(c.Context(), callerOf(c), in.Name, in.Version, etag.Tag(in.Expect), in.Confirm))
 }
 
 func (h *policyHandler) deletePolicy(c *httpserver.Call, in wire.PolicyDeletion) (wire.None, error) {

@@ -59,7 +59,7 @@ func (h *policyHandler) planPolicies(c *httpserver.Call, in wire.PolicyPlanOf) (
 	if err != nil {
 		return out, err
 	}
-	out = fromPlan(plan)
+	out = h.fromPlan(plan)
 	out.DryRun = true
 	return out, nil
 }
@@ -73,7 +73,7 @@ func (h *policyHandler) applyPolicies(c *httpserver.Call, in wire.PolicyApplicat
 	if err := h.policies.Apply(c.Context(), callerOf(c), plan, in.Confirm); err != nil {
 		return out, err
 	}
-	return fromPlan(plan), nil
+	return h.fromPlan(plan), nil
 }
 
 // planOf returns the plan of a document.
@@ -99,20 +99,28 @@ func (h *policyHandler) planOf(c *httpserver.Call, request wire.PolicyFileReques
 }
 
 // fromPlan returns a plan as the API shows it.
-func fromPlan(p *admin.PolicyPlan) wire.PolicyPlan {
-	changes := p.Changed()
+func (h *policyHandler) fromPlan(p *admin.PolicyPlan) wire.PolicyPlan {
 	plan := wire.PolicyPlan{
-		Changed: len(changes) > 0, Changes: make([]wire.PolicyChange, len(p.Changes)), Warnings: []string{},
+		Changed: len(p.Changed()) > 0, Changes: make([]wire.PolicyChange, len(p.Changes)), Warnings: []string{},
 		Confirm: wire.NullString(p.Confirm), ConfirmReason: wire.NullString(p.ConfirmReason),
 	}
 	for i := range p.Changes {
 		plan.Changes[i] = fromPlannedChange(&p.Changes[i])
 	}
-	for _, change := range changes {
-		if change.Policy != nil {
-			for _, w := range fromPolicy(change.Policy).Warnings {
-				plan.Warnings = append(plan.Warnings, "Policy "+change.Name+": "+w)
-			}
+	for i := range p.Changes {
+		c := &p.Changes[i]
+		if len(c.Fields) == 0 {
+			continue
+		}
+		var warnings []string
+		if c.After != nil {
+			warnings = fromPolicy(c.After).Warnings
+		}
+		if c.Before != nil {
+			warnings = append(warnings, h.policies.BlocksLeft(c.Before, c.After)...)
+		}
+		for _, w := range warnings {
+			plan.Warnings = append(plan.Warnings, "Policy "+c.Name()+": "+w)
 		}
 	}
 	return plan

@@ -35,10 +35,10 @@ func fromDraftComparison(d *admin.DraftComparison) wire.DraftComparison {
 
 // promotePolicy puts a draft in force.
 func (h *policyHandler) promotePolicy(c *httpserver.Call, in wire.PolicyPromotion) (wire.Policy, error) {
-	return shown(h.policies.Promote(c.Context(), callerOf(c), in.Name, etag.Tag(in.Expect), in.Confirm))
+	return h.shown(h.policies.Promote(c.Context(), callerOf(c), in.Name, etag.Tag(in.Expect), in.Confirm))
 }
 
 // renamePolicy gives a policy another name.
 func (h *policyHandler) renamePolicy(c *httpserver.Call, in wire.PolicyRename) (wire.Policy, error) {
-	return shown(h.policies.Rename(c.Context(), callerOf(c), in.Of, in.Name, etag.Tag(in.Expect)))
+	return h.shown(h.policies.Rename(c.Context(), callerOf(c), in.Of, in.Name, etag.Tag(in.Expect)))
 }

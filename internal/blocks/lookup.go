@@ -199,6 +199,19 @@ func (s *Set) CountBySource(now time.Time) map[Source]int {
 	return counts
 }
 
+// CountOfPolicy returns the number of active blocks, including those with a scope, that the escalation
+// of a policy made. It looks at every block.
+func (s *Set) CountOfPolicy(policy int64, now time.Time) (n int) {
+	for _, all := range []iter.Seq[*Entry]{s.All(Block, now), s.AllScoped(now)} {
+		for b := range all {
+			if b.PolicyID == policy {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // expiredBlocks returns the blocks that are still in the set although they have expired. The
 // caller must hold s.mu.
 func (s *Set) expiredBlocks(now time.Time) map[*Entry]bool {

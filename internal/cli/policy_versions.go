@@ -283,16 +283,10 @@ version that is named; its counts and levels of escalation do not come back.`,
 // version, 0 for none.
 func printStored(c *cobra.Command, con *console.Console, server *client.Client, stored *wire.Policy, before int64) error {
 	con.Warn(stored.Warnings)
-	var err error
 	if p := con.Printer(); p.Format != output.Table {
-		err = output.One(p, *stored, policyDetail)
-	} else {
-		err = printDiff(c, con, server, stored.Name, before, stored.Version)
+		return output.One(p, *stored, policyDetail)
 	}
-	if err == nil && stored.Mode != string(rules.Enforce) {
-		err = noteBlocks(c, con, server, stored.Name)
-	}
-	return err
+	return printDiff(c, con, server, stored.Name, before, stored.Version)
 }
 
 // printDiff prints the differences between two versions of a policy. from is 0 for no policy,

@@ -38,7 +38,8 @@ type policyPage struct {
 	// number of keys with a plan that selects them for it.
 	Use     *admin.PolicyUse
 	Planned int
-	// Unsaid are warnings about values that never count, or that requests never say.
+	// Unsaid are warnings about values that never count, or that requests never say, and about
+	// automatic blocks that go on.
 	Unsaid []string
 	// Leaves says to which policy the keys fall if the policy is deleted, "" for no keys.
 	Leaves string
@@ -180,6 +181,7 @@ func (h *Handler) renderPolicy(c *httpserver.Call, status int, p *rules.Policy, 
 			page.Unsaid = append(page.Unsaid, w.Message)
 		}
 		page.Unsaid = append(page.Unsaid, h.Catalog.Selector().Unsaid(page.Policy.ID)...)
+		page.Unsaid = append(page.Unsaid, h.Policies.BlocksLeft(page.Policy, page.Policy)...)
 	}
 	if page.Policies, err = h.policyRows(ctx, &page.Frame, around(all, name), name); err != nil {
 		return err
