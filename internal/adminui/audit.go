@@ -209,10 +209,7 @@ func isFinalImport(e *audit.Record) bool {
 }
 
 func (h *auditHandler) undoEntry(c *httpserver.Call) error {
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
+	values := form.Values(c)
 	id, err := strconv.ParseInt(values.Get("id"), 10, 64)
 	if err != nil || h.undo == nil {
 		return fault.New(fault.NotFound, "There is no such record, or it cannot be undone.")

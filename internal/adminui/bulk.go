@@ -90,10 +90,7 @@ const maxBulk = 200
 // addBulk blocks or exempts the patterns of a form. If the form has no duration, the response
 // is the page that asks for it.
 func (h *bulkHandler) addBulk(c *httpserver.Call) error {
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
+	values := form.Values(c)
 	page := &bulkPage{
 		Exempt: values.Get("what") == "exempt", For: values.Get("for"), Until: values.Get("until"),
 		Back: site.OwnPath(values.Get("back")), FieldErrors: form.FieldErrors{},
@@ -230,15 +227,11 @@ func (h *bulkHandler) restoreBulk(c *httpserver.Call) error {
 }
 
 // bulkIDs returns the kind and the ids that a form names.
-func bulkIDs(c *httpserver.Call) (*kindTexts, []string, url.Values, error) {
-	s := blockTexts
-	values, err := form.Read(c)
-	if err == nil && values.Get("what") == "exempt" {
+func bulkIDs(c *httpserver.Call) (s *kindTexts, ids []string, values url.Values, err error) {
+	s, values = blockTexts, form.Values(c)
+	if values.Get("what") == "exempt" {
 		s = exemptionTexts
 	}
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	ids, values, err := idsOf(c, s)
+	ids, err = idsOf(values, s)
 	return s, ids, values, err
 }

@@ -174,16 +174,13 @@ func ratioWithError(t *admin.TrafficEstimate) string {
 	return text + " (" + low + " to " + high + "%)"
 }
 
-func (h *entriesHandler) readAdd(c *httpserver.Call) (*addPage, url.Values, error) {
-	values, err := form.Read(c)
-	if err != nil {
-		return nil, nil, err
-	}
+func (h *entriesHandler) readAdd(c *httpserver.Call) *addPage {
+	values := form.Values(c)
 	if narrow := values.Get("narrow"); narrow != "" {
 		values.Set("pattern", narrow)
 		values.Set("literal", "yes")
 	}
-	return addPageOf(values), values, nil
+	return addPageOf(values)
 }
 
 // addPageOf returns the form with what a request has.
@@ -195,35 +192,20 @@ func addPageOf(values url.Values) *addPage {
 
 // previewAdd shows the impact of the form without adding anything.
 func (h *entriesHandler) previewAdd(c *httpserver.Call, s *kindTexts) error {
-	page, _, err := h.readAdd(c)
-	if err != nil {
-		return err
-	}
-	status := http.StatusOK
-	if len(page.FieldErrors) > 0 && !site.IsHTMX(c.Ctx) {
-		status = site.StatusInvalidForm
-	}
-	return h.renderAdd(c, status, s, page)
+	return h.renderAdd(c, http.StatusOK, s, h.readAdd(c))
 }
 
 // addEntry adds the entries of the form, or shows the form again with its errors.
 func (h *entriesHandler) addEntry(c *httpserver.Call, s *kindTexts) error {
-	page, values, err := h.readAdd(c)
-	if err != nil {
-		return err
-	}
-	if values.Get("replace") == "yes" {
+	page := h.readAdd(c)
+	if form.Values(c).Get("replace") == "yes" {
 		page.OnConflict = wire.ConflictReplace
 	}
-	if page.ExpiresAt.Time, err = h.ParseExpiry(page.For, page.Until, h.Now()); err != nil {
-		if err = page.FieldErrors.Add(err); err != nil {
-			return err
-		}
+	var added []admin.Added
+	var err error
+	if page.ExpiresAt.Time, err = h.ParseExpiry(page.For, page.Until, h.Now()); err == nil {
+		added, err = h.entries.Add(c.Context(), site.CallerOf(c), admin.AddEntries{Kind: s.Kind, AddEntry: page.AddEntry})
 	}
-	if len(page.FieldErrors) > 0 {
-		return h.renderAdd(c, site.StatusInvalidForm, s, page)
-	}
-	added, err := h.entries.Add(c.Context(), site.CallerOf(c), admin.AddEntries{Kind: s.Kind, AddEntry: page.AddEntry})
 	if err == nil {
 		what, ids := "added", make([]string, len(added))
 		for i, one := range added {

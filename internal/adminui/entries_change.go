@@ -44,14 +44,8 @@ func (e *edit) EditChoices() []form.Choice {
 
 // updateEntry saves an open row.
 func (h *entriesHandler) updateEntry(c *httpserver.Call, s *kindTexts) error {
-	id, err := site.PathParam(c, "id")
-	if err != nil {
-		return err
-	}
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
+	id := c.Params("id")
+	values := form.Values(c)
 	before, err := h.entries.ByID(c.Context(), s.Kind, id)
 	if err != nil {
 		return err
@@ -96,7 +90,8 @@ func (h *entriesHandler) updateEntry(c *httpserver.Call, s *kindTexts) error {
 
 // endEntries ends the entries that a form names.
 func (h *entriesHandler) endEntries(c *httpserver.Call, s *kindTexts) error {
-	ids, values, err := idsOf(c, s)
+	values := form.Values(c)
+	ids, err := idsOf(values, s)
 	if err != nil {
 		return err
 	}
@@ -123,7 +118,8 @@ func endOf(c *httpserver.Call, entries *admin.Entries, kind blocks.Kind, values 
 
 // restoreEntries undoes endEntries.
 func (h *entriesHandler) restoreEntries(c *httpserver.Call, s *kindTexts) error {
-	ids, values, err := idsOf(c, s)
+	values := form.Values(c)
+	ids, err := idsOf(values, s)
 	if err != nil {
 		return err
 	}
@@ -135,11 +131,7 @@ func (h *entriesHandler) restoreEntries(c *httpserver.Call, s *kindTexts) error 
 
 // idsOf returns the ids in a form: those of the selected rows, or of the row whose button was
 // pressed.
-func idsOf(c *httpserver.Call, s *kindTexts) ([]string, url.Values, error) {
-	values, err := form.Read(c)
-	if err != nil {
-		return nil, nil, err
-	}
+func idsOf(values url.Values, s *kindTexts) ([]string, error) {
 	chosen := values["id"]
 	if only := values["only"]; len(only) > 0 {
 		chosen = only
@@ -149,9 +141,9 @@ func idsOf(c *httpserver.Call, s *kindTexts) ([]string, url.Values, error) {
 		ids = append(ids, strings.Fields(of)...)
 	}
 	if len(ids) == 0 {
-		return nil, nil, fault.New(fault.Invalid, "Nothing was changed: choose at least one %s.", s.Noun)
+		return nil, fault.New(fault.Invalid, "Nothing was changed: choose at least one %s.", s.Noun)
 	}
-	return ids, values, nil
+	return ids, nil
 }
 
 // done redirects to the list, which shows what was done.

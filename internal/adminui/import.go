@@ -140,10 +140,7 @@ func (h *importHandler) tryImport(c *httpserver.Call) error {
 
 // readImport reads the form and stores its file.
 func (h *importHandler) readImport(c *httpserver.Call, page *importPage) error {
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
+	values := form.Values(c)
 	page.Options = importForm{
 		Reason: strings.TrimSpace(values.Get("reason")), For: values.Get("for"), Until: values.Get("until"),
 		On: blocks.Conflict(values.Get("on_conflict")), SkipBad: values.Get("skip_bad") == "yes", Literal: values.Get("literal") == "yes", Column: strings.TrimSpace(values.Get("column")),
@@ -178,10 +175,7 @@ func (h *importHandler) dryRun(c *httpserver.Call, page *importPage) form.RunImp
 
 // confirmImport imports the file of the dry run with the same options.
 func (h *importHandler) confirmImport(c *httpserver.Call) error {
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
+	values := form.Values(c)
 	page := h.newPage(c)
 	if err := h.imports.Find(c, values, &page.Import, h.Now()); err != nil {
 		return err

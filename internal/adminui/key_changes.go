@@ -12,10 +12,7 @@ import (
 
 // resetKey resets the counts of a key under the policy of the form, or under all.
 func (h *keyHandler) resetKey(c *httpserver.Call) error {
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
+	values := form.Values(c)
 	by := site.CallerOf(c)
 	policy := strings.TrimSpace(values.Get("policy"))
 	if _, err := h.keys.Reset(c.Context(), by, values.Get("key"), policy); err != nil {
@@ -30,10 +27,7 @@ func (h *keyHandler) resetKey(c *httpserver.Call) error {
 
 // eraseKey erases a key that the form confirms.
 func (h *keyHandler) eraseKey(c *httpserver.Call) error {
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
+	values := form.Values(c)
 	if _, err := h.keys.Erase(c.Context(), site.CallerOf(c), wire.EraseKeyRequest{Key: values.Get("key"), Confirm: values.Get("confirm")}); err != nil {
 		return err
 	}
@@ -61,10 +55,7 @@ func (h *keyHandler) askAgain(c *httpserver.Call, key, policy string, err error)
 }
 
 func (h *keyHandler) addNote(c *httpserver.Call) error {
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
+	values := form.Values(c)
 	by := site.CallerOf(c)
 	if _, err := h.keys.AddNote(c.Context(), by, wire.NoteRequest{Key: values.Get("key"), Text: values.Get("text")}); err != nil {
 		return err
@@ -73,10 +64,7 @@ func (h *keyHandler) addNote(c *httpserver.Call) error {
 }
 
 func (h *keyHandler) deleteNote(c *httpserver.Call) error {
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
+	values := form.Values(c)
 	by := site.CallerOf(c)
 	if _, err := h.keys.DeleteNote(c.Context(), by, wire.ByID{ID: values.Get("id")}); err != nil {
 		return err

@@ -377,10 +377,7 @@ func (p *offendersPageData) Shows(name string) bool {
 
 // resumeEscalation resumes an escalation that its safety limit has paused.
 func (h *offendersHandler) resumeEscalation(c *httpserver.Call) error {
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
+	values := form.Values(c)
 	if h.detection == nil {
 		return admin.ErrNotCounted
 	}

@@ -226,16 +226,12 @@ func (h *proposalsHandler) findProposal(c *httpserver.Call) (*proposalPage, erro
 	if h.detection == nil {
 		return nil, admin.ErrNotCounted
 	}
-	id, err := site.PathParam(c, "id")
-	if err != nil {
-		return nil, err
-	}
 	w, err := h.NewMonitorPage(c, "Proposal", "/proposals")
 	if err != nil {
 		return nil, err
 	}
 	ctx := c.Context()
-	p, err := h.detection.Proposals.ByID(ctx, id)
+	p, err := h.detection.Proposals.ByID(ctx, c.Params("id"))
 	if err != nil {
 		return nil, err
 	}
@@ -263,10 +259,7 @@ func (h *proposalsHandler) acceptProposal(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
+	values := form.Values(c)
 	page.For, page.Until, page.Confirm = values.Get("for"), values.Get("until"), values.Get("confirm")
 	if page.Reason, err = form.Line(values, "reason", blocks.MaxReason); err != nil {
 		if err = page.FieldErrors.Add(err); err != nil {
@@ -298,20 +291,13 @@ func (h *proposalsHandler) dismissProposal(c *httpserver.Call) error {
 	if h.detection == nil {
 		return admin.ErrNotCounted
 	}
-	id, err := site.PathParam(c, "id")
-	if err != nil {
-		return err
-	}
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
+	values := form.Values(c)
 	reason, err := form.Line(values, "reason", blocks.MaxReason)
 	if err != nil {
 		return err
 	}
 	ctx := c.Context()
-	if _, err = h.detection.Proposals.Dismiss(ctx, site.CallerOf(c), id, reason); err != nil {
+	if _, err = h.detection.Proposals.Dismiss(ctx, site.CallerOf(c), c.Params("id"), reason); err != nil {
 		return err
 	}
 	return h.ReturnTo(c, backOf(values.Get("back")), "dismissed", nil)

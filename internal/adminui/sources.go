@@ -93,11 +93,7 @@ func (h *sourcesHandler) render(c *httpserver.Call, status int, page sourcesPage
 }
 
 func (h *sourcesHandler) addSource(c *httpserver.Call) error {
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
-	field := func(name string) string { return strings.TrimSpace(values.Get(name)) }
+	field := func(name string) string { return strings.TrimSpace(form.Values(c).Get(name)) }
 	page := sourcesPage{FieldErrors: form.FieldErrors{}, Every: field("every"), Form: wire.BlockSourceRequest{
 		Name: field("name"), URL: field("url"), As: field("as"), Column: field("column"), Header: field("header_secret"),
 	}}
@@ -118,11 +114,7 @@ func (h *sourcesHandler) addSource(c *httpserver.Call) error {
 // act returns a handler that does something with a source.
 func (h *sourcesHandler) act(done string, do func(ctx context.Context, by admin.Caller, in wire.ByName) (wire.BlockSource, error)) httpserver.Handler {
 	return func(c *httpserver.Call) error {
-		name, err := site.PathParam(c, "name")
-		if err != nil {
-			return err
-		}
-		if _, err := do(c.Context(), site.CallerOf(c), wire.ByName{Name: name}); err != nil {
+		if _, err := do(c.Context(), site.CallerOf(c), wire.ByName{Name: c.Params("name")}); err != nil {
 			return err
 		}
 		return h.Redirect(c, sourcesPath+"?done="+done)
@@ -130,11 +122,7 @@ func (h *sourcesHandler) act(done string, do func(ctx context.Context, by admin.
 }
 
 func (h *sourcesHandler) removeSource(c *httpserver.Call) error {
-	name, err := site.PathParam(c, "name")
-	if err != nil {
-		return err
-	}
-	if _, err := h.sources.Remove(c.Context(), site.CallerOf(c), wire.ByName{Name: name}); err != nil {
+	if _, err := h.sources.Remove(c.Context(), site.CallerOf(c), wire.ByName{Name: c.Params("name")}); err != nil {
 		return err
 	}
 	return h.Redirect(c, sourcesPath+"?done=removed")

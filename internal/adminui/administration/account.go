@@ -87,11 +87,7 @@ func (h *accountHandler) render(c *httpserver.Call, status int, page accountPage
 // startTOTP shows a secret. It answers a POST, so that the secret is not compressed together
 // with a text of somebody else.
 func (h *accountHandler) startTOTP(c *httpserver.Call) error {
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
-	return h.renderSetUp(c, http.StatusOK, h.newPage(c, values.Get("next")))
+	return h.renderSetUp(c, http.StatusOK, h.newPage(c, form.Values(c).Get("next")))
 }
 
 func (h *accountHandler) renderSetUp(c *httpserver.Call, status int, page accountPage) error {
@@ -127,10 +123,7 @@ func inGroups(text string) string {
 }
 
 func (h *accountHandler) confirmTOTP(c *httpserver.Call) error {
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
+	values := form.Values(c)
 	page := h.newPage(c, values.Get("next"))
 	codes, err := h.factors.Confirm(c.Context(), site.CallerOf(c), identities.ConfirmTOTP{
 		Session: c.Principal.Proof, Password: values.Get("password"), Code: format.ClipLine(values.Get("code"), 64), LoggedIn: h.isFreshLogin(c),
@@ -167,12 +160,8 @@ func refuseThrottled(c *httpserver.Call, err error) error {
 }
 
 func (h *accountHandler) renewCodes(c *httpserver.Call) error {
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
 	page := h.newPage(c, "")
-	codes, err := h.factors.RenewRecoveryCodes(c.Context(), site.CallerOf(c), format.ClipLine(values.Get("code"), 64))
+	codes, err := h.factors.RenewRecoveryCodes(c.Context(), site.CallerOf(c), format.ClipLine(form.Values(c).Get("code"), 64))
 	if err != nil {
 		return h.refuse(c, err, "renew", page)
 	}
@@ -181,12 +170,8 @@ func (h *accountHandler) renewCodes(c *httpserver.Call) error {
 }
 
 func (h *accountHandler) disableTOTP(c *httpserver.Call) error {
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
-	err = h.factors.Disable(c.Context(), site.CallerOf(c), values.Get("password"), format.ClipLine(values.Get("code"), 64))
-	if err != nil {
+	values := form.Values(c)
+	if err := h.factors.Disable(c.Context(), site.CallerOf(c), values.Get("password"), format.ClipLine(values.Get("code"), 64)); err != nil {
 		return h.refuse(c, err, "disable", h.newPage(c, ""))
 	}
 	return h.Redirect(c, "/account?done=off")
@@ -194,11 +179,8 @@ func (h *accountHandler) disableTOTP(c *httpserver.Call) error {
 
 // changePassword changes the password, which ends all sessions of the user, including this one.
 func (h *accountHandler) changePassword(c *httpserver.Call) error {
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
-	err = h.password.Change(c.Context(), site.CallerOf(c), identities.ChangePassword{
+	values := form.Values(c)
+	err := h.password.Change(c.Context(), site.CallerOf(c), identities.ChangePassword{
 		Current: values.Get("current_password"), Password: values.Get("password"),
 	})
 	if err != nil {

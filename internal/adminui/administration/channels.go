@@ -69,11 +69,7 @@ func (h *channelsHandler) newChannel(c *httpserver.Call) error {
 }
 
 func (h *channelsHandler) editChannel(c *httpserver.Call) error {
-	name, err := site.PathParam(c, "name")
-	if err != nil {
-		return err
-	}
-	found, err := h.notifications.FindChannel(c.Context(), site.CallerOf(c), wire.ByName{Name: name})
+	found, err := h.notifications.FindChannel(c.Context(), site.CallerOf(c), wire.ByName{Name: c.Params("name")})
 	if err != nil {
 		return err
 	}
@@ -92,10 +88,7 @@ func (h *channelsHandler) editChannel(c *httpserver.Call) error {
 
 // sentChannel reads the submitted form.
 func sentChannel(c *httpserver.Call) (page *channelPage, set wire.ChannelPatch, err error) {
-	values, err := form.Read(c)
-	if err != nil {
-		return nil, set, err
-	}
+	values := form.Values(c)
 	expect, err := site.Expected(values)
 	if err != nil {
 		return nil, set, err
@@ -148,10 +141,7 @@ func secretOf(set wire.ChannelPatch) string {
 }
 
 func (h *channelsHandler) changeChannel(c *httpserver.Call) error {
-	name, err := site.PathParam(c, "name")
-	if err != nil {
-		return err
-	}
+	name := c.Params("name")
 	page, set, err := sentChannel(c)
 	if err != nil {
 		return err
@@ -194,11 +184,7 @@ func (h *channelsHandler) showConflict(c *httpserver.Call, status int, page *cha
 
 func (h *channelsHandler) enable(enabled bool) httpserver.Handler {
 	return func(c *httpserver.Call) error {
-		name, err := site.PathParam(c, "name")
-		if err != nil {
-			return err
-		}
-		if _, err := h.notifications.ChangeChannel(c.Context(), site.CallerOf(c), wire.ChannelPatch{Name: name, IfMatch: "*", Enabled: wire.To(enabled)}); err != nil {
+		if _, err := h.notifications.ChangeChannel(c.Context(), site.CallerOf(c), wire.ChannelPatch{Name: c.Params("name"), IfMatch: "*", Enabled: wire.To(enabled)}); err != nil {
 			return err
 		}
 		return h.Redirect(c, "/notifications?done=changed")
@@ -206,19 +192,11 @@ func (h *channelsHandler) enable(enabled bool) httpserver.Handler {
 }
 
 func (h *channelsHandler) deleteChannel(c *httpserver.Call) error {
-	name, err := site.PathParam(c, "name")
+	expect, err := site.Expected(form.Values(c))
 	if err != nil {
 		return err
 	}
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
-	expect, err := site.Expected(values)
-	if err != nil {
-		return err
-	}
-	if _, err := h.notifications.DeleteChannel(c.Context(), site.CallerOf(c), wire.DeleteChannelRequest{Name: name, IfMatch: string(expect)}); err != nil {
+	if _, err := h.notifications.DeleteChannel(c.Context(), site.CallerOf(c), wire.DeleteChannelRequest{Name: c.Params("name"), IfMatch: string(expect)}); err != nil {
 		return err
 	}
 	return h.Redirect(c, "/notifications?done=deleted")

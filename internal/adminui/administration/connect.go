@@ -64,11 +64,7 @@ func (h *connectHandler) showGateways(c *httpserver.Call) error {
 }
 
 func (h *connectHandler) showGuide(c *httpserver.Call) error {
-	name, err := site.PathParam(c, "name")
-	if err != nil {
-		return err
-	}
-	return h.show(c, name)
+	return h.show(c, c.Params("name"))
 }
 
 func (h *connectHandler) show(c *httpserver.Call, name string) error {
@@ -80,11 +76,7 @@ func (h *connectHandler) show(c *httpserver.Call, name string) error {
 }
 
 func (h *connectHandler) addToken(c *httpserver.Call) error {
-	name, err := site.PathParam(c, "name")
-	if err != nil {
-		return err
-	}
-	guide, err := h.connect.CreateToken(c.Context(), site.CallerOf(c), name, c.Hostname())
+	guide, err := h.connect.CreateToken(c.Context(), site.CallerOf(c), c.Params("name"), c.Hostname())
 	if err != nil {
 		return err
 	}

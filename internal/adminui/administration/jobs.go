@@ -71,10 +71,7 @@ func (h *jobsHandler) showJobs(c *httpserver.Call) error {
 
 // runJob runs a job now. The list shows one that has not ended yet.
 func (h *jobsHandler) runJob(c *httpserver.Call) error {
-	name, err := site.PathParam(c, "name")
-	if err != nil {
-		return err
-	}
+	name := c.Params("name")
 	if _, err := h.jobs.Run(c.Context(), site.CallerOf(c), wire.ByName{Name: name}); err != nil {
 		return err
 	}

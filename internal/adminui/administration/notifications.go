@@ -105,11 +105,7 @@ func (h *notificationsHandler) renderNotifications(c *httpserver.Call, status in
 
 // testChannel sends a message over one channel, and shows the result.
 func (h *notificationsHandler) testChannel(c *httpserver.Call) error {
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
-	page := &notificationsPage{Tested: values.Get("channel"), For: "1h"}
+	page := &notificationsPage{Tested: form.Values(c).Get("channel"), For: "1h"}
 	answer, err := h.notifications.Test(c.Context(), site.CallerOf(c), wire.TestRequest{Channel: page.Tested})
 	if err != nil {
 		return err
@@ -119,10 +115,7 @@ func (h *notificationsHandler) testChannel(c *httpserver.Call) error {
 }
 
 func (h *notificationsHandler) addSilence(c *httpserver.Call) error {
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
+	values := form.Values(c)
 	page := &notificationsPage{For: values.Get("for"), Until: values.Get("until"), FieldErrors: form.FieldErrors{}}
 	page.Silence = wire.SilenceRequest{Channel: values.Get("channel"), Kind: values.Get("kind"), Reason: values.Get("reason")}
 	until, err := h.ParseExpiry(page.For, page.Until, h.Now())
@@ -141,11 +134,7 @@ func (h *notificationsHandler) addSilence(c *httpserver.Call) error {
 }
 
 func (h *notificationsHandler) endSilence(c *httpserver.Call) error {
-	id, err := site.PathParam(c, "id")
-	if err != nil {
-		return err
-	}
-	if _, err := h.notifications.EndSilence(c.Context(), site.CallerOf(c), wire.ByID{ID: id}); err != nil {
+	if _, err := h.notifications.EndSilence(c.Context(), site.CallerOf(c), wire.ByID{ID: c.Params("id")}); err != nil {
 		return err
 	}
 	return h.Redirect(c, "/notifications?done=ended")

@@ -61,17 +61,13 @@ func (h *reportsHandler) showReports(c *httpserver.Call) error {
 }
 
 func (h *reportsHandler) showReport(c *httpserver.Call) error {
-	id, err := site.PathParam(c, "id")
-	if err != nil {
-		return err
-	}
 	w, err := h.NewMonitorPage(c, "Report", "/reports")
 	if err != nil {
 		return err
 	}
 	ctx := c.Context()
 	page := &reportPage{MonitorPage: w}
-	if page.Report, err = h.reports.Get(ctx, id); err != nil {
+	if page.Report, err = h.reports.Get(ctx, c.Params("id")); err != nil {
 		return err
 	}
 	page.Title = page.Name()

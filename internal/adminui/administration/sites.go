@@ -55,10 +55,7 @@ func (h *sitesHandler) newSitesPage(c *httpserver.Call) (sitesPage, error) {
 }
 
 func (h *sitesHandler) correctSite(c *httpserver.Call) error {
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
+	values := form.Values(c)
 	r := wire.SiteRequest{Host: values.Get("host"), OwnPaths: append([]string{}, strings.Fields(values.Get("own_paths"))...), Forget: values.Get("forget") != ""}
 	if _, wrong := h.sites.Correct(c.Context(), site.CallerOf(c), r); wrong != nil {
 		page, err := h.newSitesPage(c)

@@ -122,10 +122,7 @@ func (h *tokensHandler) renderTokens(c *httpserver.Call, status int, list *site.
 }
 
 func (h *tokensHandler) addToken(c *httpserver.Call) error {
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
+	values := form.Values(c)
 	list, err := tokenList(c)
 	if err != nil {
 		return err
@@ -157,15 +154,11 @@ func (h *tokensHandler) deleteToken(ctx context.Context, by admin.Caller, id str
 
 // rotateToken creates a successor. The old token expires a day later.
 func (h *tokensHandler) rotateToken(c *httpserver.Call) error {
-	id, err := site.PathParam(c, "id")
-	if err != nil {
-		return err
-	}
 	list, err := tokenList(c)
 	if err != nil {
 		return err
 	}
-	created, err := h.tokens.Rotate(c.Context(), site.CallerOf(c), wire.RotateRequest{ID: id})
+	created, err := h.tokens.Rotate(c.Context(), site.CallerOf(c), wire.RotateRequest{ID: c.Params("id")})
 	if err != nil {
 		return err
 	}

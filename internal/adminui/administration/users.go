@@ -114,10 +114,7 @@ func (h *usersHandler) renderUsers(c *httpserver.Call, status int, list *site.Li
 }
 
 func (h *usersHandler) addUser(c *httpserver.Call) error {
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
+	values := form.Values(c)
 	list, err := userList(c)
 	if err != nil {
 		return err
@@ -135,15 +132,11 @@ func (h *usersHandler) addUser(c *httpserver.Call) error {
 }
 
 func (h *usersHandler) inviteUser(c *httpserver.Call) error {
-	id, err := site.PathParam(c, "id")
-	if err != nil {
-		return err
-	}
 	list, err := userList(c)
 	if err != nil {
 		return err
 	}
-	return h.showInvited(c, list, id)
+	return h.showInvited(c, list, c.Params("id"))
 }
 
 // showInvited invites a user and shows the link above the list.
@@ -167,19 +160,12 @@ func (h *usersHandler) baseURL(c *httpserver.Call) string {
 }
 
 func (h *usersHandler) setPassword(c *httpserver.Call) error {
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
-	id, err := site.PathParam(c, "id")
-	if err != nil {
-		return err
-	}
+	id := c.Params("id")
 	list, err := userList(c)
 	if err != nil {
 		return err
 	}
-	if _, err := h.users.SetPassword(c.Context(), site.CallerOf(c), wire.PasswordRequest{ID: id, Password: values.Get("password")}); err != nil {
+	if _, err := h.users.SetPassword(c.Context(), site.CallerOf(c), wire.PasswordRequest{ID: id, Password: form.Values(c).Get("password")}); err != nil {
 		page := newUsersPage(id)
 		return page.FieldErrors.Again(err, func(int) error {
 			page.FieldErrors["new-password"] = page.FieldErrors["password"]

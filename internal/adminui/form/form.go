@@ -112,6 +112,12 @@ func Read(c *httpserver.Call) (url.Values, error) {
 	return values, nil
 }
 
+// Values returns the fields of a page's form, which the route of the page has read.
+func Values(c *httpserver.Call) url.Values {
+	values, _ := c.Locals(fieldsLocal).(url.Values)
+	return values
+}
+
 // Fill sets the fields of the struct that into points to from the fields of a form with their names in
 // JSON: texts, without surrounding spaces, changes of texts that the form has, lists of texts, and
 // booleans, which are "yes". It leaves fields of other types.

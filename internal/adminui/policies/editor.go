@@ -120,12 +120,9 @@ func (h *Handler) showPolicy(c *httpserver.Call) error {
 
 // policyOf returns the policy in the path, nil for a new one.
 func (h *Handler) policyOf(c *httpserver.Call) (*rules.Policy, error) {
-	if c.Params("name") == "" {
+	name := c.Params("name")
+	if name == "" {
 		return nil, nil
-	}
-	name, err := site.PathParam(c, "name")
-	if err != nil {
-		return nil, err
 	}
 	p, err := h.Policies.FindPolicyByName(c.Context(), name)
 	if known, found := h.Catalog.Selector().ByName(name); found && site.IsRead(c) && fault.Is(err, fault.Unavailable) && h.Outage() != nil {
@@ -294,15 +291,11 @@ func (h *Handler) showDraft(c *httpserver.Call) error {
 }
 
 func (h *Handler) draftFrom(c *httpserver.Call) (*rules.Policy, *draft, error) {
-	values, err := form.Read(c)
-	if err != nil {
-		return nil, nil, err
-	}
 	p, err := h.policyOf(c)
 	if err != nil {
 		return nil, nil, err
 	}
-	d, err := readDraft(values, p)
+	d, err := readDraft(form.Values(c), p)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -334,17 +327,10 @@ func (h *Handler) savePolicy(c *httpserver.Call) error {
 
 // offerDeleted shows what was typed about a policy that does not exist, to be saved as a new one.
 func (h *Handler) offerDeleted(c *httpserver.Call) error {
-	values, err := form.Read(c)
+	d, err := readDraft(form.Values(c), nil)
 	if err != nil {
 		return err
 	}
-	d, err := readDraft(values, nil)
-	if err != nil {
-		return err
-	}
-	if d.Name, err = site.PathParam(c, "name"); err != nil {
-		return err
-	}
-	d.Expect, d.FieldErrors["name"] = etag.New, "This policy has been deleted. If you save it, it is created again, and its counts start from zero."
+	d.Name, d.Expect, d.FieldErrors["name"] = c.Params("name"), etag.New, "This policy has been deleted. If you save it, it is created again, and its counts start from zero."
 	return h.renderPolicy(c, http.StatusConflict, nil, d, nil)
 }

@@ -61,11 +61,7 @@ func (h *presetHandler) listPresets(c *httpserver.Call) error {
 }
 
 func (h *presetHandler) showPreset(c *httpserver.Call) error {
-	name, err := site.PathParam(c, "name")
-	if err != nil {
-		return err
-	}
-	return h.showPlan(c, name)
+	return h.showPlan(c, c.Params("name"))
 }
 
 func (h *presetHandler) showPlan(c *httpserver.Call, name string) error {
@@ -83,15 +79,8 @@ func (h *presetHandler) showPlan(c *httpserver.Call, name string) error {
 
 // applyPreset makes the changes that the page showed. The form contains the shown states.
 func (h *presetHandler) applyPreset(c *httpserver.Call) error {
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
-	name, err := site.PathParam(c, "name")
-	if err != nil {
-		return err
-	}
-	preset, err := findPreset(name)
+	values := form.Values(c)
+	preset, err := findPreset(c.Params("name"))
 	if err != nil {
 		return err
 	}

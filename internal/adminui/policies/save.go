@@ -24,15 +24,11 @@ func (h *Handler) save(c *httpserver.Call, p *rules.Policy, d *draft) error {
 	if wanted == nil {
 		return h.renderPolicy(c, site.StatusInvalidForm, p, d, nil)
 	}
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
 	saved, err := wanted, error(nil)
 	if d.AsDraft {
 		_, err = h.Policies.PutDraft(c.Context(), site.CallerOf(c), wanted)
 	} else {
-		saved, err = h.Policies.Put(c.Context(), site.CallerOf(c), wanted, d.Expect, strings.TrimSpace(values.Get("confirm")))
+		saved, err = h.Policies.Put(c.Context(), site.CallerOf(c), wanted, d.Expect, strings.TrimSpace(form.Values(c).Get("confirm")))
 	}
 	switch {
 	case d.askConfirm(wanted.Name, err):
@@ -118,11 +114,7 @@ func (h *Handler) renderConflict(c *httpserver.Call, now, wanted *rules.Policy, 
 	}
 	page.Theirs, page.Yours = differences(from, now), differences(from, wanted)
 	page.ResetsCounts = now.DescribeReset(wanted)
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
-	page.Fields = draftFields(values)
+	page.Fields = draftFields(form.Values(c))
 	return h.Render(c, http.StatusPreconditionFailed, "policy-conflict", page)
 }
 
@@ -143,14 +135,8 @@ func draftFields(values url.Values) (all []site.Field) {
 
 // returnToVersion replaces the active version by an old one.
 func (h *Handler) returnToVersion(c *httpserver.Call) error {
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
-	name, err := site.PathParam(c, "name")
-	if err != nil {
-		return err
-	}
+	values := form.Values(c)
+	name := c.Params("name")
 	wanted, err := strconv.ParseInt(values.Get("version"), 10, 64)
 	if err != nil {
 		return fault.Field("version", "is not a number")
@@ -182,14 +168,8 @@ func (h *Handler) returnToVersion(c *httpserver.Call) error {
 }
 
 func (h *Handler) deletePolicy(c *httpserver.Call) error {
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
-	name, err := site.PathParam(c, "name")
-	if err != nil {
-		return err
-	}
+	values := form.Values(c)
+	name := c.Params("name")
 	if values.Get("confirm") != name {
 		return fault.New(fault.NeedConfirm, "Nothing was deleted. To delete the policy, type its name, %s.", name)
 	}

@@ -56,15 +56,9 @@ func (h *Handler) addBeside(ctx context.Context, page *policyPage) error {
 
 // changed reads a form about a policy in the path and the state that it showed.
 func changed(c *httpserver.Call) (name string, expect etag.Tag, confirm, to string, err error) {
-	values, err := form.Read(c)
-	if err != nil {
-		return "", "", "", "", err
-	}
-	if name, err = site.PathParam(c, "name"); err != nil {
-		return "", "", "", "", err
-	}
+	values := form.Values(c)
 	expect, err = site.Expected(values)
-	return name, expect, strings.TrimSpace(values.Get("confirm")), strings.TrimSpace(values.Get("to")), err
+	return c.Params("name"), expect, strings.TrimSpace(values.Get("confirm")), strings.TrimSpace(values.Get("to")), err
 }
 
 // promote puts the draft of a policy in force.

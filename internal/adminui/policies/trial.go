@@ -145,13 +145,9 @@ func (h *Handler) tryDraft(c *httpserver.Call) error {
 	return h.renderPolicy(c, status, p, d, t)
 }
 
-func (h *Handler) try(c *httpserver.Call, before, wanted *rules.Policy) (*trial, error) {
-	values, err := form.Read(c)
-	if err != nil {
-		return nil, err
-	}
-	t := &trial{Counted: countedOtherwise(before, wanted)}
-	if span, named := spans[strings.TrimPrefix(values.Get("do"), "try-")]; named {
+func (h *Handler) try(c *httpserver.Call, before, wanted *rules.Policy) (t *trial, err error) {
+	t = &trial{Counted: countedOtherwise(before, wanted)}
+	if span, named := spans[strings.TrimPrefix(form.Values(c).Get("do"), "try-")]; named {
 		t.Source = span.words
 		t.PolicyTrial, err = h.Policies.Try(c.Context(), wanted, span.length)
 		return t, err

@@ -80,10 +80,7 @@ func (h *Handler) showUsage(c *httpserver.Call) error {
 	if h.Detection == nil {
 		return admin.ErrNotCounted
 	}
-	name, err := site.PathParam(c, "name")
-	if err != nil {
-		return err
-	}
+	name := c.Params("name")
 	w, err := h.NewMonitorPage(c, "Usage of "+name, "/policies")
 	if err != nil {
 		return err

@@ -101,11 +101,9 @@ func (h *importHandler) showImport(c *httpserver.Call) error {
 // tryImport shows the result of a dry run.
 func (h *importHandler) tryImport(c *httpserver.Call) error {
 	page := h.newPage(c)
-	values, err := form.Read(c)
-	if err == nil {
-		page.Options.SkipBad = values.Get("skip_bad") == "yes"
-		err = h.imports.Hold(c, values, &page.Import, h.Now())
-	}
+	values := form.Values(c)
+	page.Options.SkipBad = values.Get("skip_bad") == "yes"
+	err := h.imports.Hold(c, values, &page.Import, h.Now())
 	if err == nil {
 		err = h.imports.Try(&page.Import, h.dryRun(c, page))
 	}
@@ -130,10 +128,7 @@ func (h *importHandler) dryRun(c *httpserver.Call, page *importPage) form.RunImp
 
 // confirmImport imports the file of the dry run with the same options.
 func (h *importHandler) confirmImport(c *httpserver.Call) error {
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
+	values := form.Values(c)
 	page := h.newPage(c)
 	if err := h.imports.Find(c, values, &page.Import, h.Now()); err != nil {
 		return err

@@ -33,10 +33,7 @@ func fieldsOf(isLimit bool) []string {
 // answerInvalid shows the form of the request again if failed concerns one of its fields, and
 // returns any other error.
 func (h *Handler) answerInvalid(c *httpserver.Call, failed error) error {
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
+	values := form.Values(c)
 	page := invalidPage{
 		Values: values, Key: values.Get("key"), Back: site.OwnPath(values.Get("back")), IsLimit: c.Path() == limitPath,
 		Choices: h.Choices, FieldErrors: form.FieldErrors{},

@@ -130,10 +130,7 @@ func (p keysPage) Filtered() bool {
 // setProfile sets the plan, the labels and the note of a key. If all three are empty, it
 // deletes the profile, unless the key has its own limit.
 func (h *Handler) setProfile(c *httpserver.Call) error {
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
+	values := form.Values(c)
 	expect, err := site.Expected(values)
 	if err != nil {
 		return err
@@ -186,10 +183,7 @@ func (h *Handler) answerConflict(c *httpserver.Call, key string, yours wire.Prof
 }
 
 func (h *Handler) setLimit(c *httpserver.Call) error {
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
+	values := form.Values(c)
 	expiry, err := site.ExpiryOf(values.Get("for"), values.Get("until"), h.Now())
 	if err != nil {
 		return h.answerInvalid(c, err)
@@ -204,10 +198,7 @@ func (h *Handler) setLimit(c *httpserver.Call) error {
 }
 
 func (h *Handler) endLimit(c *httpserver.Call) error {
-	values, err := form.Read(c)
-	if err != nil {
-		return err
-	}
+	values := form.Values(c)
 	if _, err := h.Profiles.EndLimit(c.Context(), site.CallerOf(c), wire.EndLimitRequest{Key: values.Get("key"), Reason: values.Get("reason")}); err != nil {
 		return err
 	}

@@ -77,19 +77,11 @@ type Change func(ctx context.Context, by admin.Caller, id string, values url.Val
 // PostRow returns the route of a change of a row, which leads back to the list.
 func (s *Site) PostRow(path string, access identity.Access, list func(*httpserver.Call) (*List, error), change Change) httpserver.Route {
 	return s.Post(path, access, func(c *httpserver.Call) error {
-		values, err := form.Read(c)
-		if err != nil {
-			return err
-		}
-		id, err := PathParam(c, "id")
-		if err != nil {
-			return err
-		}
 		l, err := list(c)
 		if err != nil {
 			return err
 		}
-		done, err := change(c.Context(), CallerOf(c), id, values)
+		done, err := change(c.Context(), CallerOf(c), c.Params("id"), form.Values(c))
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -146,26 +147,42 @@ func (s *Site) ParseExpiry(length, until string, from time.Time) (time.Time, err
 	return e.At(s.Now())
 }
 
-// Get returns the route of a page.
+// Get returns the route of a page. Parameters of the path are names or ids.
 func (s *Site) Get(path string, access identity.Access, h httpserver.Handler) httpserver.Route {
 	return s.route(http.MethodGet, path, access, h)
 }
 
-// Post returns the route of an action.
+// Post returns the route of an action. Its form is read before h, for form.Values, unless everybody may send it:
+// then h reads it, and bounds it.
 func (s *Site) Post(path string, access identity.Access, h httpserver.Handler) httpserver.Route {
 	return s.route(http.MethodPost, path, access, h)
 }
 
 func (s *Site) route(method, path string, access identity.Access, h httpserver.Handler) httpserver.Route {
+	params := params.FindAllStringSubmatch(path, -1)
 	return httpserver.Route{
 		Listener: httpserver.Admin, Method: method, Path: path, Access: access, Failed: s.failed,
 		Streams: method == http.MethodPost && form.HasUpload(path),
 		Handler: func(c *httpserver.Call) error {
 			setHeaders(c.Ctx)
+			for _, param := range params {
+				// What cannot be a name or an id is not found, without querying a database.
+				if value := c.Params(param[1]); value == "" || len(value) > 128 || !format.IsPlain(value) {
+					return fault.New(fault.NotFound, "There is nothing with that name.")
+				}
+			}
+			if method == http.MethodPost && access != identity.Public {
+				if _, err := form.Read(c); err != nil {
+					return err
+				}
+			}
 			return h(c)
 		},
 	}
 }
+
+// params matches the parameters in a route's path.
+var params = regexp.MustCompile(`:(\w+)`)
 
 // contentPolicy allows pages to run and load only Stint's own files.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; " +
@@ -193,16 +210,6 @@ func (s *Site) Redirect(c *httpserver.Call, target string) error {
 
 // IsHTMX reports whether htmx sent the request and expects a part of a page.
 func IsHTMX(c *fiber.Ctx) bool { return c.Get("HX-Request") == "true" }
-
-// PathParam returns a parameter of the path. A value that cannot be a name or an id is not
-// found, without querying a database.
-func PathParam(c *httpserver.Call, name string) (string, error) {
-	value := c.Params(name)
-	if value == "" || len(value) > 128 || !format.IsPlain(value) {
-		return "", fault.New(fault.NotFound, "There is nothing with that name.")
-	}
-	return value, nil
-}
 
 // OwnPath returns path if it is an address of these pages, and the first page otherwise: no
 // form or link may lead to another site. The path becomes a header, in which control characters
