@@ -15,13 +15,11 @@ import (
 )
 
 func newAudit(con *console.Console) *cobra.Command {
-	c := &cobra.Command{
+	return group(cobra.Command{
 		Use:     "audit",
 		Short:   "Show who changed what, when and from where",
 		Example: "admin audit list --last 24h\nadmin audit show 812",
-	}
-	c.AddCommand(newAuditList(con), newAuditShow(con), newAuditExport(con), newAuditUndo(con), newAuditVerify(con))
-	return c
+	}, newAuditList(con), newAuditShow(con), newAuditExport(con), newAuditUndo(con), newAuditVerify(con))
 }
 
 // auditFlags filter audit records.
@@ -47,22 +45,11 @@ func (f *auditFlags) filter(now time.Time) wire.AuditFilter {
 
 func newAuditList(con *console.Console) *cobra.Command {
 	var f auditFlags
-	var limit int
-	c := &cobra.Command{
-		Use:     "list",
+	c := pagedCommand(con, cobra.Command{
 		Short:   "List changes, newest first",
 		Example: "admin audit list --last 24h\nadmin audit list --action block.end --actor maria\nadmin audit list --object policy --object-id default -o json",
-		Args:    cobra.NoArgs,
-		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			found, err := client.Pages(c.Context(), server, wire.ListAudit, wire.AuditList{AuditFilter: f.filter(con.Now())}, limit)
-			if err != nil {
-				return err
-			}
-			return printListing(con, found, auditColumns)
-		}),
-	}
+	}, wire.ListAudit, auditColumns, func() wire.AuditList { return wire.AuditList{AuditFilter: f.filter(con.Now())} })
 	f.add(c)
-	limitFlag(c, &limit)
 	return c
 }
 
@@ -82,11 +69,7 @@ func newAuditShow(con *console.Console) *cobra.Command {
 		Example: "admin audit show 812",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			entry, err := auditEntry(c, server, args[0])
-			if err != nil {
-				return err
-			}
-			return output.One(con.Printer(), entry, auditDetail)
+			return printOne(con, auditDetail)(auditEntry(c, server, args[0]))
 		}),
 	}
 }

@@ -35,11 +35,7 @@ earned.`,
 				if site != "" {
 					return console.Usagef("--probe needs a gateway")
 				}
-				all, err := client.Items(c.Context(), server, wire.ListGateways, wire.None{})
-				if err != nil {
-					return err
-				}
-				return printItems(con, all, gatewayColumns)
+				return printAll(con, gatewayColumns)(client.Items(c.Context(), server, wire.ListGateways, wire.None{}))
 			}
 			if site != "" {
 				return probeGateway(con, c, server, args[0], site)

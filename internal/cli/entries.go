@@ -83,13 +83,11 @@ func newExemption(con *console.Console) *cobra.Command {
 }
 
 func (e *entryCommand) command(short string) *cobra.Command {
-	c := &cobra.Command{
+	return group(cobra.Command{
 		Use:     e.noun,
 		Short:   short,
 		Example: "admin " + e.noun + " add " + e.example + " --reason " + e.reason + " --for 24h\nadmin " + e.noun + " list",
-	}
-	c.AddCommand(e.newAdd(), e.newList(), e.newShow(), e.newEdit(), e.newEnd(), e.newRestore())
-	return c
+	}, e.newAdd(), e.newList(), e.newShow(), e.newEdit(), e.newEnd(), e.newRestore())
 }
 
 // chooseEnd applies the default of an entry's expiry, or refuses if there is none.
@@ -182,11 +180,7 @@ func (e *entryCommand) newList() *cobra.Command {
 			e.noun + " list --source manual --limit 0 -o csv > " + e.noun + "s.csv",
 		Args: cobra.NoArgs,
 		RunE: online(e.Console, func(c *cobra.Command, server *client.Client, _ []string) error {
-			found, err := client.Pages(c.Context(), server, e.ops.List, in, in.Limit)
-			if err != nil {
-				return err
-			}
-			return printListing(e.Console, found, entryColumns)
+			return printListing(e.Console, entryColumns)(client.Pages(c.Context(), server, e.ops.List, in, in.Limit))
 		}),
 	}
 	entryListFlags(c, &in)
@@ -228,14 +222,10 @@ func (e *entryCommand) newEdit() *cobra.Command {
 				return err
 			}
 			patch := change.patch(c, entry.Revision)
-			changed, err := confirmEntry(e.Console, change.yes, e.impact(c.Context(), server, true), func(confirm string) (wire.Entry, error) {
+			return printOne(e.Console, entryDetail)(confirmEntry(e.Console, change.yes, e.impact(c.Context(), server, true), func(confirm string) (wire.Entry, error) {
 				patch.Confirm = confirm
 				return client.Call(c.Context(), server, e.ops.Change, wire.EntryChange{ID: entry.ID, EntryPatch: patch})
-			})
-			if err != nil {
-				return err
-			}
-			return output.One(e.Printer(), changed, entryDetail)
+			}))
 		}),
 	}
 	change.add(c)
@@ -417,13 +407,9 @@ func (e *entryCommand) newRestore() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			entry, err := confirmEntry(e.Console, yes, e.impact(c.Context(), server, true), func(confirm string) (wire.Entry, error) {
+			return printOne(e.Console, entryDetail)(confirmEntry(e.Console, yes, e.impact(c.Context(), server, true), func(confirm string) (wire.Entry, error) {
 				return client.Call(c.Context(), server, e.ops.Restore, wire.EntryRestore{ID: id, RestoreRequest: wire.RestoreRequest{Confirm: confirm}})
-			})
-			if err != nil {
-				return err
-			}
-			return output.One(e.Printer(), entry, entryDetail)
+			}))
 		}),
 	}
 	yesFlag(c, &yes)

@@ -24,24 +24,16 @@ keys at once is paused until an operator resumes it.`,
 func newEscalationEvents(con *console.Console) *cobra.Command {
 	var span spanFlags
 	var policy, key string
-	var limit int
-	c := &cobra.Command{
+	c := pagedCommand(con, cobra.Command{
 		Use:     "events",
 		Short:   "List the events of escalation, newest first",
 		Example: "admin escalation events --last 24h --policy default\nadmin escalation events --key ip:203.0.113.7 --last 30d",
-		Args:    cobra.NoArgs,
-		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			events, err := client.Pages(c.Context(), server, wire.ListEscalationEvents, wire.EscalationList{Policy: policy, Key: key, TimeRange: span.timeRange()}, limit)
-			if err != nil {
-				return err
-			}
-			return printListing(con, events, escalationEventColumns)
-		}),
-	}
+	}, wire.ListEscalationEvents, escalationEventColumns, func() wire.EscalationList {
+		return wire.EscalationList{Policy: policy, Key: key, TimeRange: span.timeRange()}
+	})
 	span.add(c)
 	c.Flags().StringVar(&policy, "policy", "", "only of this policy")
 	c.Flags().StringVar(&key, "key", "", "only about this key")
-	limitFlag(c, &limit)
 	return c
 }
 
@@ -78,11 +70,7 @@ func newEscalationResume(con *console.Console) *cobra.Command {
 		Example: "admin escalation resume default",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			if _, err := client.Call(c.Context(), server, wire.ResumeEscalation, wire.ByName{Name: args[0]}); err != nil {
-				return err
-			}
-			con.Notef("Resumed the escalation of %s.", output.Escape(args[0]))
-			return nil
+			return note(con, "Resumed the escalation of %s.", output.Escape(args[0]))(client.Call(c.Context(), server, wire.ResumeEscalation, wire.ByName{Name: args[0]}))
 		}),
 	}
 }

@@ -47,7 +47,7 @@ func newJobRuns(con *console.Console) *cobra.Command {
 					return err
 				}
 			}
-			return printListing(con, runs, runColumns)
+			return printListing(con, runColumns)(runs, nil)
 		}),
 	}
 	c.Flags().IntVar(&limit, "limit", 20, "maximum number of runs to show, 0 for all")

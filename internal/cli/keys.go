@@ -18,14 +18,12 @@ import (
 )
 
 func newKey(con *console.Console) *cobra.Command {
-	c := &cobra.Command{
+	return group(cobra.Command{
 		Use:     "key",
 		Short:   "Explain a key, set its plan or a limit of its own, reset its counts, erase it",
 		Example: "admin key show ip:203.0.113.7\nadmin key set token:abc --plan gold\nadmin key limit token:abc 5/s --for 2d --reason launch\nadmin key reset token:abc",
-	}
-	c.AddCommand(newKeyShow(con), newKeyActive(con), newKeyRequests(con), newKeySet(con), newKeyDelete(con), newKeyLimit(con), newKeyList(con), newKeyPlans(con), newKeyImport(con), newKeyExport(con),
+	}, newKeyShow(con), newKeyActive(con), newKeyRequests(con), newKeySet(con), newKeyDelete(con), newKeyLimit(con), newKeyList(con), newKeyPlans(con), newKeyImport(con), newKeyExport(con),
 		newKeyReset(con), newKeyErase(con), newKeyNote(con))
-	return c
 }
 
 func newKeyShow(con *console.Console) *cobra.Command {
@@ -67,11 +65,7 @@ refused and 1,024 others, those with the most checks. 'offenders' lists only ref
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
 			in := wire.ActiveKeyList{Policy: policy, Pattern: pattern, Search: search, NeverRefused: neverRefused, TimeRange: span.timeRange()}
-			found, err := client.PagesOf[wire.ActiveKey](c.Context(), server, wire.ListActiveKeys, in, limit)
-			if err != nil {
-				return err
-			}
-			return printListing(con, found, activeKeyColumns)
+			return printListing(con, activeKeyColumns)(client.PagesOf[wire.ActiveKey](c.Context(), server, wire.ListActiveKeys, in, limit))
 		}),
 	}
 	span.add(c)
@@ -468,13 +462,11 @@ func printReset(p *output.Printer, reset *wire.KeyReset, policy string) error {
 }
 
 func newKeyNote(con *console.Console) *cobra.Command {
-	c := &cobra.Command{
+	return group(cobra.Command{
 		Use:     "note",
 		Short:   "Keep notes about keys for other operators",
 		Example: "admin key note list ip:203.0.113.7\nadmin key note add ip:203.0.113.7 \"Same client as in July.\"",
-	}
-	c.AddCommand(newKeyNoteList(con), newKeyNoteAdd(con), newKeyNoteDelete(con))
-	return c
+	}, newKeyNoteList(con), newKeyNoteAdd(con), newKeyNoteDelete(con))
 }
 
 func newKeyNoteList(con *console.Console) *cobra.Command {
@@ -485,11 +477,7 @@ func newKeyNoteList(con *console.Console) *cobra.Command {
 		Example: "admin key note list ip:203.0.113.7\nadmin key note list token:abc -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			found, err := client.Pages(c.Context(), server, wire.ListNotes, wire.NoteList{Key: args[0]}, limit)
-			if err != nil {
-				return err
-			}
-			return printListing(con, found, noteColumns)
+			return printListing(con, noteColumns)(client.Pages(c.Context(), server, wire.ListNotes, wire.NoteList{Key: args[0]}, limit))
 		}),
 	}
 	limitFlag(c, &limit)
@@ -515,11 +503,7 @@ func newKeyNoteDelete(con *console.Console) *cobra.Command {
 		Example: "admin key note delete 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			if _, err := client.Call(c.Context(), server, wire.DeleteNote, wire.ByID{ID: args[0]}); err != nil {
-				return err
-			}
-			con.Notef("Deleted the note %s.", output.Escape(args[0]))
-			return nil
+			return note(con, "Deleted the note %s.", output.Escape(args[0]))(client.Call(c.Context(), server, wire.DeleteNote, wire.ByID{ID: args[0]}))
 		}),
 	}
 }

@@ -16,13 +16,11 @@ import (
 )
 
 func newNotify(con *console.Console) *cobra.Command {
-	c := &cobra.Command{
+	return group(cobra.Command{
 		Use:     "notify",
 		Short:   "Show the notifications; set up, test or silence their channels",
 		Example: "admin notify list\nadmin notify test webhook\nadmin notify channel list\nadmin notify silence add --for 1h --reason maintenance",
-	}
-	c.AddCommand(newNotifyList(con), newNotifyTest(con), newNotifyChannel(con), newNotifySilence(con))
-	return c
+	}, newNotifyList(con), newNotifyTest(con), newNotifyChannel(con), newNotifySilence(con))
 }
 
 func newNotifyList(con *console.Console) *cobra.Command {
@@ -253,11 +251,7 @@ func newChannelDelete(con *console.Console) *cobra.Command {
 	return &cobra.Command{
 		Use: "delete NAME", Short: "Delete a channel; what waits for it is not sent", Example: "admin notify channel delete phone", Args: cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			if _, err := client.Call(c.Context(), server, wire.DeleteChannel, wire.DeleteChannelRequest{Name: args[0], IfMatch: client.AnyState}); err != nil {
-				return err
-			}
-			con.Notef("Deleted the channel %s.", output.Escape(args[0]))
-			return nil
+			return note(con, "Deleted the channel %s.", output.Escape(args[0]))(client.Call(c.Context(), server, wire.DeleteChannel, wire.DeleteChannelRequest{Name: args[0], IfMatch: client.AnyState}))
 		}),
 	}
 }
@@ -342,11 +336,7 @@ func newSilenceDelete(con *console.Console) *cobra.Command {
 	return &cobra.Command{
 		Use: "delete ID", Short: "Delete a silence: notifications are sent again", Example: "admin notify silence delete 01980a6f-7f1e-7c62-8c30-0c5c4f2a9b11", Args: cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			if _, err := client.Call(c.Context(), server, wire.EndSilence, wire.ByID{ID: args[0]}); err != nil {
-				return err
-			}
-			con.Notef("Deleted the silence.")
-			return nil
+			return note(con, "Deleted the silence.")(client.Call(c.Context(), server, wire.EndSilence, wire.ByID{ID: args[0]}))
 		}),
 	}
 }

@@ -78,31 +78,66 @@ func printItems[T any](con *console.Console, items []T, columns []output.Column[
 func listCommand[In, T any](con *console.Console, texts cobra.Command, op wire.Op[In, wire.Page[T]], columns []output.Column[T], in func() In) *cobra.Command {
 	texts.Use, texts.Args = cmp.Or(texts.Use, "list"), cobra.NoArgs
 	texts.RunE = online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-		all, err := client.Items(c.Context(), server, op, in())
-		if err != nil {
-			return err
-		}
-		return printItems(con, all, columns)
+		return printAll(con, columns)(client.Items(c.Context(), server, op, in()))
 	})
+	return &texts
+}
+
+// pagedCommand is listCommand for what is listed on several pages. It has the flag that limits a listing.
+func pagedCommand[In, T any](con *console.Console, texts cobra.Command, op wire.Op[In, wire.Page[T]], columns []output.Column[T], in func() In) *cobra.Command {
+	var limit int
+	texts.Use, texts.Args = cmp.Or(texts.Use, "list"), cobra.NoArgs
+	texts.RunE = online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
+		return printListing(con, columns)(client.Pages(c.Context(), server, op, in(), limit))
+	})
+	limitFlag(&texts, &limit)
 	return &texts
 }
 
 // noFilter is the input of a list that has no filter.
 func noFilter() wire.None { return wire.None{} }
 
-// printListing prints a listing, and a note if rows were left out.
-func printListing[T any](con *console.Console, found client.Listing[T], columns []output.Column[T]) error {
-	if err := printItems(con, found.Items, columns); err != nil {
+// printAll returns the function that prints the list that a call answers, and a note if it is empty.
+func printAll[T any](con *console.Console, columns []output.Column[T]) func([]T, error) error {
+	return func(items []T, err error) error {
+		if err != nil {
+			return err
+		}
+		return printItems(con, items, columns)
+	}
+}
+
+// printListing returns the function that prints the listing that a call answers, and a note if rows were left out.
+func printListing[T any](con *console.Console, columns []output.Column[T]) func(client.Listing[T], error) error {
+	return func(found client.Listing[T], err error) error {
+		if err := printAll(con, columns)(found.Items, err); err != nil {
+			return err
+		}
+		switch {
+		case !found.More:
+		case found.Total >= 0:
+			con.Notef("Showing %d of %d; --limit 0 shows all.", len(found.Items), found.Total)
+		default:
+			con.Notef("Showing the first %d; --limit 0 shows all.", len(found.Items))
+		}
+		return nil
+	}
+}
+
+// note returns the function that notes that a call did what was asked. The arguments must be escaped already.
+func note(con *console.Console, format string, args ...any) func(any, error) error {
+	return func(_ any, err error) error {
+		if err == nil {
+			con.Notef(format, args...)
+		}
 		return err
 	}
-	switch {
-	case !found.More:
-	case found.Total >= 0:
-		con.Notef("Showing %d of %d; --limit 0 shows all.", len(found.Items), found.Total)
-	default:
-		con.Notef("Showing the first %d; --limit 0 shows all.", len(found.Items))
-	}
-	return nil
+}
+
+// group returns a command that only holds others.
+func group(texts cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	texts.AddCommand(commands...)
+	return &texts
 }
 
 // confirmEntry makes a change of an entry. If the server asks for a confirmation because

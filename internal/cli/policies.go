@@ -34,19 +34,10 @@ policies in a file under version control, see 'apply' and 'export'.`,
 
 func newPolicyList(con *console.Console) *cobra.Command {
 	var search string
-	c := &cobra.Command{
-		Use:     "list",
+	c := listCommand(con, cobra.Command{
 		Short:   "List the policies",
 		Example: "admin policy list\nadmin policy list --search customer- -o json",
-		Args:    cobra.NoArgs,
-		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			policies, err := client.Items(c.Context(), server, wire.ListPolicies, wire.PolicyList{Search: search})
-			if err != nil {
-				return err
-			}
-			return printItems(con, policies, policyColumns)
-		}),
-	}
+	}, wire.ListPolicies, policyColumns, func() wire.PolicyList { return wire.PolicyList{Search: search} })
 	c.Flags().StringVar(&search, "search", "", "only policies whose name or pattern contains this text")
 	return c
 }
@@ -440,19 +431,11 @@ func (f *policyChange) applyEscalation(c *cobra.Command, p *wire.PolicyRequest) 
 }
 
 func newPolicyAlgorithms(con *console.Console) *cobra.Command {
-	return &cobra.Command{
+	return listCommand(con, cobra.Command{
 		Use:     "algorithms",
 		Short:   "List the algorithms and their options",
 		Example: "admin policy algorithms\nadmin policy algorithms -o json",
-		Args:    cobra.NoArgs,
-		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			algorithms, err := client.Items(c.Context(), server, wire.ListAlgorithms, wire.None{})
-			if err != nil {
-				return err
-			}
-			return printItems(con, algorithms, algorithmColumns)
-		}),
-	}
+	}, wire.ListAlgorithms, algorithmColumns, noFilter)
 }
 
 var algorithmColumns = output.Columns[wire.Algorithm]("name: Name, exact: Exact, options: Options, summary: What it does (cut)")
@@ -467,11 +450,7 @@ contains a list as @NAME, and a pattern with not excludes what it matches.`,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
 			if len(args) == 0 {
-				all, err := client.Items(c.Context(), server, wire.ListConditionLists, wire.None{})
-				if err != nil {
-					return err
-				}
-				return printItems(con, all, listColumns)
+				return printAll(con, listColumns)(client.Items(c.Context(), server, wire.ListConditionLists, wire.None{}))
 			}
 			return printOne(con, listDetail)(client.Call(c.Context(), server, wire.GetConditionList, wire.ByName{Name: args[0]}))
 		}),

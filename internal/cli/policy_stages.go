@@ -86,11 +86,7 @@ func newPolicyDiscard(con *console.Console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if _, err := client.Call(c.Context(), server, wire.DeletePolicy, wire.PolicyDeletion{Name: compared.Draft.Name, Expect: compared.Draft.ETag}); err != nil {
-				return err
-			}
-			con.Notef("Deleted the draft of the policy %s.", output.Escape(args[0]))
-			return nil
+			return note(con, "Deleted the draft of the policy %s.", output.Escape(args[0]))(client.Call(c.Context(), server, wire.DeletePolicy, wire.PolicyDeletion{Name: compared.Draft.Name, Expect: compared.Draft.ETag}))
 		}),
 	}
 }
@@ -109,11 +105,7 @@ a check that names a policy that does not exist fails.`,
 			if err != nil {
 				return err
 			}
-			if _, err := client.Call(c.Context(), server, wire.RenamePolicy, wire.PolicyRename{Of: args[0], Name: args[1], Expect: seen.ETag}); err != nil {
-				return err
-			}
-			con.Notef("Renamed the policy %s to %s. Checks that name it must use the new name.", output.Escape(args[0]), output.Escape(args[1]))
-			return nil
+			return note(con, "Renamed the policy %s to %s. Checks that name it must use the new name.", output.Escape(args[0]), output.Escape(args[1]))(client.Call(c.Context(), server, wire.RenamePolicy, wire.PolicyRename{Of: args[0], Name: args[1], Expect: seen.ETag}))
 		}),
 	}
 }

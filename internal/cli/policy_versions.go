@@ -24,11 +24,7 @@ func newPolicyVersions(con *console.Console) *cobra.Command {
 		Example: "admin policy versions default",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			versions, err := client.Items(c.Context(), server, wire.ListPolicyVersions, wire.ByName{Name: args[0]})
-			if err != nil {
-				return err
-			}
-			return printItems(con, versions, versionColumns)
+			return printAll(con, versionColumns)(client.Items(c.Context(), server, wire.ListPolicyVersions, wire.ByName{Name: args[0]}))
 		}),
 	}
 }

@@ -72,11 +72,7 @@ func newKeyDelete(con *console.Console) *cobra.Command {
 		Example: "admin key delete token:abc",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			if _, err := client.Call(c.Context(), server, wire.DeleteProfile, wire.DeleteProfileRequest{Key: args[0], IfMatch: client.AnyState}); err != nil {
-				return err
-			}
-			con.Notef("Deleted the plan, labels, note and limit of %s. Its counts stay; see 'key reset'.", output.Escape(args[0]))
-			return nil
+			return note(con, "Deleted the plan, labels, note and limit of %s. Its counts stay; see 'key reset'.", output.Escape(args[0]))(client.Call(c.Context(), server, wire.DeleteProfile, wire.DeleteProfileRequest{Key: args[0], IfMatch: client.AnyState}))
 		}),
 	}
 }
@@ -131,22 +127,11 @@ func addProfileFlags(c *cobra.Command, f *wire.ProfileFilter) {
 
 func newKeyList(con *console.Console) *cobra.Command {
 	var f wire.ProfileFilter
-	var limit int
-	c := &cobra.Command{
-		Use:     "list",
+	c := pagedCommand(con, cobra.Command{
 		Short:   "List keys with a plan, labels, a note or a limit of their own",
 		Example: "admin key list --plan gold\nadmin key list --limited\nadmin key list --label region=eu --limit 0 -o csv",
-		Args:    cobra.NoArgs,
-		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			found, err := client.Pages(c.Context(), server, wire.ListProfiles, wire.ProfileList{ProfileFilter: f}, limit)
-			if err != nil {
-				return err
-			}
-			return printListing(con, found, profileColumns)
-		}),
-	}
+	}, wire.ListProfiles, profileColumns, func() wire.ProfileList { return wire.ProfileList{ProfileFilter: f} })
 	addProfileFlags(c, &f)
-	limitFlag(c, &limit)
 	return c
 }
 

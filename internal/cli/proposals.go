@@ -10,42 +10,30 @@ import (
 )
 
 func newProposal(con *console.Console) *cobra.Command {
-	c := &cobra.Command{
+	return group(cobra.Command{
 		Use:     "proposal",
 		Short:   "Decide on range blocks that Stint proposes",
 		Example: "admin proposal list\nadmin proposal show 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933\nadmin proposal accept 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933 --for 24h",
-	}
-	c.AddCommand(newProposalList(con), newProposalShow(con), newProposalAccept(con), newProposalDismiss(con))
-	return c
+	}, newProposalList(con), newProposalShow(con), newProposalAccept(con), newProposalDismiss(con))
 }
 
 func newProposalList(con *console.Console) *cobra.Command {
 	var all, decided bool
-	var limit int
-	c := &cobra.Command{
-		Use:     "list",
+	c := pagedCommand(con, cobra.Command{
 		Short:   "List ranges in which many addresses offended",
 		Example: "admin proposal list\nadmin proposal list --all -o json",
-		Args:    cobra.NoArgs,
-		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			state := "open"
-			switch {
-			case all:
-				state = "all"
-			case decided:
-				state = "decided"
-			}
-			found, err := client.Pages(c.Context(), server, wire.ListProposals, wire.ProposalList{State: state}, limit)
-			if err != nil {
-				return err
-			}
-			return printListing(con, found, proposalColumns)
-		}),
-	}
+	}, wire.ListProposals, proposalColumns, func() wire.ProposalList {
+		switch {
+		case all:
+			return wire.ProposalList{State: "all"}
+		case decided:
+			return wire.ProposalList{State: "decided"}
+		}
+		return wire.ProposalList{State: "open"}
+	})
 	c.Flags().BoolVar(&all, "all", false, "include decided proposals")
 	c.Flags().BoolVar(&decided, "decided", false, "list the decided proposals instead of the open ones")
 	c.MarkFlagsMutuallyExclusive("all", "decided")
-	limitFlag(c, &limit)
 	return c
 }
 
@@ -111,14 +99,10 @@ func newProposalAccept(con *console.Console) *cobra.Command {
 			}
 			r.ID, r.ExpiresIn, r.ExpiresAt = args[0], end.in.Duration, end.at.Time
 			impact := func(pattern string) error { return showImpact(c.Context(), con, server, pattern, true) }
-			p, err := confirmEntry(con, yes, impact, func(confirm string) (wire.Proposal, error) {
+			return printOne(con, proposalColumns)(confirmEntry(con, yes, impact, func(confirm string) (wire.Proposal, error) {
 				r.Confirm = confirm
 				return client.Call(c.Context(), server, wire.AcceptProposal, r)
-			})
-			if err != nil {
-				return err
-			}
-			return output.One(con.Printer(), p, proposalColumns)
+			}))
 		}),
 	}
 	c.Flags().StringVar(&r.Reason, "reason", "", "the block's reason; the evidence if omitted")

@@ -75,22 +75,11 @@ func namedValues(pairs []string) (map[string]string, error) {
 
 func newReportList(con *console.Console) *cobra.Command {
 	var kind string
-	var limit int
-	c := &cobra.Command{
-		Use:     "list",
+	c := pagedCommand(con, cobra.Command{
 		Short:   "List the stored reports, newest first",
 		Example: "admin report list --kind weekly",
-		Args:    cobra.NoArgs,
-		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			found, err := client.Pages(c.Context(), server, wire.ListReports, wire.ReportList{Kind: kind}, limit)
-			if err != nil {
-				return err
-			}
-			return printListing(con, found, reportColumns)
-		}),
-	}
+	}, wire.ListReports, reportColumns, func() wire.ReportList { return wire.ReportList{Kind: kind} })
 	c.Flags().StringVar(&kind, "kind", "", "daily or weekly")
-	limitFlag(c, &limit)
 	return c
 }
 

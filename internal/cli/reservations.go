@@ -28,11 +28,7 @@ whether that makes room for other requests.`,
 		Example: "admin reservation delete $HANDLE",
 		Args:    cobra.ExactArgs(1),
 		RunE: checkOnline(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			cancelled, err := server.Checks.Cancel(c.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return output.One(con.Printer(), cancelled, cancelledColumns)
+			return printOne(con, cancelledColumns)(server.Checks.Cancel(c.Context(), args[0]))
 		}),
 	})
 	return c

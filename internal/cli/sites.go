@@ -47,11 +47,7 @@ Without a host it is about requests whose host is not known.`,
 			if none {
 				r.OwnPaths = []string{}
 			}
-			if _, err := client.Call(c.Context(), server, wire.CorrectSite, r); err != nil {
-				return err
-			}
-			con.Notef("Corrected on this node, and on the others within a minute.")
-			return nil
+			return note(con, "Corrected on this node, and on the others within a minute.")(client.Call(c.Context(), server, wire.CorrectSite, r))
 		}),
 	}
 	c.Flags().StringArrayVar(&r.OwnPaths, "own-path", nil, "a pattern of paths that are the site's own; may be repeated, and replaces those before")

@@ -94,11 +94,7 @@ func newSourceDelete(con *console.Console) *cobra.Command {
 		Use: "delete NAME", Aliases: []string{"remove"}, Short: "Delete a source: its rows end, unless another source holds them too",
 		Example: "admin block source delete tor-exits", Args: cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			if _, err := client.Call(c.Context(), server, wire.RemoveBlockSource, wire.ByName{Name: args[0]}); err != nil {
-				return err
-			}
-			con.Notef("Deleted the source %s.", output.Escape(args[0]))
-			return nil
+			return note(con, "Deleted the source %s.", output.Escape(args[0]))(client.Call(c.Context(), server, wire.RemoveBlockSource, wire.ByName{Name: args[0]}))
 		}),
 	}
 }

@@ -12,13 +12,11 @@ import (
 )
 
 func newToken(con *console.Console) *cobra.Command {
-	c := &cobra.Command{
+	return group(cobra.Command{
 		Use:     "token",
 		Short:   "Manage API tokens",
 		Example: "admin token add edge-1 --scope check --for 90d\nadmin token list",
-	}
-	c.AddCommand(newTokenAdd(con), newTokenList(con), newTokenRotate(con), newTokenDelete(con))
-	return c
+	}, newTokenAdd(con), newTokenList(con), newTokenRotate(con), newTokenDelete(con))
 }
 
 func newTokenAdd(con *console.Console) *cobra.Command {
@@ -112,11 +110,7 @@ TOKEN is its id or, if only one active token has it, its name.`,
 			if err := confirmOwnToken(c, con, server, token, yes); err != nil {
 				return err
 			}
-			if _, err := client.Call(c.Context(), server, wire.RevokeToken, wire.ByID{ID: token.ID}); err != nil {
-				return err
-			}
-			con.Notef("Deleted the token %s (%s…).", output.Escape(token.Name), output.Escape(token.Hint))
-			return nil
+			return note(con, "Deleted the token %s (%s…).", output.Escape(token.Name), output.Escape(token.Hint))(client.Call(c.Context(), server, wire.RevokeToken, wire.ByID{ID: token.ID}))
 		}),
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "delete it without asking, also the one that this command uses")

@@ -27,11 +27,7 @@ each rule and block refused, including those that never did.`,
 	}
 	show := online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
 		if rules {
-			totals, err := client.Items(c.Context(), server, wire.RuleTotals, span.timeRange())
-			if err != nil {
-				return err
-			}
-			return printItems(con, totals, ruleTotalColumns)
+			return printAll(con, ruleTotalColumns)(client.Items(c.Context(), server, wire.RuleTotals, span.timeRange()))
 		}
 		traffic, err := client.Call(c.Context(), server, wire.GetTraffic, wire.TrafficOf{Policy: policy, Step: step.String(), TimeRange: span.timeRange()})
 		if err != nil {
@@ -169,24 +165,12 @@ a network, since others may be what is attacked. 'attack list' lists past attack
 }
 
 func newAttackList(con *console.Console) *cobra.Command {
-	var limit int
-	c := &cobra.Command{
-		Use:   "list",
+	return pagedCommand(con, cobra.Command{
 		Short: "List the attacks that were announced: begin, end, peak rate, sources",
 		Long: `List the attacks that were announced, the newest first. An attack is announced when it has
 had 30 checks more than normal refused, and has ended after three minutes without it.`,
 		Example: "admin attack list\nadmin attack list -o json",
-		Args:    cobra.NoArgs,
-		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			found, err := client.Pages(c.Context(), server, wire.ListAttacks, wire.PageList{}, limit)
-			if err != nil {
-				return err
-			}
-			return printListing(con, found, announcedColumns)
-		}),
-	}
-	limitFlag(c, &limit)
-	return c
+	}, wire.ListAttacks, announcedColumns, func() wire.PageList { return wire.PageList{} })
 }
 
 var announcedColumns = output.Columns(`began_at: Began, ended_at: Ended (or goes on), peak: Peak per second (right),

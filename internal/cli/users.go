@@ -12,16 +12,14 @@ import (
 )
 
 func newUser(con *console.Console) *cobra.Command {
-	c := &cobra.Command{
+	return group(cobra.Command{
 		Use:     "user",
 		Short:   "Manage the users of the admin pages",
 		Example: "admin user add maria --role operator\nadmin user list",
-	}
-	c.AddCommand(newUserAdd(con), newUserList(con), newUserSetRole(con), newUserSetPassword(con), newUserInvite(con),
+	}, newUserAdd(con), newUserList(con), newUserSetRole(con), newUserSetPassword(con), newUserInvite(con),
 		newUserSwitch(con, "disable", "Keep a user from logging in, and end the user's sessions", true),
 		newUserSwitch(con, "enable", "Let a disabled user log in again", false),
 		newUserTOTP(con), newUserDelete(con))
-	return c
 }
 
 // roles are the roles that a user may have.
@@ -127,11 +125,7 @@ func newUserSetPassword(con *console.Console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if _, err := client.Call(c.Context(), server, wire.SetPassword, wire.PasswordRequest{ID: user.ID, Password: password}); err != nil {
-				return err
-			}
-			con.Notef("Set the password of %s and ended all sessions.", output.Escape(user.Name))
-			return nil
+			return note(con, "Set the password of %s and ended all sessions.", output.Escape(user.Name))(client.Call(c.Context(), server, wire.SetPassword, wire.PasswordRequest{ID: user.ID, Password: password}))
 		}),
 	}
 }
@@ -201,11 +195,7 @@ func newUserDelete(con *console.Console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if _, err := client.Call(c.Context(), server, wire.DeleteUser, wire.ByID{ID: user.ID}); err != nil {
-				return err
-			}
-			con.Notef("Deleted user %s.", output.Escape(user.Name))
-			return nil
+			return note(con, "Deleted user %s.", output.Escape(user.Name))(client.Call(c.Context(), server, wire.DeleteUser, wire.ByID{ID: user.ID}))
 		}),
 	}
 }
