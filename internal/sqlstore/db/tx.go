@@ -163,6 +163,28 @@ func (s *DB) View(ctx context.Context, do func(t *Tx) error) error {
 	return s.transact(ctx, "read", s.reader, readOnly, do)
 }
 
+// Run runs one statement in a transaction as that of Write.
+func (s *DB) Run(ctx context.Context, statement string, args ...any) error {
+	return s.Write(ctx, func(t *Tx) error {
+		_, err := t.Exec(statement, args...)
+		return err
+	})
+}
+
+// Read returns what do returns in a transaction as that of View.
+func Read[T any](ctx context.Context, s *DB, do func(t *Tx) (T, error)) (read T, err error) {
+	err = s.View(ctx, func(t *Tx) error {
+		read, err = do(t)
+		return err
+	})
+	return read, err
+}
+
+// List reads every row of a query with scan, in a transaction as that of View.
+func List[T any](ctx context.Context, s *DB, scan func(Row) (T, error), query string, args ...any) ([]T, error) {
+	return Read(ctx, s, func(t *Tx) ([]T, error) { return Each(t, scan, query, args...) })
+}
+
 // maxAttempts bounds the attempts of a transaction that conflicts with others.
 const maxAttempts = 6
 
@@ -277,6 +299,18 @@ func Each[T any](t *Tx, scan func(Row) (T, error), query string, args ...any) ([
 		return nil, err
 	}
 	return Collect(rows, scan)
+}
+
+// Find reads the first row of a query with scan. The error is none if there is no row.
+func Find[T any](t *Tx, none error, scan func(Row) (T, error), query string, args ...any) (first T, err error) {
+	all, err := Each(t, scan, query, args...)
+	if err == nil && len(all) == 0 {
+		err = none
+	}
+	if err != nil {
+		return first, err
+	}
+	return all[0], nil
 }
 
 // Collect reads all rows and closes them.

@@ -53,12 +53,8 @@ func (t Tx) unchangedUnlessRecorded() error {
 }
 
 // ByID implements admin.EntryStore.
-func (s *Store) ByID(ctx context.Context, kind blocks.Kind, id string) (e *blocks.Entry, err error) {
-	err = s.db.View(ctx, func(t *db.Tx) error {
-		e, err = In(t).find(kind, id)
-		return err
-	})
-	return e, err
+func (s *Store) ByID(ctx context.Context, kind blocks.Kind, id string) (*blocks.Entry, error) {
+	return db.Read(ctx, s.db, func(t *db.Tx) (*blocks.Entry, error) { return In(t).find(kind, id) })
 }
 
 // Update implements admin.EntryStore.

@@ -244,8 +244,5 @@ func (s *Store) DeleteExpiredSessions(ctx context.Context, at time.Time) error {
 
 // run runs one statement that does not change the catalog.
 func (s *Store) run(ctx context.Context, statement string, args ...any) error {
-	return s.db.Write(ctx, func(t *db.Tx) error {
-		_, err := t.Exec(statement, args...)
-		return err
-	})
+	return s.db.Run(ctx, statement, args...)
 }

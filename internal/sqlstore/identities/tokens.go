@@ -101,12 +101,8 @@ func (t Tx) TokensSince(since int64) ([]*identity.Token, error) {
 }
 
 // Tokens returns all tokens, revoked and expired ones included.
-func (s *Store) Tokens(ctx context.Context) (all []*identity.Token, err error) {
-	err = s.db.View(ctx, func(t *db.Tx) error {
-		all, err = db.Each(t, ScanToken, ReadTokens)
-		return err
-	})
-	return all, err
+func (s *Store) Tokens(ctx context.Context) ([]*identity.Token, error) {
+	return db.List(ctx, s.db, ScanToken, ReadTokens)
 }
 
 func (t Tx) token(id string) (*identity.Token, error) {
@@ -125,12 +121,8 @@ func (t Tx) token(id string) (*identity.Token, error) {
 }
 
 // FindTokenByID implements identities.TokenStore.
-func (s *Store) FindTokenByID(ctx context.Context, id string) (found *identity.Token, err error) {
-	err = s.db.View(ctx, func(t *db.Tx) error {
-		found, err = In(t).token(id)
-		return err
-	})
-	return found, err
+func (s *Store) FindTokenByID(ctx context.Context, id string) (*identity.Token, error) {
+	return db.Read(ctx, s.db, func(t *db.Tx) (*identity.Token, error) { return In(t).token(id) })
 }
 
 // changeToken runs a change that ends with one token. It returns the token also with an error

@@ -193,12 +193,8 @@ func (t Tx) setup(user string, session []byte) (identity.TOTPSecret, error) {
 }
 
 // FindTOTPSetup implements identities.TwoFactorStore.
-func (s *Factors) FindTOTPSetup(ctx context.Context, user string, session []byte) (secret identity.TOTPSecret, err error) {
-	err = s.db.View(ctx, func(t *db.Tx) error {
-		secret, err = In(t).setup(user, session)
-		return err
-	})
-	return secret, err
+func (s *Factors) FindTOTPSetup(ctx context.Context, user string, session []byte) (identity.TOTPSecret, error) {
+	return db.Read(ctx, s.db, func(t *db.Tx) (identity.TOTPSecret, error) { return In(t).setup(user, session) })
 }
 
 // EnableTOTP implements identities.TwoFactorStore.

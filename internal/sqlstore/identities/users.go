@@ -60,12 +60,8 @@ func (t Tx) user(query, what, text string) (*identity.User, error) {
 }
 
 // FindUserByName returns a user.
-func (s *Store) FindUserByName(ctx context.Context, name string) (u *identity.User, err error) {
-	err = s.db.View(ctx, func(t *db.Tx) error {
-		u, err = In(t).user(readUserByName, "name", name)
-		return err
-	})
-	return u, err
+func (s *Store) FindUserByName(ctx context.Context, name string) (*identity.User, error) {
+	return db.Read(ctx, s.db, func(t *db.Tx) (*identity.User, error) { return In(t).user(readUserByName, "name", name) })
 }
 
 // FindUserBySubject implements identities.OpenIDStore.
@@ -89,12 +85,8 @@ func (s *Store) FindUserBySubject(ctx context.Context, issuer, subject string) (
 }
 
 // FindUserByID implements identities.UserStore.
-func (s *Store) FindUserByID(ctx context.Context, id string) (u *identity.User, err error) {
-	err = s.db.View(ctx, func(t *db.Tx) error {
-		u, err = In(t).user(readUserByID, "id", id)
-		return err
-	})
-	return u, err
+func (s *Store) FindUserByID(ctx context.Context, id string) (*identity.User, error) {
+	return db.Read(ctx, s.db, func(t *db.Tx) (*identity.User, error) { return In(t).user(readUserByID, "id", id) })
 }
 
 // AddUser implements identities.UserStore. It fills in the id and the time of creation.

@@ -40,10 +40,7 @@ func deleteStates(ctx context.Context, d *db.DB, now time.Time, decays map[int64
 		if err != nil {
 			return
 		}
-		err = d.Write(ctx, func(t *db.Tx) error {
-			_, err := t.Exec(statement, args...)
-			return err
-		})
+		err = d.Run(ctx, statement, args...)
 	}
 	remove(deleteAtZero, quiet)
 	var used [][]any

@@ -90,17 +90,13 @@ func (s *Store) EscalationEvents(ctx context.Context, f offences.EscalationFilte
 }
 
 // EscalationPauses implements admin.DetectionStore.
-func (s *Store) EscalationPauses(ctx context.Context) (all []offences.EscalationPause, err error) {
-	err = s.db.View(ctx, func(t *db.Tx) error {
-		all, err = db.Each(t, func(r db.Row) (l offences.EscalationPause, err error) {
-			var at int64
-			err = r.Scan(&l.Policy, &l.Name, &at, &l.WouldBlock, &l.Allowed, &l.Seen, &l.Detail)
-			l.At = db.FromMS(at)
-			return l, err
-		}, findStops)
-		return err
-	})
-	return all, err
+func (s *Store) EscalationPauses(ctx context.Context) ([]offences.EscalationPause, error) {
+	return db.List(ctx, s.db, func(r db.Row) (l offences.EscalationPause, err error) {
+		var at int64
+		err = r.Scan(&l.Policy, &l.Name, &at, &l.WouldBlock, &l.Allowed, &l.Seen, &l.Detail)
+		l.At = db.FromMS(at)
+		return l, err
+	}, findStops)
 }
 
 // ResumeEscalation implements admin.DetectionStore.

@@ -197,12 +197,8 @@ func (s *Proposals) FindProposals(ctx context.Context, state offences.ProposalSt
 func (*Proposals) ProposalCursor(id string) string { return paging.Cursor(id) }
 
 // FindProposalByID implements admin.ProposalStore.
-func (s *Proposals) FindProposalByID(ctx context.Context, id string) (p *offences.Proposal, err error) {
-	err = s.db.View(ctx, func(t *db.Tx) error {
-		p, err = in(t).findProposal(id)
-		return err
-	})
-	return p, err
+func (s *Proposals) FindProposalByID(ctx context.Context, id string) (*offences.Proposal, error) {
+	return db.Read(ctx, s.db, func(t *db.Tx) (*offences.Proposal, error) { return in(t).findProposal(id) })
 }
 
 func (t tx) findProposal(id string) (*offences.Proposal, error) {

@@ -96,12 +96,8 @@ func (s *Audit) FindRecords(ctx context.Context, f audit.Filter) (page audit.Pag
 }
 
 // FindRecordByID implements audit.Store.
-func (s *Audit) FindRecordByID(ctx context.Context, id int64) (e *audit.Record, err error) {
-	err = s.db.View(ctx, func(t *db.Tx) error {
-		e, err = t.FindRecord(id)
-		return err
-	})
-	return e, err
+func (s *Audit) FindRecordByID(ctx context.Context, id int64) (*audit.Record, error) {
+	return db.Read(ctx, s.db, func(t *db.Tx) (*audit.Record, error) { return t.FindRecord(id) })
 }
 
 // EachRecord implements audit.Store. It reads page by page, so that a slow reader keeps no
@@ -150,8 +146,5 @@ func (s *Audit) WrittenUntil(ctx context.Context) (id int64, known bool, err err
 
 // SetWrittenUntil implements eventlog.ChangeStore.
 func (s *Audit) SetWrittenUntil(ctx context.Context, id int64) error {
-	return s.db.Write(ctx, func(t *db.Tx) error {
-		_, err := t.Exec(setWrittenUntil, id)
-		return err
-	})
+	return s.db.Run(ctx, setWrittenUntil, id)
 }

@@ -129,10 +129,7 @@ func (s *BlockSources) SetListState(ctx context.Context, name string, state bloc
 	if err != nil {
 		return err
 	}
-	return s.db.Write(ctx, func(t *db.Tx) error {
-		_, err := t.Exec(setListState, name, string(text))
-		return err
-	})
+	return s.db.Run(ctx, setListState, name, string(text))
 }
 
 // DeleteList deletes a list, whose rows must have been ended before.

@@ -37,12 +37,8 @@ type Bouncers struct{ db *db.DB }
 func NewBouncers(d *db.DB) *Bouncers { return &Bouncers{d} }
 
 // Bouncers implements admin.BouncerStore.
-func (s *Bouncers) Bouncers(ctx context.Context, since time.Time) (all []bouncers.Bouncer, err error) {
-	err = s.db.View(ctx, func(t *db.Tx) error {
-		all, err = db.Each(t, scanBouncer, listBouncers, db.ToMS(since))
-		return err
-	})
-	return all, err
+func (s *Bouncers) Bouncers(ctx context.Context, since time.Time) ([]bouncers.Bouncer, error) {
+	return db.List(ctx, s.db, scanBouncer, listBouncers, db.ToMS(since))
 }
 
 // FindBouncer implements admin.BouncerStore.

@@ -50,12 +50,8 @@ func (s *Crawlers) PutCrawlers(ctx context.Context, all []bots.Crawler, forget t
 }
 
 // Crawlers implements bots.Store. The address of a damaged row is the zero Addr.
-func (s *Crawlers) Crawlers(ctx context.Context, since time.Time) (all []bots.Crawler, err error) {
-	err = s.db.View(ctx, func(t *db.Tx) error {
-		all, err = db.Each(t, scanCrawler, selectCrawlers, db.ToMS(since), int64(bots.MaxShared))
-		return err
-	})
-	return all, err
+func (s *Crawlers) Crawlers(ctx context.Context, since time.Time) ([]bots.Crawler, error) {
+	return db.List(ctx, s.db, scanCrawler, selectCrawlers, db.ToMS(since), int64(bots.MaxShared))
 }
 
 func scanCrawler(r db.Row) (c bots.Crawler, err error) {

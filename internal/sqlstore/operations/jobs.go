@@ -42,10 +42,7 @@ func (s *Jobs) BeginRun(ctx context.Context, r wire.JobRun) (id int64, err error
 
 // EndRun records how a run ended; problem is "" if it succeeded.
 func (s *Jobs) EndRun(ctx context.Context, id int64, finished time.Time, result, problem string) error {
-	return s.db.Write(ctx, func(t *db.Tx) error {
-		_, err := t.Exec(finishRun, id, db.ToMS(finished), db.CleanText(result), db.CleanText(problem))
-		return err
-	})
+	return s.db.Run(ctx, finishRun, id, db.ToMS(finished), db.CleanText(result), db.CleanText(problem))
 }
 
 // LastRun implements jobs.Store.
@@ -89,12 +86,8 @@ func (s *Jobs) Runs(ctx context.Context, f wire.RunList) (page wire.Page[wire.Jo
 	return wire.Page[wire.JobRun]{Items: all, NextCursor: wire.NullString(next)}, err
 }
 
-func (s *Jobs) runs(ctx context.Context, query string, args ...any) (all []wire.JobRun, err error) {
-	err = s.db.View(ctx, func(t *db.Tx) error {
-		all, err = db.Each(t, scanRun, query, args...)
-		return err
-	})
-	return all, err
+func (s *Jobs) runs(ctx context.Context, query string, args ...any) ([]wire.JobRun, error) {
+	return db.List(ctx, s.db, scanRun, query, args...)
 }
 
 func scanRun(r db.Row) (run wire.JobRun, err error) {

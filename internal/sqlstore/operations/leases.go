@@ -48,10 +48,7 @@ func (s *Outbox) AcquireLease(ctx context.Context, name, holder string, now, unt
 
 // ReleaseLease implements jobs.Store.
 func (s *Jobs) ReleaseLease(ctx context.Context, name, holder string) error {
-	return s.db.Write(ctx, func(t *db.Tx) error {
-		_, err := t.Exec(deleteLease, name, holder)
-		return err
-	})
+	return s.db.Run(ctx, deleteLease, name, holder)
 }
 
 // AcquireLease implements eventlog.ChangeStore.

@@ -103,10 +103,7 @@ func scanNode(r db.Row) (nodes.Node, error) {
 
 // DeleteNode deletes a node that shuts down.
 func (s *Nodes) DeleteNode(ctx context.Context, id string) error {
-	return s.db.Write(ctx, func(t *db.Tx) error {
-		_, err := t.Exec(deleteNode, id)
-		return err
-	})
+	return s.db.Run(ctx, deleteNode, id)
 }
 
 // DeleteNodes deletes the nodes not seen since an instant.

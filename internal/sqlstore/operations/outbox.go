@@ -86,17 +86,13 @@ func (s *Outbox) AddNotifications(ctx context.Context, all []notify.Notification
 }
 
 // Due implements notify.Store.
-func (s *Outbox) Due(ctx context.Context, channel string, now time.Time) (all []notify.Due, err error) {
-	err = s.db.View(ctx, func(t *db.Tx) error {
-		all, err = db.Each(t, func(r db.Row) (d notify.Due, err error) {
-			var at int64
-			err = r.Scan(&d.ID, &d.Kind, &at, &d.Attempts, &d.Happenings)
-			d.At = db.FromMS(at)
-			return d, err
-		}, selectDue, channel, db.ToMS(now), notify.MaxDue, db.ToMS(now.Add(2*notify.LongestRetry)))
-		return err
-	})
-	return all, err
+func (s *Outbox) Due(ctx context.Context, channel string, now time.Time) ([]notify.Due, error) {
+	return db.List(ctx, s.db, func(r db.Row) (d notify.Due, err error) {
+		var at int64
+		err = r.Scan(&d.ID, &d.Kind, &at, &d.Attempts, &d.Happenings)
+		d.At = db.FromMS(at)
+		return d, err
+	}, selectDue, channel, db.ToMS(now), notify.MaxDue, db.ToMS(now.Add(2*notify.LongestRetry)))
 }
 
 const selectBacklog = `
@@ -157,12 +153,8 @@ func (s *Outbox) Deliveries(ctx context.Context, limit int) ([]notify.Delivery, 
 	return s.deliveries(ctx, selectDeliveries, limit)
 }
 
-func (s *Outbox) deliveries(ctx context.Context, query string, args ...any) (all []notify.Delivery, err error) {
-	err = s.db.View(ctx, func(t *db.Tx) error {
-		all, err = db.Each(t, scanDelivery, query, args...)
-		return err
-	})
-	return all, err
+func (s *Outbox) deliveries(ctx context.Context, query string, args ...any) ([]notify.Delivery, error) {
+	return db.List(ctx, s.db, scanDelivery, query, args...)
 }
 
 func scanDelivery(r db.Row) (d notify.Delivery, err error) {

@@ -42,12 +42,8 @@ func silenceSnapshotOf(s *notify.Silence) silenceSnapshot {
 }
 
 // FindSilences returns the active silences, the first to end first.
-func (s *Channels) FindSilences(ctx context.Context) (all []notify.Silence, err error) {
-	err = s.db.View(ctx, func(t *db.Tx) error {
-		all, err = silences(t)
-		return err
-	})
-	return all, err
+func (s *Channels) FindSilences(ctx context.Context) ([]notify.Silence, error) {
+	return db.Read(ctx, s.db, func(t *db.Tx) ([]notify.Silence, error) { return silences(t) })
 }
 
 func silences(t *db.Tx) ([]notify.Silence, error) {

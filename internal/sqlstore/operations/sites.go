@@ -49,12 +49,8 @@ func scanSite(r db.Row) (s answers.StoredSite, err error) {
 }
 
 // Sites implements answers.SiteStore.
-func (s *Sites) Sites(ctx context.Context) (all []answers.StoredSite, err error) {
-	err = s.db.View(ctx, func(t *db.Tx) error {
-		all, err = db.Each(t, scanSite, findSites+"ORDER BY written_at DESC, host")
-		return err
-	})
-	return all, err
+func (s *Sites) Sites(ctx context.Context) ([]answers.StoredSite, error) {
+	return db.List(ctx, s.db, scanSite, findSites+"ORDER BY written_at DESC, host")
 }
 
 // PutSites implements answers.SiteStore.

@@ -250,13 +250,9 @@ const countPlans = `
 SELECT plan, count(*) FROM profiles WHERE plan <> '' GROUP BY plan ORDER BY count(*) DESC, plan LIMIT `
 
 // CountPlans implements profiles.Store.
-func (s *Store) CountPlans(ctx context.Context) (all []profiles.PlanCount, err error) {
-	err = s.db.View(ctx, func(t *db.Tx) error {
-		all, err = db.Each(t, func(r db.Row) (c profiles.PlanCount, err error) {
-			err = r.Scan(&c.Plan, &c.Keys)
-			return c, err
-		}, countPlans+strconv.Itoa(profiles.MaxPlans))
-		return err
-	})
-	return all, err
+func (s *Store) CountPlans(ctx context.Context) ([]profiles.PlanCount, error) {
+	return db.List(ctx, s.db, func(r db.Row) (c profiles.PlanCount, err error) {
+		err = r.Scan(&c.Plan, &c.Keys)
+		return c, err
+	}, countPlans+strconv.Itoa(profiles.MaxPlans))
 }
