@@ -113,13 +113,11 @@ FROM audit WHERE `
 // ScanRecord reads a row that RecordColumns selected.
 func ScanRecord(r Row) (*audit.Record, error) {
 	e := &audit.Record{}
-	var at int64
 	var before, after string
-	if err := r.Scan(&e.ID, &at, &e.Actor.Kind, &e.Actor.ID, &e.Actor.Name, &e.Actor.Address,
+	if err := r.Scan(&e.ID, MS(&e.At), &e.Actor.Kind, &e.Actor.ID, &e.Actor.Name, &e.Actor.Address,
 		&e.Action, &e.Object, &e.ObjectID, &e.Summary, &before, &after, &e.Revision); err != nil {
 		return nil, err
 	}
-	e.At = FromMS(at)
 	if before != "" {
 		e.Before = []byte(before)
 	}
@@ -131,14 +129,7 @@ func ScanRecord(r Row) (*audit.Record, error) {
 
 // FindRecord returns the audit record of an id. The error is NotFound if there is none.
 func (t *Tx) FindRecord(id int64) (*audit.Record, error) {
-	all, err := Each(t, ScanRecord, RecordColumns+"id = $1", id)
-	if err != nil {
-		return nil, err
-	}
-	if len(all) == 0 {
-		return nil, fault.New(fault.NotFound, "There is no audit record %d.", id)
-	}
-	return all[0], nil
+	return Find(t, fault.New(fault.NotFound, "There is no audit record %d.", id), ScanRecord, RecordColumns+"id = $1", id)
 }
 
 // HasRecorded reports whether the transaction has written an audit record.

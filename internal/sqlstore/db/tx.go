@@ -390,6 +390,27 @@ func FromMS(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
+// MS returns what an instant that ToMS stored is scanned into.
+func MS(into *time.Time) sql.Scanner { return instant{into, FromMS} }
+
+// Expiry returns what an expiry that ExpiryToMS stored is scanned into.
+func Expiry(into *time.Time) sql.Scanner { return instant{into, ExpiryFromMS} }
+
+type instant struct {
+	into   *time.Time
+	fromMS func(ms int64) time.Time
+}
+
+// Scan implements sql.Scanner.
+func (i instant) Scan(stored any) error {
+	ms, is := stored.(int64)
+	if !is {
+		return fmt.Errorf("an instant is stored as a number, not as %T", stored)
+	}
+	*i.into = i.fromMS(ms)
+	return nil
+}
+
 // ExpiryToMS returns the stored form of an expiry; the zero time means never.
 func ExpiryToMS(t time.Time) int64 {
 	if t.IsZero() {

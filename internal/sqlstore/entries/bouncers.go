@@ -64,8 +64,6 @@ type former struct {
 }
 
 func scanFormer(r db.Row) (f former, err error) {
-	var expires, ended int64
-	err = r.Scan(&f.id, &f.Revision, &f.Replaced, &expires, &ended, &f.Reason)
-	f.Expires, f.Ended = db.ExpiryFromMS(expires), db.FromMS(ended)
+	err = r.Scan(&f.id, &f.Revision, &f.Replaced, db.Expiry(&f.Expires), db.MS(&f.Ended), &f.Reason)
 	return f, err
 }

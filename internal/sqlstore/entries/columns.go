@@ -1,7 +1,6 @@
 package entries
 
 import (
-	"fmt"
 	"iter"
 	"reflect"
 	"slices"
@@ -75,13 +74,14 @@ func (c columns) appendPointers(into []any, of any) []any {
 		at := v.FieldByIndex(index).Addr()
 		switch kind := at.Elem().Kind(); kind {
 		case reflect.String:
-			at = at.Convert(reflect.TypeFor[*string]())
+			into = append(into, at.Convert(reflect.TypeFor[*string]()).Interface())
 		case reflect.Struct:
-			at = at.Convert(reflect.TypeFor[*expiry]())
+			into = append(into, db.Expiry(at.Interface().(*time.Time)))
 		case reflect.Int64:
-			at = at.Convert(reflect.TypeFor[*int64]())
+			into = append(into, at.Convert(reflect.TypeFor[*int64]()).Interface())
+		default:
+			into = append(into, at.Interface())
 		}
-		into = append(into, at.Interface())
 	}
 	return into
 }
@@ -93,17 +93,4 @@ func (c columns) sets(first int, from string) []string {
 		all[i] = name + " = " + from + name
 	}
 	return all
-}
-
-// expiry is a time as it is stored.
-type expiry time.Time
-
-// Scan implements sql.Scanner.
-func (e *expiry) Scan(stored any) error {
-	ms, is := stored.(int64)
-	if !is {
-		return fmt.Errorf("an expiry is a number, not %T", stored)
-	}
-	*e = expiry(db.ExpiryFromMS(ms))
-	return nil
 }

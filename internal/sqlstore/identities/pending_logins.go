@@ -18,7 +18,7 @@ const (
 	trimPendingLogins = `
 DELETE FROM pending_logins WHERE user_id = $1 AND address = $2 AND hash NOT IN
 	(SELECT hash FROM pending_logins WHERE user_id = $1 AND address = $2 ORDER BY expires_at DESC, hash LIMIT $3)`
-	readPendingLogin = `SELECT hash, user_id FROM pending_logins WHERE hash = $1 AND expires_at > $2 AND attempts < $3`
+	readPendingLogin = `SELECT user_id FROM pending_logins WHERE hash = $1 AND expires_at > $2 AND attempts < $3`
 	countAttempt     = `UPDATE pending_logins SET attempts = attempts + 1 WHERE hash = $1 AND expires_at > $2 AND attempts < $3 RETURNING attempts`
 	// The attempt that finishes the login is already counted, and may be the last allowed one.
 	deletePendingLogin = `DELETE FROM pending_logins WHERE hash = $1 AND user_id = $2 AND expires_at > $3`
@@ -76,22 +76,14 @@ func (s *Factors) AddPendingLogin(ctx context.Context, by audit.Actor, p identit
 }
 
 // FindPendingLogin implements identities.PendingLogins.
-func (s *Factors) FindPendingLogin(ctx context.Context, hash []byte) (u *identity.User, err error) {
-	err = s.db.View(ctx, func(t *db.Tx) error {
-		all, err := db.Each(t, func(r db.Row) (p identity.PendingLogin, err error) {
-			err = r.Scan(&p.Hash, &p.UserID)
-			return p, err
-		}, readPendingLogin, hash, db.ToMS(t.Now), identity.MaxPendingAttempts)
+func (s *Factors) FindPendingLogin(ctx context.Context, hash []byte) (*identity.User, error) {
+	return db.Read(ctx, s.db, func(t *db.Tx) (*identity.User, error) {
+		id, err := db.Find(t, errNoPendingLogin(), db.ScanText, readPendingLogin, hash, db.ToMS(t.Now), identity.MaxPendingAttempts)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if len(all) == 0 {
-			return errNoPendingLogin()
-		}
-		u, err = In(t).user(readUserByID, "id", all[0].UserID)
-		return err
+		return In(t).user(readUserByID, "id", id)
 	})
-	return u, err
 }
 
 // CountPendingAttempt implements identities.PendingLogins.

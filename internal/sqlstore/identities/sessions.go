@@ -117,9 +117,7 @@ func (t Tx) knowAddress(user string, address identity.KnownAddress) error {
 // KnownLogins reads the known addresses of all users.
 func (t Tx) KnownLogins() ([]identity.KnownLogin, error) {
 	return db.Each(t.Tx, func(r db.Row) (l identity.KnownLogin, err error) {
-		var last int64
-		err = r.Scan(&l.User, &l.Address, &last)
-		l.Last = db.FromMS(last)
+		err = r.Scan(&l.User, &l.Address, db.MS(&l.Last))
 		return l, err
 	}, readKnownLogins)
 }
@@ -128,14 +126,11 @@ func (t Tx) KnownLogins() ([]identity.KnownLogin, error) {
 // every node checks the user's sessions again.
 func (s *Store) EndSession(ctx context.Context, by audit.Actor, hash []byte) error {
 	err := s.db.ChangeWithoutRefresh(ctx, by, func(t *db.Tx) error {
-		all, err := db.Each(t, scanSession, readSession, hash, db.ToMS(t.Now))
+		session, err := db.Find(t, db.ErrUnchanged, scanSession, readSession, hash, db.ToMS(t.Now))
 		if err != nil {
 			return err
 		}
-		if len(all) == 0 {
-			return db.ErrUnchanged
-		}
-		u, err := In(t).user(readUserByID, "id", all[0].UserID)
+		u, err := In(t).user(readUserByID, "id", session.UserID)
 		if err != nil {
 			return err
 		}
@@ -192,14 +187,10 @@ func (s *Store) EndSessionsOfSubject(ctx context.Context, by audit.Actor, issuer
 // FindSession implements identities.SessionStore. An expired session is NotFound.
 func (s *Store) FindSession(ctx context.Context, hash []byte) (session *identity.Session, u *identity.User, err error) {
 	err = s.db.View(ctx, func(t *db.Tx) error {
-		all, err := db.Each(t, scanSession, readSession, hash, db.ToMS(t.Now))
-		if err != nil {
+		none := fault.New(fault.NotFound, "There is no such session; log in again.")
+		if session, err = db.Find(t, none, scanSession, readSession, hash, db.ToMS(t.Now)); err != nil {
 			return err
 		}
-		if len(all) == 0 {
-			return fault.New(fault.NotFound, "There is no such session; log in again.")
-		}
-		session = all[0]
 		u, err = In(t).user(readUserByID, "id", session.UserID)
 		return err
 	})
@@ -211,22 +202,20 @@ func (s *Store) FindSession(ctx context.Context, hash []byte) (session *identity
 
 func scanSession(r db.Row) (*identity.Session, error) {
 	s := &identity.Session{}
-	var created, seen, expires int64
-	if err := r.Scan(&s.Hash, &s.UserID, &s.CSRF, &created, &seen, &expires, &s.Address, &s.Agent); err != nil {
+	if err := r.Scan(&s.Hash, &s.UserID, &s.CSRF, db.MS(&s.Created), db.MS(&s.LastSeen), db.Expiry(&s.Expires), &s.Address, &s.Agent); err != nil {
 		return nil, err
 	}
-	s.Created, s.LastSeen, s.Expires = db.FromMS(created), db.FromMS(seen), db.ExpiryFromMS(expires)
 	return s, nil
 }
 
 // TouchSession implements identities.SessionStore.
 func (s *Store) TouchSession(ctx context.Context, hash []byte, at time.Time) error {
-	return s.run(ctx, touchSession, hash, db.ToMS(at))
+	return s.db.Run(ctx, touchSession, hash, db.ToMS(at))
 }
 
 // DeleteSession implements identities.SessionStore.
 func (s *Store) DeleteSession(ctx context.Context, hash []byte) error {
-	return s.run(ctx, deleteSession, hash)
+	return s.db.Run(ctx, deleteSession, hash)
 }
 
 // DeleteExpiredSessions deletes the sessions, pending logins and set-ups that expired before
@@ -240,9 +229,4 @@ func (s *Store) DeleteExpiredSessions(ctx context.Context, at time.Time) error {
 		}
 		return nil
 	})
-}
-
-// run runs one statement that does not change the catalog.
-func (s *Store) run(ctx context.Context, statement string, args ...any) error {
-	return s.db.Run(ctx, statement, args...)
 }

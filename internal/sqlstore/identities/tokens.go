@@ -60,14 +60,13 @@ SELECT (SELECT count(*) FROM users WHERE role = 'admin' AND disabled_at = 0 AND 
 func ScanToken(r db.Row) (*identity.Token, error) {
 	t := &identity.Token{}
 	var scopes string
-	var created, expires, beforeRotation, used, revoked int64
-	if err := r.Scan(&t.ID, &t.Name, &t.Hint, &t.Hash, &scopes, &t.Author, &created, &expires, &beforeRotation, &used, &revoked, &t.Revision); err != nil {
+	var beforeRotation int64
+	if err := r.Scan(&t.ID, &t.Name, &t.Hint, &t.Hash, &scopes, &t.Author, db.MS(&t.Created), db.Expiry(&t.Expires), &beforeRotation, db.MS(&t.LastUsed), db.MS(&t.Revoked), &t.Revision); err != nil {
 		return nil, err
 	}
 	for _, scope := range strings.Fields(scopes) {
 		t.Scopes = append(t.Scopes, identity.Access(scope))
 	}
-	t.Created, t.Expires, t.LastUsed, t.Revoked = db.FromMS(created), db.ExpiryFromMS(expires), db.FromMS(used), db.FromMS(revoked)
 	planned := t.Expires
 	if beforeRotation != 0 {
 		planned = db.ExpiryFromMS(beforeRotation)
@@ -110,14 +109,7 @@ func (t Tx) token(id string) (*identity.Token, error) {
 	if db.CheckText("id", id) != nil {
 		return nil, none
 	}
-	all, err := db.Each(t.Tx, ScanToken, readTokenByID, id)
-	if err != nil {
-		return nil, err
-	}
-	if len(all) == 0 {
-		return nil, none
-	}
-	return all[0], nil
+	return db.Find(t.Tx, none, ScanToken, readTokenByID, id)
 }
 
 // FindTokenByID implements identities.TokenStore.

@@ -117,10 +117,8 @@ func (t Tx) endLogins(user string) error {
 func (s *Factors) FindTOTP(ctx context.Context, user string) (found *identity.TOTP, err error) {
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		all, err := db.Each(t, func(r db.Row) (*identity.TOTP, error) {
-			f, since := &identity.TOTP{}, int64(0)
-			err := r.Scan((*[]byte)(&f.Secret), &since)
-			f.Since = db.FromMS(since)
-			return f, err
+			f := &identity.TOTP{}
+			return f, r.Scan((*[]byte)(&f.Secret), db.MS(&f.Since))
 		}, readTOTP, user)
 		if err != nil || len(all) == 0 {
 			return err

@@ -34,11 +34,9 @@ ON CONFLICT DO NOTHING`
 
 func scanUser(r db.Row) (*identity.User, error) {
 	u := &identity.User{}
-	var created, login, disabled, totp int64
-	if err := r.Scan(&u.ID, &u.Name, &u.Role, &u.PasswordHash, &created, &login, &disabled, &totp, &u.Revision, &u.Issuer, &u.Subject); err != nil {
+	if err := r.Scan(&u.ID, &u.Name, &u.Role, &u.PasswordHash, db.MS(&u.Created), db.MS(&u.LastLogin), db.MS(&u.Disabled), db.MS(&u.TOTPSince), &u.Revision, &u.Issuer, &u.Subject); err != nil {
 		return nil, err
 	}
-	u.Created, u.LastLogin, u.Disabled, u.TOTPSince = db.FromMS(created), db.FromMS(login), db.FromMS(disabled), db.FromMS(totp)
 	return u, nil
 }
 
@@ -49,14 +47,7 @@ func (t Tx) user(query, what, text string) (*identity.User, error) {
 	if db.CheckText(what, text) != nil {
 		return nil, none
 	}
-	all, err := db.Each(t.Tx, scanUser, query, text)
-	if err != nil {
-		return nil, err
-	}
-	if len(all) == 0 {
-		return nil, none
-	}
-	return all[0], nil
+	return db.Find(t.Tx, none, scanUser, query, text)
 }
 
 // FindUserByName returns a user.
@@ -70,18 +61,7 @@ func (s *Store) FindUserBySubject(ctx context.Context, issuer, subject string) (
 	if db.CheckText("issuer", issuer) != nil || db.CheckText("subject", subject) != nil {
 		return nil, none
 	}
-	err = s.db.View(ctx, func(t *db.Tx) error {
-		all, err := db.Each(t, scanUser, readUserBySub, issuer, subject)
-		if err == nil && len(all) == 0 {
-			err = none
-		}
-		if err != nil {
-			return err
-		}
-		u = all[0]
-		return nil
-	})
-	return u, err
+	return db.Read(ctx, s.db, func(t *db.Tx) (*identity.User, error) { return db.Find(t, none, scanUser, readUserBySub, issuer, subject) })
 }
 
 // FindUserByID implements identities.UserStore.

@@ -78,9 +78,9 @@ func (s *Store) EscalationEvents(ctx context.Context, f offences.EscalationFilte
 	}
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		all, err := db.Each(t, func(r db.Row) (e offences.EscalationEvent, err error) {
-			var at, length int64
-			err = r.Scan(&e.ID, &at, &e.Policy, &e.Name, &e.Key, &e.Kind, &e.Level, &e.Offences, &length, &e.BlockID, &e.Detail)
-			e.At, e.Length = db.FromMS(at), time.Duration(length)*time.Millisecond
+			var length int64
+			err = r.Scan(&e.ID, db.MS(&e.At), &e.Policy, &e.Name, &e.Key, &e.Kind, &e.Level, &e.Offences, &length, &e.BlockID, &e.Detail)
+			e.Length = time.Duration(length) * time.Millisecond
 			return e, err
 		}, findEvents+q.String()+orderedByNewID+strconv.Itoa(limit+1), q.Args...)
 		page, next = db.CutPage(all, limit, func(e offences.EscalationEvent) string { return paging.Cursor(e.ID) })
@@ -92,9 +92,7 @@ func (s *Store) EscalationEvents(ctx context.Context, f offences.EscalationFilte
 // EscalationPauses implements admin.DetectionStore.
 func (s *Store) EscalationPauses(ctx context.Context) ([]offences.EscalationPause, error) {
 	return db.List(ctx, s.db, func(r db.Row) (l offences.EscalationPause, err error) {
-		var at int64
-		err = r.Scan(&l.Policy, &l.Name, &at, &l.WouldBlock, &l.Allowed, &l.Seen, &l.Detail)
-		l.At = db.FromMS(at)
+		err = r.Scan(&l.Policy, &l.Name, db.MS(&l.At), &l.WouldBlock, &l.Allowed, &l.Seen, &l.Detail)
 		return l, err
 	}, findStops)
 }

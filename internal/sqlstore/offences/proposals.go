@@ -106,15 +106,13 @@ func networkOf(head []byte, bits int) netip.Prefix {
 func scanProposal(r db.Row) (*offences.Proposal, error) {
 	p := &offences.Proposal{}
 	var pattern, evidence string
-	var created, updated, decided int64
-	if err := r.Scan(&p.ID, &pattern, &created, &updated, &evidence, &p.Decision, &decided, &p.DecidedBy, &p.Reason, &p.BlockID); err != nil {
+	if err := r.Scan(&p.ID, &pattern, db.MS(&p.Created), db.MS(&p.Updated), &evidence, &p.Decision, db.MS(&p.Decided), &p.DecidedBy, &p.Reason, &p.BlockID); err != nil {
 		return nil, err
 	}
 	var err error
 	if p.Pattern, err = (keys.Parser{}).Pattern(pattern); err != nil {
 		return nil, fmt.Errorf("proposal %s: %w", p.ID, err)
 	}
-	p.Created, p.Updated, p.Decided = db.FromMS(created), db.FromMS(updated), db.FromMS(decided)
 	if err := json.Unmarshal([]byte(evidence), &p.Evidence); err != nil {
 		return nil, fmt.Errorf("proposal %s: %w", p.ID, err)
 	}
@@ -206,14 +204,7 @@ func (t tx) findProposal(id string) (*offences.Proposal, error) {
 	if db.CheckText("id", id) != nil {
 		return nil, none
 	}
-	all, err := db.Each(t.Tx, scanProposal, findProposal, id)
-	if err != nil {
-		return nil, err
-	}
-	if len(all) == 0 {
-		return nil, none
-	}
-	return all[0], nil
+	return db.Find(t.Tx, none, scanProposal, findProposal, id)
 }
 
 // AcceptProposal implements admin.ProposalStore.

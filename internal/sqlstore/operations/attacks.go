@@ -30,12 +30,10 @@ UPDATE attacks SET seen_at = $2, ended_at = $3, peak = $4, refused = $5, sources
 
 func scanAttack(r db.Row) (*offences.AttackCourse, error) {
 	c := &offences.AttackCourse{}
-	var began, seen, ended int64
 	var sources string
-	if err := r.Scan(&c.ID, &began, &seen, &ended, &c.Normal, &c.Peak, &c.Refused, &sources); err != nil {
+	if err := r.Scan(&c.ID, db.MS(&c.Began), db.MS(&c.Seen), db.MS(&c.Ended), &c.Normal, &c.Peak, &c.Refused, &sources); err != nil {
 		return nil, err
 	}
-	c.Began, c.Seen, c.Ended = db.FromMS(began), db.FromMS(seen), db.FromMS(ended)
 	return c, json.Unmarshal([]byte(sources), &c.Sources)
 }
 

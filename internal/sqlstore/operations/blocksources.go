@@ -54,11 +54,9 @@ type storedList struct {
 
 func scanList(r db.Row) (l storedList, err error) {
 	var document, state []byte
-	var created int64
-	if err := r.Scan(&l.Name, &document, &l.sealed, &state, &l.Author, &created); err != nil {
+	if err := r.Scan(&l.Name, &document, &l.sealed, &state, &l.Author, db.MS(&l.Created)); err != nil {
 		return l, err
 	}
-	l.Created = db.FromMS(created)
 	var d listDocument
 	err = errors.Join(json.Unmarshal(document, &d), json.Unmarshal(state, &l.State))
 	l.URL, l.As, l.Format, l.Column, l.HasHeader, l.Every = d.URL, d.As, d.Format, d.Column, d.HasHeader, time.Duration(d.Every)

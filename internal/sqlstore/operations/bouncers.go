@@ -55,13 +55,10 @@ func (s *Bouncers) FindBouncer(ctx context.Context, id bouncers.ID) (b bouncers.
 
 func scanBouncer(r db.Row) (b bouncers.Bouncer, err error) {
 	var address string
-	var first, last, cursor, before, full int64
-	if err := r.Scan(&b.TokenID, &address, &b.Type, &b.TokenName, &b.MayCaptcha, &b.Version, &b.Mode, &first, &last, &b.Sent,
-		&b.Cursor.Last.Revision, &cursor, &b.Cursor.Before.Revision, &before, &full); err != nil {
+	if err := r.Scan(&b.TokenID, &address, &b.Type, &b.TokenName, &b.MayCaptcha, &b.Version, &b.Mode, db.MS(&b.First), db.MS(&b.Last), &b.Sent,
+		&b.Cursor.Last.Revision, db.MS(&b.Cursor.Last.At), &b.Cursor.Before.Revision, db.MS(&b.Cursor.Before.At), db.MS(&b.Cursor.Full)); err != nil {
 		return b, err
 	}
-	b.First, b.Last = db.FromMS(first), db.FromMS(last)
-	b.Cursor.Last.At, b.Cursor.Before.At, b.Cursor.Full = db.FromMS(cursor), db.FromMS(before), db.FromMS(full)
 	b.Address, err = netip.ParseAddr(address)
 	return b, err
 }

@@ -49,11 +49,11 @@ type storedChannel struct {
 
 func scanChannel(r db.Row) (c storedChannel, err error) {
 	var to, kinds string
-	var urgent, disabled, created, updated int64
-	if err = r.Scan(&c.Name, &c.Type, &c.Host, &c.From, &to, &kinds, &urgent, &disabled, &c.sealed, &c.Author, &created, &updated, &c.UpdatedBy, &c.Revision); err != nil {
+	var urgent, disabled int64
+	if err = r.Scan(&c.Name, &c.Type, &c.Host, &c.From, &to, &kinds, &urgent, &disabled, &c.sealed, &c.Author, db.MS(&c.Created), db.MS(&c.Updated), &c.UpdatedBy, &c.Revision); err != nil {
 		return c, err
 	}
-	c.UrgentOnly, c.Disabled, c.Created, c.Updated = urgent != 0, disabled != 0, db.FromMS(created), db.FromMS(updated)
+	c.UrgentOnly, c.Disabled = urgent != 0, disabled != 0
 	for _, k := range strings.Fields(kinds) {
 		c.Kinds = append(c.Kinds, notify.Kind(k))
 	}
@@ -165,14 +165,8 @@ func findChannel(t *db.Tx, name string) (*storedChannel, error) {
 	if db.CheckText("name", name) != nil {
 		return nil, none
 	}
-	all, err := db.Each(t, scanChannel, readChannels+`WHERE name = $1`, name)
-	if err != nil {
-		return nil, err
-	}
-	if len(all) == 0 {
-		return nil, none
-	}
-	return &all[0], nil
+	found, err := db.Find(t, none, scanChannel, readChannels+`WHERE name = $1`, name)
+	return &found, err
 }
 
 // findExpected is findChannel for a change that expects a state; see etag.Tag.

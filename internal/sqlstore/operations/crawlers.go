@@ -56,9 +56,7 @@ func (s *Crawlers) Crawlers(ctx context.Context, since time.Time) ([]bots.Crawle
 
 func scanCrawler(r db.Row) (c bots.Crawler, err error) {
 	var address string
-	var verified int64
-	err = r.Scan(&address, &c.Operator, &c.Name, &verified)
+	err = r.Scan(&address, &c.Operator, &c.Name, db.MS(&c.Verified))
 	c.Address, _ = netip.ParseAddr(address) // the zero address is not public, so it is never trusted
-	c.Verified = db.FromMS(verified)
 	return c, err
 }

@@ -91,8 +91,6 @@ func (s *Jobs) runs(ctx context.Context, query string, args ...any) ([]wire.JobR
 }
 
 func scanRun(r db.Row) (run wire.JobRun, err error) {
-	var due, started, finished int64
-	err = r.Scan(&run.ID, &run.Job, &run.Node, &due, &started, &finished, &run.Result, (*string)(&run.Error), &run.TriggeredBy)
-	run.DueAt, run.StartedAt, run.FinishedAt = wire.At(db.FromMS(due)), wire.At(db.FromMS(started)), wire.At(db.FromMS(finished))
+	err = r.Scan(&run.ID, &run.Job, &run.Node, db.MS(&run.DueAt.Time), db.MS(&run.StartedAt.Time), db.MS(&run.FinishedAt.Time), &run.Result, (*string)(&run.Error), &run.TriggeredBy)
 	return run, err
 }

@@ -26,9 +26,7 @@ const (
 )
 
 func scanNote(r db.Row) (n wire.Note, err error) {
-	var created int64
-	err = r.Scan(&n.ID, &n.Key, &n.Text, &n.Author, &created)
-	n.CreatedAt = wire.At(db.FromMS(created))
+	err = r.Scan(&n.ID, &n.Key, &n.Text, &n.Author, db.MS(&n.CreatedAt.Time))
 	return n, err
 }
 
@@ -96,16 +94,13 @@ func (s *Notes) DeleteNote(ctx context.Context, by audit.Actor, id string) error
 		return none
 	}
 	return s.db.Change(ctx, by, func(t *db.Tx) error {
-		all, err := db.Each(t, scanNote, findNotes+"id = $1", id)
+		n, err := db.Find(t, none, scanNote, findNotes+"id = $1", id)
 		if err != nil {
 			return err
-		}
-		if len(all) == 0 {
-			return none
 		}
 		if _, err := t.Exec(deleteNote, id); err != nil {
 			return err
 		}
-		return t.Record("note.delete", "note", id, fmt.Sprintf("Deleted the note of %q on %q.", all[0].Author, all[0].Key), noteSnapshotOf(all[0]), nil)
+		return t.Record("note.delete", "note", id, fmt.Sprintf("Deleted the note of %q on %q.", n.Author, n.Key), noteSnapshotOf(n), nil)
 	})
 }

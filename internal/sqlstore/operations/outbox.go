@@ -67,9 +67,7 @@ func (s *Outbox) AddNotifications(ctx context.Context, all []notify.Notification
 	}
 	return s.db.Write(ctx, func(t *db.Tx) error {
 		added, err := db.EachOf(t, func(r db.Row) (d notify.Delivery, err error) {
-			var at int64
-			err = r.Scan(&d.ID, &d.Kind, &at)
-			d.At = db.FromMS(at)
+			err = r.Scan(&d.ID, &d.Kind, db.MS(&d.At))
 			return d, err
 		}, insertNotification+db.BulkSelect(notificationTypes)+` RETURNING id, kind, at`, rows)
 		if err != nil {
@@ -88,9 +86,7 @@ func (s *Outbox) AddNotifications(ctx context.Context, all []notify.Notification
 // Due implements notify.Store.
 func (s *Outbox) Due(ctx context.Context, channel string, now time.Time) ([]notify.Due, error) {
 	return db.List(ctx, s.db, func(r db.Row) (d notify.Due, err error) {
-		var at int64
-		err = r.Scan(&d.ID, &d.Kind, &at, &d.Attempts, &d.Happenings)
-		d.At = db.FromMS(at)
+		err = r.Scan(&d.ID, &d.Kind, db.MS(&d.At), &d.Attempts, &d.Happenings)
 		return d, err
 	}, selectDue, channel, db.ToMS(now), notify.MaxDue, db.ToMS(now.Add(2*notify.LongestRetry)))
 }
@@ -139,12 +135,10 @@ func idRows(ids []int64) [][]any {
 
 // scanNotification reads notificationColumns, and the columns after them into more.
 func scanNotification(r db.Row, more ...any) (n notify.Notification, err error) {
-	var at int64
 	var facts []byte
-	if err := r.Scan(append([]any{&n.ID, &n.Kind, &at, &n.Subject, &n.Text, &facts, &n.Page, &n.Happenings}, more...)...); err != nil {
+	if err := r.Scan(append([]any{&n.ID, &n.Kind, db.MS(&n.At), &n.Subject, &n.Text, &facts, &n.Page, &n.Happenings}, more...)...); err != nil {
 		return n, err
 	}
-	n.At = db.FromMS(at)
 	return n, json.Unmarshal(facts, &n.Facts)
 }
 

@@ -99,18 +99,9 @@ func (s *Reports) FindDocumentByID(ctx context.Context, id string) (*reports.Doc
 	if db.CheckText("id", id) != nil {
 		return nil, none
 	}
-	var all []*reports.Document
-	err := s.db.View(ctx, func(t *db.Tx) (err error) {
-		all, err = db.Each(t, scanDocument, findDocuments+"id = $1", id)
-		return err
+	return db.Read(ctx, s.db, func(t *db.Tx) (*reports.Document, error) {
+		return db.Find(t, none, scanDocument, findDocuments+"id = $1", id)
 	})
-	if err == nil && len(all) == 0 {
-		err = none
-	}
-	if err != nil {
-		return nil, err
-	}
-	return all[0], nil
 }
 
 // CountBlockChanges implements reports.Store.

@@ -22,9 +22,7 @@ const (
 const MaxSilences = 100
 
 func scanSilence(r db.Row) (s notify.Silence, err error) {
-	var created, until int64
-	err = r.Scan(&s.ID, &s.Channel, &s.Kind, &s.Reason, &s.Author, &created, &until)
-	s.Created, s.Until = db.FromMS(created), db.FromMS(until)
+	err = r.Scan(&s.ID, &s.Channel, &s.Kind, &s.Reason, &s.Author, db.MS(&s.Created), db.MS(&s.Until))
 	return s, err
 }
 
@@ -88,14 +86,9 @@ func (s *Channels) EndSilence(ctx context.Context, by audit.Actor, id string, ch
 		return n, none
 	}
 	err = s.db.Change(ctx, by, func(t *db.Tx) error {
-		all, err := db.Each(t, scanSilence, readSilences+`WHERE id = $1 AND until_at > $2`, id, db.ToMS(t.Now))
-		if err != nil {
+		if n, err = db.Find(t, none, scanSilence, readSilences+`WHERE id = $1 AND until_at > $2`, id, db.ToMS(t.Now)); err != nil {
 			return err
 		}
-		if len(all) == 0 {
-			return none
-		}
-		n = all[0]
 		if err := check(n); err != nil {
 			return err
 		}

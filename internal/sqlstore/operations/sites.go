@@ -36,9 +36,7 @@ var siteColumns = []string{db.TextColumn, db.TextColumn, db.IntColumn}
 // scanSite reads a row. What is damaged of it is as if it were not known.
 func scanSite(r db.Row) (s answers.StoredSite, err error) {
 	var own, known string
-	var forgotten int64
-	err = r.Scan(&s.Host, &own, &forgotten, &known)
-	s.Forgotten = db.FromMS(forgotten)
+	err = r.Scan(&s.Host, &own, db.MS(&s.Forgotten), &known)
 	if json.Unmarshal([]byte(own), &s.Own) != nil {
 		s.Own = nil
 	}

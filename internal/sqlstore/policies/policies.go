@@ -59,12 +59,10 @@ type Stored struct {
 func Scan(r db.Row) (*Stored, error) {
 	p := &Stored{Policy: &rules.Policy{}}
 	var document string
-	var created, updated, replaced int64
-	err := r.Scan(&p.ID, &p.Version, &p.Generation, &document, &p.UpdatedBy, &created, &updated, &replaced, &p.Revision)
+	err := r.Scan(&p.ID, &p.Version, &p.Generation, &document, &p.UpdatedBy, db.MS(&p.Created), db.MS(&p.Updated), db.MS(&p.replaced), &p.Revision)
 	if err != nil {
 		return nil, err
 	}
-	p.Created, p.Updated, p.replaced = db.FromMS(created), db.FromMS(updated), db.FromMS(replaced)
 	if err := p.parse(document); err != nil {
 		return nil, err
 	}
