@@ -154,7 +154,7 @@ var withoutKeys = map[string]string{
 	"event_log": "how far it is written", "flushed_batches": "names of batches", "job_runs": "results of jobs", "known_logins": "of users",
 	"leases": "of nodes", "nodes": "of nodes", "pending_logins": "of users", "policies": "the answer names the policies that name it",
 	"policy_versions": "the answer names the policies that name it", "recovery_codes": "of users", "revision": "a number", "rollups": "numbers",
-	"safety_units": "sketches, from which no key can be read", "saved_views": "nothing writes to it", "sessions": "of users", "settings": "of Stint",
+	"safety_units": "sketches, from which no key can be read", "sessions": "of users", "settings": "of Stint",
 	"silences": "of notifications", "sites": "keyed hashes of clients", "tokens": "of callers", "totp": "of users", "totp_setups": "of users", "trace": "hashes of keys; the answer says that it stays",
 	"traffic": "numbers", "users": "of users", "schema_migrations": "a number",
 }
