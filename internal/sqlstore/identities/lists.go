@@ -87,11 +87,7 @@ func (s *Store) FindUsers(ctx context.Context, f wire.UserList) (page paging.Pag
 	if err != nil {
 		return page, err
 	}
-	var all []*identity.User
-	err = s.db.View(ctx, func(t *db.Tx) error {
-		all, err = db.Each(t, scanUser, readUsers)
-		return err
-	})
+	all, err := db.List(ctx, s.db, scanUser, readUsers)
 	if err != nil {
 		return page, err
 	}

@@ -61,7 +61,9 @@ func (s *Store) FindUserBySubject(ctx context.Context, issuer, subject string) (
 	if db.CheckText("issuer", issuer) != nil || db.CheckText("subject", subject) != nil {
 		return nil, none
 	}
-	return db.Read(ctx, s.db, func(t *db.Tx) (*identity.User, error) { return db.Find(t, none, scanUser, readUserBySub, issuer, subject) })
+	return db.Read(ctx, s.db, func(t *db.Tx) (*identity.User, error) {
+		return db.Find(t, none, scanUser, readUserBySub, issuer, subject)
+	})
 }
 
 // FindUserByID implements identities.UserStore.

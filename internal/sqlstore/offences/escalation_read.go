@@ -23,35 +23,32 @@ const (
 )
 
 // EscalationStates implements admin.DetectionStore.
-func (s *Store) EscalationStates(ctx context.Context, page []string) (all []offences.State, err error) {
+func (s *Store) EscalationStates(ctx context.Context, page []string) ([]offences.State, error) {
 	if len(page) == 0 {
 		return nil, nil
 	}
-	err = s.db.View(ctx, func(t *db.Tx) error {
-		c := &conditions{}
-		c.keyIn(page)
-		q := &db.Selection{}
-		all, err = db.Each(t, scanEscalation, findEscalations+q.Fill("1 = 1"+c.text, c.args...), q.Args...)
-		return err
-	})
-	return all, err
+	where, args := ofKeys(page, "1 = 1")
+	return db.List(ctx, s.db, scanEscalation, findEscalations+where, args...)
 }
 
 // EscalationCounts implements admin.DetectionStore.
-func (s *Store) EscalationCounts(ctx context.Context, page []string, from int64) (all []offences.EscalationCount, err error) {
+func (s *Store) EscalationCounts(ctx context.Context, page []string, from int64) ([]offences.EscalationCount, error) {
 	if len(page) == 0 {
 		return nil, nil
 	}
-	err = s.db.View(ctx, func(t *db.Tx) error {
-		c := &conditions{}
-		c.keyIn(page)
-		q := &db.Selection{}
-		all, err = db.Each(t, func(r db.Row) (c offences.EscalationCount, err error) {
-			return c, r.Scan(&c.Policy, &c.Key, &c.Minute, &c.Offences)
-		}, findEscalationCounts+q.Fill("start >= ?"+c.text, append([]any{from}, c.args...)...), q.Args...)
-		return err
-	})
-	return all, err
+	where, args := ofKeys(page, "start >= ?", from)
+	return db.List(ctx, s.db, func(r db.Row) (c offences.EscalationCount, err error) {
+		err = r.Scan(&c.Policy, &c.Key, &c.Minute, &c.Offences)
+		return c, err
+	}, findEscalationCounts+where, args...)
+}
+
+// ofKeys returns a condition for the rows of keys, with its arguments.
+func ofKeys(keys []string, condition string, args ...any) (where string, all []any) {
+	c := &conditions{}
+	c.keyIn(keys)
+	q := &db.Selection{}
+	return q.Fill(condition+c.text, append(args, c.args...)...), q.Args
 }
 
 // EscalationEvents implements admin.DetectionStore.

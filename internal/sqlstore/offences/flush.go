@@ -4,9 +4,11 @@ package offences
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
+	"github.com/stint-dev/stint/internal/breakdown"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/recorder"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
@@ -130,32 +132,11 @@ func (t tx) addCounts(b *offences.Batch) error {
 
 // late reports whether b contains counts from before an instant.
 func late(b *offences.Batch, before int64) bool {
-	for _, t := range b.Totals {
-		if t.Minute < before {
-			return true
-		}
-	}
-	for _, o := range b.Offences {
-		if o.Minute < before {
-			return true
-		}
-	}
-	for _, k := range b.Keys {
-		if k.Minute < before {
-			return true
-		}
-	}
-	for _, d := range b.Distinct {
-		if d.Minute < before {
-			return true
-		}
-	}
-	for _, c := range b.Breakdowns {
-		if c.Minute < before {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.Totals, func(t offences.Totals) bool { return t.Minute < before }) ||
+		slices.ContainsFunc(b.Offences, func(o offences.Offence) bool { return o.Minute < before }) ||
+		slices.ContainsFunc(b.Keys, func(k offences.KeyTraffic) bool { return k.Minute < before }) ||
+		slices.ContainsFunc(b.Distinct, func(d offences.DistinctKeys) bool { return d.Minute < before }) ||
+		slices.ContainsFunc(b.Breakdowns, func(c breakdown.Chunk) bool { return c.Minute < before })
 }
 
 func spanMS(span int64) int64 {

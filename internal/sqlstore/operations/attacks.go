@@ -14,10 +14,10 @@ import (
 )
 
 // Attacks implements admin.AttackStore.
-type Attacks struct{ db *db.DB }
+type Attacks struct{ leases }
 
 // NewAttacks returns the store of the announced attacks in a database.
-func NewAttacks(d *db.DB) *Attacks { return &Attacks{d} }
+func NewAttacks(d *db.DB) *Attacks { return &Attacks{leases{d}} }
 
 const (
 	readAttacks  = `SELECT id, began_at, seen_at, ended_at, normal, peak, refused, sources FROM attacks WHERE `
@@ -35,11 +35,6 @@ func scanAttack(r db.Row) (*offences.AttackCourse, error) {
 		return nil, err
 	}
 	return c, json.Unmarshal([]byte(sources), &c.Sources)
-}
-
-// AcquireLease implements admin.AttackStore.
-func (s *Attacks) AcquireLease(ctx context.Context, name, holder string, now, until time.Time) (bool, error) {
-	return takeLease(ctx, s.db, name, holder, now, until)
 }
 
 // OpenAttack implements admin.AttackStore.

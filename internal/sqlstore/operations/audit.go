@@ -20,10 +20,10 @@ var (
 )
 
 // Audit implements audit.Store, audit.Recorder and audit.Verifier.
-type Audit struct{ db *db.DB }
+type Audit struct{ leases }
 
 // NewAudit returns the store of the audit records in a database.
-func NewAudit(d *db.DB) *Audit { return &Audit{d} }
+func NewAudit(d *db.DB) *Audit { return &Audit{leases{d}} }
 
 // recordSelection returns the conditions of f, including its cursor.
 func (s *Audit) recordSelection(f audit.Filter) (*db.Selection, error) {

@@ -25,10 +25,10 @@ INSERT INTO job_runs (job, node, due_at, started_at, triggered_by) VALUES ($1, $
 var _ jobs.Store = (*Jobs)(nil)
 
 // Jobs implements jobs.Store.
-type Jobs struct{ db *db.DB }
+type Jobs struct{ leases }
 
 // NewJobs returns the store of job runs and leases in a database.
-func NewJobs(d *db.DB) *Jobs { return &Jobs{d} }
+func NewJobs(d *db.DB) *Jobs { return &Jobs{leases{d}} }
 
 // BeginRun records that a run has started and returns its id.
 func (s *Jobs) BeginRun(ctx context.Context, r wire.JobRun) (id int64, err error) {

@@ -17,17 +17,20 @@ RETURNING holder`
 	deleteLease = `DELETE FROM leases WHERE name = $1 AND holder = $2`
 )
 
-// takeLease gives the lease of name to holder until an instant, or renews it. It reports false
+// leases implements AcquireLease of the stores that embed it.
+type leases struct{ db *db.DB }
+
+// AcquireLease gives the lease of name to holder until an instant, or renews it. It reports false
 // while another holder has the lease at now. It also takes a lease that ends later than any
 // holder could request at now: a node whose clock was ahead took it, and if that node was
 // killed, nobody else could take the lease until then.
-func takeLease(ctx context.Context, d *db.DB, name, holder string, now, until time.Time) (held bool, err error) {
-	by, err := ahead(ctx, d)
+func (l leases) AcquireLease(ctx context.Context, name, holder string, now, until time.Time) (held bool, err error) {
+	by, err := ahead(ctx, l.db)
 	if err != nil {
 		return false, err
 	}
 	now, until = now.Add(by), until.Add(by)
-	err = d.Write(ctx, func(t *db.Tx) error {
+	err = l.db.Write(ctx, func(t *db.Tx) error {
 		var who string
 		latest := until.Add(jobs.MaxClockSkew)
 		held, err = t.One(insertLease, []any{name, holder, db.ToMS(until), db.ToMS(now), db.ToMS(latest)}, &who)
@@ -36,22 +39,7 @@ func takeLease(ctx context.Context, d *db.DB, name, holder string, now, until ti
 	return held, err
 }
 
-// AcquireLease implements jobs.Store.
-func (s *Jobs) AcquireLease(ctx context.Context, name, holder string, now, until time.Time) (bool, error) {
-	return takeLease(ctx, s.db, name, holder, now, until)
-}
-
-// AcquireLease implements notify.Store.
-func (s *Outbox) AcquireLease(ctx context.Context, name, holder string, now, until time.Time) (bool, error) {
-	return takeLease(ctx, s.db, name, holder, now, until)
-}
-
 // ReleaseLease implements jobs.Store.
 func (s *Jobs) ReleaseLease(ctx context.Context, name, holder string) error {
 	return s.db.Run(ctx, deleteLease, name, holder)
-}
-
-// AcquireLease implements eventlog.ChangeStore.
-func (s *Audit) AcquireLease(ctx context.Context, name, holder string, now, until time.Time) (bool, error) {
-	return takeLease(ctx, s.db, name, holder, now, until)
 }

@@ -50,10 +50,10 @@ SELECT ` + notificationColumns + ` FROM notifications n WHERE n.id IN (SELECT id
 var _ notify.Store = (*Outbox)(nil)
 
 // Outbox implements notify.Store.
-type Outbox struct{ db *db.DB }
+type Outbox struct{ leases }
 
 // NewOutbox returns the store of the notifications in a database.
-func NewOutbox(d *db.DB) *Outbox { return &Outbox{d} }
+func NewOutbox(d *db.DB) *Outbox { return &Outbox{leases{d}} }
 
 // AddNotifications implements notify.Store.
 func (s *Outbox) AddNotifications(ctx context.Context, all []notify.Notification, channels []string) error {
