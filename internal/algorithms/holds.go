@@ -262,7 +262,17 @@ func (a *amounts) addHold(s *State, q *Query) {
 		}
 		holds = slices.Delete(slices.Clone(holds), first, first+holdNumbers)
 	}
-	s.Numbers = join(append(holds, int64(q.Tag), q.Now, q.Cost, q.Now+q.Hold, q.Source), runs) //nolint:gosec // 52 bits
+	taken := [...]int64{int64(q.Tag), q.Now, q.Cost, q.Now + q.Hold, q.Source} //nolint:gosec // 52 bits
+	s.Numbers = slices.Concat([]int64{-int64(len(holds)/holdNumbers) - 1}, holds, taken[:], runs)
+}
+
+// dropHold removes the hold at an index of the holds of a state.
+func (s *State) dropHold(holds []int64, i int) {
+	left := len(holds)/holdNumbers - 1
+	s.Numbers[0] = -int64(left)
+	if s.Numbers = slices.Delete(s.Numbers, 1+i, 1+i+holdNumbers); left == 0 {
+		s.Numbers = slices.Delete(s.Numbers, 0, 1)
+	}
 }
 
 // HoldState is what became of a hold.
@@ -336,10 +346,12 @@ func (a *amounts) settle(s *State, c Settlement) (r Settled) {
 	case !c.Tag.releases():
 		more = max(0, r.Cost-r.Held)
 	}
-	holds = slices.Delete(slices.Clone(holds), i, i+holdNumbers)
-	runs = a.charge(a.insert(slices.Clone(runs), taken, own, c.Now), c.Now, more)
-	s.Numbers, r.Changed = join(holds, runs), true
+	s.dropHold(holds, i)
+	holds, runs = split(s.Numbers)
+	before := len(s.Numbers) - len(runs)
+	s.Numbers, r.Changed = append(s.Numbers[:before], a.charge(a.insert(runs, taken, own, c.Now), c.Now, more)...), true
 	if more > 0 {
+		holds, runs = split(s.Numbers)
 		_, held := openHolds(holds)
 		for _, rule := range a.rules {
 			if total, _ := used(runs, rule.since(c.Now)); rule.Window > 0 {

@@ -198,6 +198,23 @@ func BenchmarkHolds(b *testing.B) {
 	}
 }
 
+// BenchmarkSettle measures holds of many keys and their settlements.
+func BenchmarkSettle(b *testing.B) {
+	log := memlog.New(memlog.Options{})
+	p := policyOf(b, 1, "10000000/m", "100000000/d")
+	p.Algorithm = algorithms.AmountLog
+	requests, results := shuffled(p, manyKeys, false), make([]timestamplog.Result, 1)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		q := &requests[i%manyKeys]
+		q.Hold, q.Value = time.Hour.Milliseconds(), uint64(algorithms.HoldTag(uint64(i)*0x9e3779b97f4a7c15, true))
+		log.Decide(b.Context(), requests[i%manyKeys:i%manyKeys+1], results)
+		if s, _ := log.Settle(b.Context(), timestamplog.Settlement{Request: *q, Used: 1}); s.State != algorithms.HoldSettled {
+			b.Fatalf("%+v, %+v", results[0], s)
+		}
+	}
+}
+
 func heap() int64 {
 	runtime.GC()
 	runtime.GC()
