@@ -3,8 +3,8 @@ package api
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"net/http"
+	"strconv"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -77,7 +77,11 @@ func (h *checkHandler) fastSettle(c *httpserver.FastCall) bool {
 	if err != nil {
 		return false
 	}
-	c.Answer = fmt.Appendf(c.Answer, `{"state":"%s","held":%d,"cost":%d,"over":%d,"expires_at":null}`, settled.State, settled.Held, settled.Cost, settled.Over)
+	b := append(append(c.Answer, `{"state":"`...), settled.State...)
+	b = strconv.AppendInt(append(b, `","held":`...), int64(settled.Held), 10)
+	b = strconv.AppendInt(append(b, `,"cost":`...), int64(settled.Cost), 10)
+	b = strconv.AppendInt(append(b, `,"over":`...), int64(settled.Over), 10)
+	c.Answer = append(b, `,"expires_at":null}`...)
 	c.ContentType, c.Status = fiber.MIMEApplicationJSON, http.StatusOK
 	return true
 }

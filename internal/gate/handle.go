@@ -113,16 +113,19 @@ func (s *signer) handle(id string, reservations []reserved) string {
 }
 
 // sealed returns raw followed by its MAC.
-func (s *signer) sealed(raw []byte) []byte {
+func (s *signer) sealed(raw []byte) []byte { return s.appendMAC(raw, raw) }
+
+// appendMAC appends the MAC of raw to b.
+func (s *signer) appendMAC(b, raw []byte) []byte {
 	mac, _ := s.macs.Get().(hash.Hash)
 	if mac == nil {
 		mac = hmac.New(sha256.New, s.handleKey)
 	}
 	mac.Write(raw)
-	raw = mac.Sum(raw)
+	b = mac.Sum(b)
 	mac.Reset()
 	s.macs.Put(mac)
-	return raw
+	return b
 }
 
 // read returns the reservations of a handle, false if it was not made under this secret.
@@ -164,8 +167,8 @@ func (s *signer) unsealed(handle string, version byte) ([]byte, bool) {
 	if err != nil || len(raw) < 2+sha256.Size {
 		return nil, false
 	}
-	body := raw[:len(raw)-sha256.Size]
-	if !hmac.Equal(s.sealed(body[:len(body):len(body)]), raw) || body[0] != version {
+	body, mac := raw[:len(raw)-sha256.Size], raw[len(raw)-sha256.Size:]
+	if !hmac.Equal(s.appendMAC(nil, body), mac) || body[0] != version {
 		return nil, false
 	}
 	return body[1:], true

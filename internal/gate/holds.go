@@ -123,47 +123,48 @@ func (c *Check) asker() string {
 	return strings.ToValidUTF8(name[:min(len(name), timestamplog.MaxSource)], "")
 }
 
+// usualHandle is for how many bytes of a handle room is made at first.
+const usualHandle = 160
+
 // holdOf returns what d holds, which must be settled.
 func (s *signer) holdOf(decisions []Decision) (h Hold) {
-	var all []held
-	id := ""
+	var raw []byte
+	before := ""
 	for i := range decisions {
 		d := &decisions[i]
 		d.eachPolicy(func(p *rules.Policy, a *Answer) {
 			if a.HeldUntil.IsZero() {
 				return
 			}
-			id = d.Check.holdID
-			all = append(all, held{timestamplog.LogIDOf(p, a.countedKey(&d.Check).String()), p.Part, d.Check.costUnsaid && p.Rules.Unit() == "", releases(p)})
-			if h.Expires.IsZero() || a.HeldUntil.Before(h.Expires) {
+			if id := d.Check.holdID; raw == nil {
+				raw = append(append(make([]byte, 0, usualHandle), holdVersion, byte(len(id))), id...)
 				h.Expires = a.HeldUntil
 			}
+			if a.HeldUntil.Before(h.Expires) {
+				h.Expires = a.HeldUntil
+			}
+			log := timestamplog.LogIDOf(p, a.countedKey(&d.Check).String())
+			flags := uint64(p.Part) << 2 //nolint:gosec // at most rules.MaxAlso
+			if d.Check.costUnsaid && p.Rules.Unit() == "" {
+				flags |= 1
+			}
+			if releases(p) {
+				flags |= 2
+			}
+			raw = binary.AppendUvarint(raw, uint64(log.Policy)) //nolint:gosec // never negative
+			raw = binary.AppendUvarint(raw, uint64(log.Generation))
+			raw = binary.AppendUvarint(raw, flags)
+			key := log.Key
+			if key == before {
+				key = ""
+			}
+			before = log.Key
+			raw = append(binary.AppendUvarint(raw, uint64(len(key))), key...)
 		})
 	}
-	if len(all) == 0 {
-		return Hold{}
+	if raw != nil {
+		h.Handle = handleText.EncodeToString(s.sealed(raw))
 	}
-	raw := append([]byte{holdVersion, byte(len(id))}, id...)
-	before := ""
-	for _, one := range all {
-		flags := uint64(one.part) << 2 //nolint:gosec // at most rules.MaxAlso
-		if one.fixed {
-			flags |= 1
-		}
-		if one.releases {
-			flags |= 2
-		}
-		raw = binary.AppendUvarint(raw, uint64(one.Policy)) //nolint:gosec // never negative
-		raw = binary.AppendUvarint(raw, uint64(one.Generation))
-		raw = binary.AppendUvarint(raw, flags)
-		key := one.Key
-		if key == before {
-			key = ""
-		}
-		before = one.Key
-		raw = append(binary.AppendUvarint(raw, uint64(len(key))), key...)
-	}
-	h.Handle = handleText.EncodeToString(s.sealed(raw))
 	return h
 }
 
