@@ -232,13 +232,18 @@ func (s *shard) size(k *keyLog) int {
 	}
 	switch {
 	case k.isCounter():
-		state := stateOf(k)
-		size += counterBytes + 8*cap(state.Numbers)
-		if state.Reservations != nil {
-			size += reservationBytes + 8*cap(state.Reservations.Before)
-		}
+		size += counterBytes + stateBytes(stateOf(k))
 	case k.isDistinct():
 		size += valuesBytes + 16*cap(s.values[k])
+	}
+	return size
+}
+
+// stateBytes returns the bytes that a state of a counter takes besides itself.
+func stateBytes(state *algorithms.State) int {
+	size := 8 * cap(state.Numbers)
+	if state.Reservations != nil {
+		size += reservationBytes + 8*cap(state.Reservations.Before)
 	}
 	return size
 }

@@ -138,7 +138,7 @@ func (s *shard) judgeCounter(c *counting, hash uint64, now int64, q *timestamplo
 			c.state = algorithms.State{Numbers: append(c.state.Numbers, kept.Numbers...), Reservations: kept.Reservations}
 		}
 	}
-	c.query = queryOf(now, q)
+	setQuery(&c.query, now, q)
 	result := c.stack.Ask(&c.state, &c.query)
 	if result.Changed && !q.Peek {
 		s.keep(c, hash, now, q)
@@ -175,12 +175,14 @@ func (s *shard) chargeRefusedCounter(c *counting, hash uint64, now int64, q *tim
 	}
 	c.query.ID, c.query.Cost = "", int64(charged.Cost)
 	s.addCounted(c, hash, now, now, &charged)
-	c.query = queryOf(now, q)
+	setQuery(&c.query, now, q)
 	c.refuse(c.stack.Ask(&c.state, &c.query), r)
 }
 
-func queryOf(now int64, q *timestamplog.Request) algorithms.Query {
-	return algorithms.Query{Now: now, Cost: int64(q.Cost), MaxWait: q.MaxWait, Peek: q.Peek, ID: q.ID, Tag: algorithms.Tag(q.Value), Hold: q.Hold}
+// setQuery sets the fields of to one by one because a Query is large and would be copied.
+func setQuery(to *algorithms.Query, now int64, q *timestamplog.Request) {
+	to.Now, to.Cost, to.MaxWait, to.Peek, to.ID = now, int64(q.Cost), q.MaxWait, q.Peek, q.ID
+	to.Tag, to.Hold, to.Source = algorithms.Tag(q.Value), q.Hold, 0
 }
 
 // addCounted counts q for a reservation. If there is no room for a new counter, the ID is not
@@ -207,14 +209,15 @@ func (s *shard) keep(c *counting, hash uint64, now int64, q *timestamplog.Reques
 		*stateOf(c.log) = algorithms.State{Numbers: slices.Clone(c.state.Numbers), Reservations: c.state.Reservations}
 		s.add(counterHash(hash), c.log, now)
 	case lasts > 0:
-		before := s.size(c.log)
 		c.log.expireAt(now, now+lasts)
-		if kept := stateOf(c.log); c.isShared {
+		kept := stateOf(c.log)
+		before := stateBytes(kept)
+		if c.isShared {
 			*kept = c.state
 		} else {
 			kept.Numbers, kept.Reservations = append(kept.Numbers[:0], c.state.Numbers...), c.state.Reservations
 		}
-		s.bytes += s.size(c.log) - before
+		s.bytes += stateBytes(kept) - before
 	case c.log != nil:
 		s.delete(counterHash(hash), c.log)
 		c.log = nil
