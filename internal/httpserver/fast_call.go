@@ -33,6 +33,8 @@ type FastCall struct {
 	request *fastRequest
 	peer    netip.Addr
 	lines   [][]byte // working memory
+	// isTrusted says whether peer is a trusted proxy, once isAsked: doors ask it several times.
+	isTrusted, isAsked bool
 }
 
 // begin prepares c for a request.
@@ -112,7 +114,12 @@ func (c *FastCall) CountedAddress() netip.Addr {
 }
 
 // FromTrustedProxy is Call.FromTrustedProxy.
-func (c *FastCall) FromTrustedProxy() bool { return c.server.o.Clients().Proxies.Trusts(c.peer) }
+func (c *FastCall) FromTrustedProxy() bool {
+	if !c.isAsked {
+		c.isTrusted, c.isAsked = c.server.o.Clients().Proxies.Trusts(c.peer), true
+	}
+	return c.isTrusted
+}
 
 // secret returns the token of the request.
 func (c *FastCall) secret() (string, bool) {
