@@ -322,6 +322,9 @@ func (r *Request) WithValues(values map[string]string) *Request {
 	return &with
 }
 
+// HasValues reports whether r has values besides its attributes. r may be nil.
+func (r *Request) HasValues() bool { return r != nil && len(r.said) > 0 }
+
 // LoginScope is the scope of requests that say none and post to a path of the list logins: most callers that
 // know the path know no scopes.
 const LoginScope = "login"

@@ -101,7 +101,7 @@ func (s *Selector) Notice(who Subject, r *conditions.Request, values map[string]
 		if a.said.Load() || a.policy.Outcome != outcome {
 			continue
 		}
-		isSaid := a.attribute.isKnown && r.Says(a.attribute.of) || r.Named(a.value, values) != ""
+		isSaid := a.attribute.isKnown && r.Says(a.attribute.of) || (len(values) > 0 || r.HasValues()) && r.Named(a.value, values) != ""
 		if !isSaid && a.unsaid.Load() >= UnsaidAfter || !a.policy.Matches(who) {
 			continue
 		}
