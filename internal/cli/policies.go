@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -169,10 +170,10 @@ func setPolicy(c *cobra.Command, con *console.Console, server *client.Client, na
 	if before = byName[name]; before != nil {
 		next = before.PolicyRequest
 	}
-	if before == nil && len(change.match) == 0 {
+	if before == nil && len(change.set.Match) == 0 {
 		return notCreated(c, server, name, "its patterns, for example --match 'ip:*'")
 	}
-	if before == nil && len(change.rules) == 0 && !change.noRules {
+	if before == nil && len(change.rules) == 0 && !isSet(c, "no-rules") {
 		return notCreated(c, server, name, "its rules, for example --rule 20/1m, or --no-rules for a policy that allows everything")
 	}
 	if err := change.apply(c, &next); err != nil {
@@ -209,55 +210,36 @@ func notCreated(c *cobra.Command, server *client.Client, name, give string) erro
 
 // policyChange holds the flags of 'policy set'.
 type policyChange struct {
-	match, rules, when []string
-	noWhen, noOutcome  bool
-	noRules            bool
-	outcome, scope     string
-	noScope, noAlso    bool
-	also, evidence     []string
-	noEvidence         bool
-	mode, onFailure    string
-	onLimit            string
-	unit, onExpiry     string
-	timeZone           string
+	set                wire.PolicyRequest // what the flags say that have the names of its fields
+	rules, when        []string
 	cost               amountFlag
 	hold               durationFlag
-	noHold             bool
-	algorithm          string
 	options            []string
 	escalate           string
 	blockFor, blockCap durationFlag
 	decayAfter         durationFlag
 	factor             float64
 	challengeLevels    int
-	noEscalation       bool
 }
 
 func (f *policyChange) add(c *cobra.Command) {
 	flags := c.Flags()
-	flags.StringSliceVar(&f.match, "match", nil, "a pattern of keys, for example 'ip:*' or token:test_*; may be repeated")
+	flags.StringSliceVar(&f.set.Match, "match", nil, "a pattern of keys, for example 'ip:*' or token:test_*; may be repeated")
 	flags.StringSliceVar(&f.rules, "rule", nil, "a rule, for example 20/1m; may be repeated")
-	flags.BoolVar(&f.noRules, "no-rules", false, "no rules: everything that its patterns match is allowed")
 	flags.StringArrayVar(&f.when, "when", nil, "a condition, for example path=/login*, path=@secrets, 'path=not /static/*' or method=POST; may be repeated and replaces earlier ones")
-	flags.BoolVar(&f.noWhen, "no-when", false, "no conditions")
-	flags.StringVar(&f.outcome, "outcome", "", "count reports of this outcome, for example login_failed, and not checks")
-	flags.BoolVar(&f.noOutcome, "no-outcome", false, "count checks")
-	flags.StringVar(&f.scope, "scope", "", "with an outcome, refuse only checks with this scope, for example login")
-	flags.BoolVar(&f.noScope, "no-scope", false, "refuse every check")
-	flags.StringArrayVar(&f.evidence, "evidence", nil, "for what a request gets points, for example '20 path @secrets' or '2 outcome not_found distinct path', with rules such as '20 points/1h'; may be repeated and replaces earlier ones")
-	flags.BoolVar(&f.noEvidence, "no-evidence", false, "count no points")
-	flags.StringArrayVar(&f.also, "also", nil, "a further key that each request counts for, with rules of its own if they differ, for example net:/24 or 'account 10/h'; may be repeated and replaces earlier ones")
-	flags.BoolVar(&f.noAlso, "no-also", false, "no further keys")
-	flags.StringVar(&f.mode, "mode", "", "enforce, shadow (count only) or off")
-	flags.StringVar(&f.onFailure, "on-failure", "", "while the log is unreachable: local, allow or deny")
-	flags.StringVar(&f.onLimit, "on-limit", "", "what happens to a key that reaches a limit: limit refuses its requests until there is room; block also blocks it at once, for an hour at first or as --block-for says; challenge refuses them until its browser solves a challenge")
-	flags.StringVar(&f.unit, "unit", "", "what the rules count, for example tokens; \"\" for requests")
-	flags.StringVar(&f.timeZone, "time-zone", "", "where the days and months of rules such as 1000/calendar-month begin, for example Europe/Berlin; \"\" for UTC")
+	flags.StringVar(&f.set.Outcome, "outcome", "", "count reports of this outcome, for example login_failed, and not checks")
+	flags.StringVar(&f.set.Scope, "scope", "", "with an outcome, refuse only checks with this scope, for example login")
+	flags.StringArrayVar(&f.set.Evidence, "evidence", nil, "for what a request gets points, for example '20 path @secrets' or '2 outcome not_found distinct path', with rules such as '20 points/1h'; may be repeated and replaces earlier ones")
+	flags.StringArrayVar(&f.set.Also, "also", nil, "a further key that each request counts for, with rules of its own if they differ, for example net:/24 or 'account 10/h'; may be repeated and replaces earlier ones")
+	flags.StringVar(&f.set.Mode, "mode", "", "enforce, shadow (count only) or off")
+	flags.StringVar(&f.set.OnFailure, "on-failure", "", "while the log is unreachable: local, allow or deny")
+	flags.StringVar(&f.set.OnLimit, "on-limit", "", "what happens to a key that reaches a limit: limit refuses its requests until there is room; block also blocks it at once, for an hour at first or as --block-for says; challenge refuses them until its browser solves a challenge")
+	flags.StringVar(&f.set.Unit, "unit", "", "what the rules count, for example tokens; \"\" for requests")
+	flags.StringVar(&f.set.TimeZone, "time-zone", "", "where the days and months of rules such as 1000/calendar-month begin, for example Europe/Berlin; \"\" for UTC")
 	flags.Var(&f.cost, "cost", "the amount of a check that says none, for example 2000")
 	flags.Var(&f.hold, "hold", "for how long a check holds its cost if it says nothing itself, for example 30s")
-	flags.BoolVar(&f.noHold, "no-hold", false, "a check that says nothing charges its cost at once")
-	flags.StringVar(&f.onExpiry, "on-expiry", "", "what a hold leaves that was never settled: keep what it held, or release it")
-	flags.StringVar(&f.algorithm, "algorithm", "", "how it counts, for example timestamp_log; options not given by --option get their defaults")
+	flags.StringVar(&f.set.OnExpiry, "on-expiry", "", "what a hold leaves that was never settled: keep what it held, or release it")
+	flags.StringVar(&f.set.Algorithm, "algorithm", "", "how it counts, for example timestamp_log; options not given by --option get their defaults")
 	flags.StringSliceVar(&f.options, "option", nil, "an option of the algorithm, for example burst=50; may be repeated and replaces earlier ones")
 	flags.StringVar(&f.escalate, "escalate", "", "block a key automatically after this many offences within this time, for example 100/10m")
 	flags.Var(&f.blockFor, "block-for", "the first automatic block's duration")
@@ -265,103 +247,69 @@ func (f *policyChange) add(c *cobra.Command) {
 	flags.Var(&f.blockCap, "block-cap", "the longest automatic block")
 	flags.Var(&f.decayAfter, "decay-after", "the time without offences after which the level falls by one")
 	flags.IntVar(&f.challengeLevels, "challenge-levels", 0, "how many of the first automatic blocks challenge instead of refusing: browsers that solve a challenge go on")
-	flags.BoolVar(&f.noEscalation, "no-escalation", false, "no automatic blocks")
-	c.MarkFlagsMutuallyExclusive("escalate", "no-escalation")
-	c.MarkFlagsMutuallyExclusive("rule", "no-rules")
-	c.MarkFlagsMutuallyExclusive("hold", "no-hold")
-	c.MarkFlagsMutuallyExclusive("when", "no-when")
-	c.MarkFlagsMutuallyExclusive("outcome", "no-outcome")
-	c.MarkFlagsMutuallyExclusive("scope", "no-scope")
-	c.MarkFlagsMutuallyExclusive("also", "no-also")
-	c.MarkFlagsMutuallyExclusive("evidence", "no-evidence")
+	for _, none := range []struct{ name, with, usage string }{
+		{"no-rules", "rule", "no rules: everything that its patterns match is allowed"},
+		{"no-when", "when", "no conditions"},
+		{"no-outcome", "outcome", "count checks"},
+		{"no-scope", "scope", "refuse every check"},
+		{"no-evidence", "evidence", "count no points"},
+		{"no-also", "also", "no further keys"},
+		{"no-hold", "hold", "a check that says nothing charges its cost at once"},
+		{"no-escalation", "escalate", "no automatic blocks"},
+	} {
+		flags.Bool(none.name, false, none.usage)
+		c.MarkFlagsMutuallyExclusive(none.with, none.name)
+	}
 	console.CompleteFlag(c, "algorithm", algorithms.Names()...)
 }
 
-// apply changes p according to the flags.
-func (f *policyChange) apply(c *cobra.Command, p *wire.PolicyRequest) error {
-	given := c.Flags().Changed
-	if given("match") {
-		p.Match = f.match
-	}
-	if given("rule") || f.noRules {
-		p.Rules = append([]string{}, rules.SplitRules(strings.Join(f.rules, ","))...)
-	}
-	if given("when") || f.noWhen {
-		when, err := parseWhen(f.when)
-		if err != nil {
-			return err
-		}
-		p.When = when
-	}
-	if given("outcome") || f.noOutcome {
-		p.Outcome = f.outcome
-	}
-	if given("scope") || f.noScope {
-		p.Scope = f.scope
-	}
-	if given("evidence") || f.noEvidence {
-		// Points are counted by a log of their own, which the server chooses.
-		if (len(f.evidence) > 0) != (len(p.Evidence) > 0) {
-			p.Algorithm, p.Options = "", wire.PolicyOptions{}
-		}
-		p.Evidence = f.evidence
-	}
-	if given("also") || f.noAlso {
-		p.Also = f.also
-	}
-	if given("mode") {
-		p.Mode = f.mode
-	}
-	if given("on-failure") {
-		p.OnFailure = f.onFailure
-	}
-	if given("on-limit") {
-		if p.OnLimit = f.onLimit; p.OnLimit == "block" && p.Escalation != nil {
-			p.Escalation.Threshold = 1
-		}
-	}
-	f.applyAmounts(given, p)
-	if given("algorithm") {
-		p.Algorithm, p.Options = f.algorithm, wire.PolicyOptions{}
-	}
-	if given("option") {
-		options, err := wire.ParseOptions(f.options)
-		if err != nil {
-			return console.Usagef("--option: %w", err)
-		}
-		p.Options = options
-	}
-	if f.noEscalation {
-		p.Escalation = nil
-	}
-	return f.applyEscalation(c, p)
+// isSet reports whether a flag is given and true.
+func isSet(c *cobra.Command, flag string) bool {
+	f := c.Flag(flag)
+	return f != nil && f.Value.String() == "true"
 }
 
-// applyAmounts changes what p counts and holds.
-func (f *policyChange) applyAmounts(given func(string) bool, p *wire.PolicyRequest) {
-	if given("unit") {
-		if (f.unit != "") != (p.Unit != "") {
-			p.Algorithm, p.Options = "", wire.PolicyOptions{} // the server chooses the one that counts it
+// apply changes p according to the flags. The flag of a field has its name in JSON, and --no-NAME empties it.
+func (f *policyChange) apply(c *cobra.Command, p *wire.PolicyRequest) (err error) {
+	given := c.Flags().Changed
+	if f.set.When, err = parseWhen(f.when); err != nil {
+		return err
+	}
+	f.set.Cost, f.set.Hold = f.cost.amount, f.hold.Duration
+	if f.set.Rules = append([]string{}, rules.SplitRules(strings.Join(f.rules, ","))...); given("rule") {
+		p.Rules = f.set.Rules
+	}
+	// Points, and units, are counted by a log of their own, which the server chooses.
+	countsElse := given("unit") && (f.set.Unit != "") != (p.Unit != "")
+	if given("evidence") || isSet(c, "no-evidence") {
+		countsElse = countsElse || (len(f.set.Evidence) > 0) != (len(p.Evidence) > 0)
+	}
+	if countsElse {
+		p.Algorithm = ""
+	}
+	if countsElse || given("algorithm") {
+		p.Options = wire.PolicyOptions{}
+	}
+	if given("unit") && !given("rule") {
+		for i, rule := range p.Rules {
+			p.Rules[i] = withoutUnit(rule, p.Unit)
 		}
-		if !given("rule") {
-			for i, rule := range p.Rules {
-				p.Rules[i] = withoutUnit(rule, p.Unit)
-			}
+	}
+	to, set := reflect.ValueOf(p).Elem(), reflect.ValueOf(f.set)
+	for i := range set.NumField() {
+		if name := flagName(set.Type().Field(i)); given(name) || isSet(c, "no-"+name) {
+			to.Field(i).Set(set.Field(i))
 		}
-		p.Unit = f.unit
 	}
-	if given("time-zone") {
-		p.TimeZone = f.timeZone
+	if given("on-limit") && p.OnLimit == "block" && p.Escalation != nil {
+		p.Escalation.Threshold = 1
 	}
-	if given("cost") {
-		p.Cost = f.cost.amount
+	if given("option") {
+		if p.Options, err = wire.ParseOptions(f.options); err != nil {
+			return console.Usagef("--option: %w", err)
+		}
 	}
-	if given("hold") || f.noHold {
-		p.Hold = f.hold.Duration
-	}
-	if given("on-expiry") {
-		p.OnExpiry = f.onExpiry
-	}
+	return f.applyEscalation(c, p)
 }
 
 // withoutUnit returns a rule without its unit, so that the policy's applies.
@@ -387,7 +335,7 @@ func (f *policyChange) applyEscalation(c *cobra.Command, p *wire.PolicyRequest) 
 	if !given("escalate") && !given("block-for") && !given("block-factor") && !given("block-cap") && !given("decay-after") && !given("challenge-levels") {
 		return nil
 	}
-	if f.noEscalation {
+	if isSet(c, "no-escalation") {
 		return console.Usagef("--no-escalation takes the escalation away; leave out the flags that describe one")
 	}
 	isNew := p.Escalation == nil
