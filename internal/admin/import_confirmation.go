@@ -44,6 +44,7 @@ type NeedsConfirmation struct {
 	fault *fault.Error
 }
 
+// Error returns why the import needs a confirmation.
 func (e *NeedsConfirmation) Error() string { return e.fault.Error() }
 
 // Unwrap returns the *fault.Error that front ends translate.

@@ -125,7 +125,7 @@ func newHoldList(con *console.Console) *cobra.Command {
 					all = append(all, heldUnder{s.Name, h})
 				}
 			}
-			return output.List(con.Printer(), all, heldColumns)
+			return printItems(con, all, heldColumns)
 		}),
 	}
 	c.Flags().StringVar(&policy, "policy", "", "only under this policy; the most specific match if omitted")

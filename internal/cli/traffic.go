@@ -147,8 +147,9 @@ func newAttack(con *console.Console) *cobra.Command {
 		Long: `Compare the requests refused per second now with the baseline, which is the median of the
 hours of the last day. Three times the baseline, and at least half a request per second
 more, is an attack. The source is the range with at least half of the offences since it
-began, or the key with at least a third of them; of the further keys of policies only
-a network, since others may be what is attacked. 'attack list' lists past attacks.`,
+began, or the key with at least a third of them. Of the further keys that policies
+count, such as accounts, only a network is a source: an account may be what is attacked.
+'attack list' lists past attacks.`,
 		Example: "admin attack\nadmin attack -o json\nadmin attack list",
 	}
 	show := online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
@@ -167,8 +168,8 @@ a network, since others may be what is attacked. 'attack list' lists past attack
 func newAttackList(con *console.Console) *cobra.Command {
 	return pagedCommand(con, cobra.Command{
 		Short: "List the attacks that were announced: begin, end, peak rate, sources",
-		Long: `List the attacks that were announced, the newest first. An attack is announced when it has
-had 30 checks more than normal refused, and has ended after three minutes without it.`,
+		Long: `List the attacks that were announced, the newest first. An attack is announced once 30
+checks more than normal were refused, and ends after three minutes without an attack.`,
 		Example: "admin attack list\nadmin attack list -o json",
 	}, wire.ListAttacks, announcedColumns, func() wire.PageList { return wire.PageList{} })
 }

@@ -35,7 +35,7 @@ type Combined struct {
 // Allowed reports whether all checks are allowed.
 func (c *Combined) Allowed() bool { return c.Outcome == Allowed }
 
-// Plain is Decision.Plain.
+// Plain returns the combined outcome in words that every client knows; see Decision.Plain.
 func (c *Combined) Plain() Outcome {
 	if d := c.Refused(); d != nil {
 		return d.Plain()

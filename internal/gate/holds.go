@@ -242,9 +242,10 @@ func (g *Gate) Settle(ctx context.Context, handle string, cost int64) (Settled, 
 	return g.settle(ctx, handle, result, cost, 0)
 }
 
-// Extend has a hold expire when the duration until has passed from now. The errors are those of Settle.
-func (g *Gate) Extend(ctx context.Context, handle string, until time.Duration) (Settled, error) {
-	return g.settle(ctx, handle, "extended", 0, until.Milliseconds())
+// Extend makes a hold expire after length from now, in whole milliseconds. It never shortens a hold. The
+// errors are those of Settle.
+func (g *Gate) Extend(ctx context.Context, handle string, length time.Duration) (Settled, error) {
+	return g.settle(ctx, handle, "extended", 0, length.Milliseconds())
 }
 
 func (g *Gate) settle(ctx context.Context, handle, result string, cost, extend int64) (s Settled, err error) {

@@ -17,6 +17,7 @@ type TextError struct {
 // Error returns one line that is safe to print.
 func (e *TextError) Error() string { return e.Field + ": " + e.Err.Error() }
 
+// Unwrap returns the error without its field.
 func (e *TextError) Unwrap() error { return e.Err }
 
 // ReadDocument returns the policy of a document, with its defaults filled in. pattern reads its
