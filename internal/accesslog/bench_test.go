@@ -58,6 +58,12 @@ func BenchmarkReadDescribed(b *testing.B) {
 	benchmarkReaderWith(b, benchLog(combinedLine), accesslog.Options{LogFormat: `$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent"`})
 }
 
+func BenchmarkReadUWSGI(b *testing.B) {
+	benchmarkReader(b, benchLog(func(client, second int) string {
+		return fmt.Sprintf("[pid: 12|app: 0|req: 3/9] 10.0.%d.%d () {28 vars in 325 bytes} [Sat Jan 31 23:05:%02d 2026] GET /search?q=%d => generated 5124 bytes in 1 msecs (HTTP/1.1 200) 2 headers in 79 bytes (1 switches on core 0)\n", client>>8, client&255, second, client)
+	}))
+}
+
 func BenchmarkReadDocker(b *testing.B) {
 	benchmarkReader(b, benchLog(func(client, second int) string {
 		return fmt.Sprintf("{\"log\":%q,\"stream\":\"stdout\",\"time\":\"2026-01-31T23:05:00Z\"}\n", combinedLine(client, second))

@@ -10,7 +10,7 @@ import (
 // linesLookedAt is the number of lines in which detect looks for a format.
 const linesLookedAt = 20
 
-var errFormat = errors.New("the first lines are neither Common or Combined Log Format, nor JSON objects, nor W3C Extended Log Format, nor as HAProxy, AWS load balancers or Envoy write, nor CSV below a line of column names with a time and a client; name the format and the columns if they are, or describe the lines with --log-format")
+var errFormat = errors.New("the first lines are neither Common or Combined Log Format, nor JSON objects, nor W3C Extended Log Format, nor as HAProxy, AWS load balancers, Envoy, Werkzeug or uWSGI write, nor CSV below a line of column names with a time and a client; name the format and the columns if they are, or describe the lines with --log-format")
 
 // detect returns the format of the first line that has one, so that a truncated line at
 // the top does not matter.

@@ -1,6 +1,9 @@
 package accesslog
 
-import "slices"
+import (
+	"bytes"
+	"slices"
+)
 
 // description describes lines in the style of nginx's log_format. $_ is a text without a space
 // that nobody needs.
@@ -16,6 +19,8 @@ type description struct {
 	isLocal bool
 	// isURL says that a target may be a whole URL, whose host is the host of the request.
 	isURL bool
+	// isColored says that the request may be within escape sequences of a terminal.
+	isColored bool
 }
 
 // descriptions describe the logs of servers that write neither Common Log Format, JSON nor W3C Extended
@@ -41,6 +46,18 @@ var descriptions = []description{
 		format: Envoy, title: "Envoy log of Istio", isBare: true, isWhole: true,
 		lines: `[$time_iso8601] "$request" $status $_ $_ $_ "$failure" $_ $_ $_ $_ "$http_x_forwarded_for" "$http_user_agent" "$request_id" "$http_host" "$upstream" $_ $_ $_ $remote_addr $_ $_`,
 	},
+	{
+		format: Werkzeug, title: "Werkzeug log", isBare: true, isWhole: true, isLocal: true, isColored: true,
+		lines: `$remote_addr - - [$time_local] "$request" $status $_`,
+	},
+	{
+		format: Werkzeug, title: "Werkzeug log of Python's logging", isBare: true, isWhole: true, isLocal: true, isColored: true,
+		lines: `INFO:werkzeug:$remote_addr - - [$time_local] "$request" $status $_`,
+	},
+	{
+		format: UWSGI, title: "uWSGI log", isBare: true, isWhole: true, isLocal: true,
+		lines: `[pid: $pid|app: $_|req: $_] $remote_addr ($remote_user) {$_ vars in $_ bytes} [$time] $request_method $request_uri => generated $_ bytes in $_ $_ ($_ $status) $_ headers in $_ bytes ($_ switches on core $_)`,
+	},
 }
 
 // describedAs returns the description of a format by which a line can be read, nil for none; of
@@ -64,6 +81,23 @@ func describedAs(format Format, line []byte) *description {
 	}
 	return nil
 }
+
+// uncolor returns a text without the escape sequences of a terminal around it.
+func uncolor(text []byte) []byte {
+	for bytes.HasPrefix(text, escapeSequence) {
+		end := bytes.IndexByte(text, 'm')
+		if end < 0 {
+			break
+		}
+		text = text[end+1:]
+	}
+	if at := bytes.LastIndex(text, escapeSequence); at >= 0 && bytes.HasSuffix(text, []byte("[0m")) {
+		text = text[:at]
+	}
+	return text
+}
+
+var escapeSequence = []byte("\x1b[")
 
 // isDescribed reports whether a format is one of descriptions.
 func isDescribed(format Format) bool {

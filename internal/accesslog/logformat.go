@@ -353,8 +353,12 @@ func (p *formatParser) parse(line []byte) (Record, error) {
 			*into = p.texts.ofPart(i, text)
 		}
 	}
-	method, target := requestLine(value(forLine))
-	r.IsNoRequest = isNoRequest(value(forLine))
+	request := value(forLine)
+	if p.isColored {
+		request = uncolor(request)
+	}
+	method, target := requestLine(request)
+	r.IsNoRequest = isNoRequest(request)
 	if p.isURL {
 		var host []byte
 		if host, target = cutURL(target); r.Host == "" {

@@ -107,12 +107,15 @@ const (
 	HAProxy Format = "haproxy" // its HTTP log
 	ALB     Format = "alb"     // also of AWS's Classic Load Balancer
 	Envoy   Format = "envoy"   // its default text, or Istio's
+	// Werkzeug is that of Flask's development server and of Python's http.server.
+	Werkzeug Format = "werkzeug"
+	UWSGI    Format = "uwsgi"
 
 	described Format = "described" // by Options.LogFormat
 )
 
 // FormatNames lists the formats that ParseFormat knows, for people.
-const FormatNames = "auto, common, combined, json, csv, w3c, haproxy, alb or envoy"
+const FormatNames = "auto, common, combined, json, csv, w3c, haproxy, alb, envoy, werkzeug or uwsgi"
 
 // ParseFormat reads the name of a format; "" is Auto, "common" and "combined"
 // are CLF. The error names the formats.
@@ -126,7 +129,7 @@ func ParseFormat(text string) (Format, error) {
 		return JSON, nil
 	case "iis", "cloudfront":
 		return W3C, nil
-	case Auto, CLF, JSON, CSV, W3C, HAProxy, ALB, Envoy:
+	case Auto, CLF, JSON, CSV, W3C, HAProxy, ALB, Envoy, Werkzeug, UWSGI:
 		return format, nil
 	}
 	return "", fmt.Errorf("the log format %q is not known; write %s", text, FormatNames)

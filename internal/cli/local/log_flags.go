@@ -38,7 +38,7 @@ type logFlags struct {
 func (f *logFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.format, "format", "auto", "format of the logs: "+accesslog.FormatNames)
 	c.Flags().StringVar(&f.logFormat, "log-format", "", `the lines of the logs in the style of nginx's log_format, for example '$host $remote_addr - $remote_user [$time_local] "$request" $status', or of Apache's LogFormat`)
-	c.Flags().StringVar(&f.zone, "time-zone", "", "the zone of times that name none, for example Europe/Berlin or Local; UTC if omitted, for HAProxy the machine's")
+	c.Flags().StringVar(&f.zone, "time-zone", "", "the zone of times that name none, for example Europe/Berlin or Local; UTC if omitted, for HAProxy, Werkzeug and uWSGI the machine's")
 	c.Flags().StringArrayVar(&f.skipPaths, "skip-path", nil, "leave out requests of these paths, for example '/static/*'; may be repeated")
 	c.Flags().StringArrayVar(&f.ownPaths, "own-path", nil, "paths that are the site's own although scanners look for them, for example '/phpmyadmin/*'; may be repeated")
 	c.Flags().BoolVar(&f.noProbes, "no-probes", false, "learn nothing of what the site answers, and recognize no probes by it")
@@ -159,7 +159,7 @@ func wantRequests(read accesslog.Counts) error {
 
 const logHelp = `Logs are read as programs write them, plain or gzip: Common and Combined Log Format (also
 with the host in front), JSON lines (nginx, Caddy, Traefik, Envoy, Cloudflare Logpush, ECS),
-HAProxy's HTTP log, those of AWS's load balancers, CloudFront and IIS (W3C), Envoy's text, and
+HAProxy's HTTP log, those of AWS's load balancers, CloudFront and IIS (W3C), Envoy's text, Werkzeug, uWSGI, and
 CSV with a line of column names; also within the lines of docker, CRI, syslog or journald.
 --log-format describes any other lines as nginx's log_format or Apache's LogFormat do. The
 client's address is read only from a field that is known to hold it, never from what a client
