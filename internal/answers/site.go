@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"maps"
+	"math/bits"
 	"slices"
 	"strings"
 	"sync"
@@ -22,8 +23,9 @@ import (
 const Probe = "probe"
 
 // Browsed is the outcome of each filesOfAVisit-th file of pages that a client has loaded, as browsers do
-// and scanners do not. It can take back the points of dead links: an office of five hundred people
-// meets as many of them in a day as a scanner tries.
+// and scanners do not, and of each pagesOfACrawl-th different page that was there, as for a crawler. It can take
+// back the points of dead links: an office of five hundred people meets as many of them in a day as a scanner
+// tries. What a client says to be does not matter.
 const Browsed = "browsed"
 
 // Site is what its answers show of a site: with which statuses it answers what it does not have, and which
@@ -68,6 +70,9 @@ type siteClient struct {
 	files     [enoughFiles]uint64 // hashes of different ones that were there
 	different int                 // how many of files
 	loaded    int                 // how many were there
+	pages     uint64              // a bit for each different page that was there, by its hash; none once half of them are set
+	crawled   int                 // how many different pages were there
+	isCrawled bool                // the last request was for another page that was there
 	isSuspect bool
 }
 
@@ -84,6 +89,7 @@ const (
 	enoughFiles    = 3   // that a client has to have loaded to be taken for a browser
 	enoughAnswers  = 3   // that show a program
 	filesOfAVisit  = 20
+	pagesOfACrawl  = 8
 	maxKnownText   = 512                 // bytes of what a SiteState keeps
 	programAge     = 30 * 24 * time.Hour // after which a program that was not shown again is forgotten
 	loginAge       = 24 * time.Hour      // after which a login is forgotten whose client was not inside again
@@ -228,6 +234,7 @@ func (s *Site) Learn(r *Answer) {
 		s.logIn(a.form+" "+key, r.Time)
 	}
 	c := s.client(key)
+	c.isCrawled = false
 	switch {
 	case !a.isShown:
 		c.isSuspect = true
@@ -239,8 +246,11 @@ func (s *Site) Learn(r *Answer) {
 	if !isServed(r.Status) || c.isSuspect {
 		return
 	}
-	if a.isFile {
+	switch {
+	case a.isFile:
 		c.load(a.path)
+	case a.program == "" && !slices.Contains(s.missing, r.Status):
+		c.crawl(a.path)
 	}
 	switch {
 	case a.program == "" || c.different < enoughFiles:
@@ -259,6 +269,17 @@ func (c *siteClient) load(file string) {
 	if c.different < enoughFiles && !slices.Contains(c.files[:c.different], hash) {
 		c.files[c.different] = hash
 		c.different++
+	}
+}
+
+func (c *siteClient) crawl(page string) {
+	bit := uint64(1) << (maphash.String(seed, page) % 64)
+	if c.isCrawled = c.pages&bit == 0; !c.isCrawled {
+		return
+	}
+	c.crawled++
+	if c.pages |= bit; bits.OnesCount64(c.pages) == 32 {
+		c.pages = 0
 	}
 }
 
@@ -404,7 +425,13 @@ func (s *Site) hasBrowsed(r *Answer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.clients[s.name(r.Key)]
-	return c != nil && !c.isSuspect && c.loaded > 0 && c.loaded%filesOfAVisit == 0 && s.asked.of(r.Path).isFile
+	switch {
+	case c == nil || c.isSuspect:
+		return false
+	case s.asked.of(r.Path).isFile:
+		return c.loaded > 0 && c.loaded%filesOfAVisit == 0
+	}
+	return c.isCrawled && c.crawled%pagesOfACrawl == 0
 }
 
 // SiteState is what a Site has learned, without the clients that it watches: what a restart must not forget.

@@ -157,8 +157,8 @@ func TestOwnPaths(t *testing.T) {
 	}
 }
 
-// Each twentieth file of pages that a client has loaded is a sign that it browses, of which a scanner and
-// a client that loads no files have none.
+// Each twentieth file of pages that a client has loaded, and each eighth different page, is a sign that it
+// browses, of which a scanner has none.
 func TestClientsThatLoadFilesBrowse(t *testing.T) {
 	a := newAnswered(t, always(200))
 	count := func(client, n int, path string) (browsed int) {
@@ -174,12 +174,19 @@ func TestClientsThatLoadFilesBrowse(t *testing.T) {
 	if n := count(1, 100, "/a%d.css"); n != 5 {
 		t.Errorf("a browser: got %d, want 5", n)
 	}
-	if n := count(1, 100, "/page-%d"); n != 0 {
-		t.Errorf("pages: got %d, want none", n)
+	if n := count(3, 100, "/page-%d"); n < 5 || n > 12 {
+		t.Errorf("a crawler of different pages: got %d, want one for each %d", n, pagesOfACrawl)
+	}
+	if n := count(4, 100, "/?%d"); n != 0 {
+		t.Errorf("one page again and again: got %d, want none", n)
 	}
 	a.ask(2, "/.env")
-	if n := count(2, 100, "/a%d.css"); n != 0 {
+	if n := count(2, 100, "/a%d.css") + count(2, 100, "/page-%d"); n != 0 {
 		t.Errorf("a scanner: got %d, want none", n)
+	}
+	a.scan() // what the site does not have is answered with 200 too
+	if n := count(5, 100, "/page-%d"); n != 0 {
+		t.Errorf("made-up names where everything is answered: got %d, want none", n)
 	}
 }
 

@@ -266,7 +266,11 @@ func (t *trial) isCrawler(record accesslog.Record) bool {
 
 // chargeEvidence charges what the request of a record shows, before the record is answered.
 func (t *trial) chargeEvidence(ctx context.Context, key string, record accesslog.Record) error {
-	return t.chargeAll(ctx, t.selector.AppendEvidence(nil, t.subject(record.Key), t.requestOf(record)), key, record, false)
+	charges := t.selector.AppendEvidence(nil, t.subject(record.Key), t.requestOf(record))
+	if t.isCrawler(record) {
+		charges = rules.WithoutLinks(charges)
+	}
+	return t.chargeAll(ctx, charges, key, record, false)
 }
 
 // chargeAll charges evidence to the key and the further keys of its policies.

@@ -33,6 +33,19 @@ func (i Identity) IsVerified() bool {
 	return i.Agent != nil && i.Verified != conditions.Claimed && i.Verified != conditions.Spoofed
 }
 
+// IsCrawler reports whether it is a verified bot that chooses by links what it asks for: what it asks for is
+// what others have linked to. One that fetches what somebody names to it is none.
+func (i Identity) IsCrawler() bool {
+	if !i.IsVerified() {
+		return false
+	}
+	switch i.Agent.Category {
+	case "search", "ai-training", "seo", "archive":
+		return true
+	}
+	return false
+}
+
 // Directory identifies bots. It looks nothing up while it is asked. It is safe for concurrent use, and
 // the zero value knows the agents and verifies nobody.
 type Directory struct {

@@ -33,6 +33,9 @@ func (c *call) planEvidence(d *Decision, selector *rules.Selector, set *blocks.S
 	who := c.gate.subject(d.Check.Key, memberOf(c.gate.view, d.Check.Key, selector), d.At)
 	var room [8]rules.Charge
 	charges := selector.AppendEvidence(room[:0], who, d.Check.Request)
+	if d.Check.bot.IsCrawler() {
+		charges = rules.WithoutLinks(charges)
+	}
 	counted := botKeys(d.Check.Bot(), selector)
 	for i := range counted {
 		charges = selector.AppendEvidenceFor(charges, &counted[i], d.Check.Request, func(p *rules.Policy) bool { return isForBot(p, counted[i]) })

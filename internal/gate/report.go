@@ -145,7 +145,10 @@ func (a *Reported) prepare(selector *rules.Selector, set *blocks.Set, verifier *
 	}
 	if a.IsCounted && a.Report.Outcome == conditions.NotFound {
 		verifier.Notice(a.Report.Key)
-		if a.Crawler = verifier.OperatorOf(a.Report.Key); a.Crawler != "" {
+		if a.Crawler = verifier.OperatorOf(a.Report.Key); a.Crawler == "" && bot.IsCrawler() {
+			a.Crawler = bot.Agent.Operator.Name
+		}
+		if a.Crawler != "" {
 			return
 		}
 	}

@@ -61,22 +61,20 @@ func (namesInDNS) LookupNetIP(context.Context, string, string) ([]netip.Addr, er
 	return []netip.Addr{netip.MustParseAddr("66.249.64.1")}, nil
 }
 
-func TestNotFoundReportsOfAVerifiedCrawlerDoNotCount(t *testing.T) {
-	n := newNode(t, policy(t, 1, "default", "*", "100/m"), policy(t, 2, "misses", "ip:*", "1/m", counts(conditions.NotFound)), policy(t, 3, "guessing", "ip:*", "1/m", counts("login_failed")))
+// verifyGoogle has a node verify the crawlers of Google.
+func (n *node) verifyGoogle(t *testing.T) {
+	t.Helper()
 	operators, err := bots.ParseOperators("google")
 	if err != nil {
 		t.Fatal(err)
 	}
 	n.crawlers = bots.New(bots.Options{Operators: operators, Resolver: namesInDNS{}, Now: n.clock})
 	n.bots.Verifier = n.crawlers
-	const crawler, stranger = "ip:66.249.64.1", "ip:203.0.113.7"
-	for _, k := range []string{crawler, stranger} {
-		// The first report counts, because nothing waits for DNS.
-		wantReported(t, n.report(t, k, conditions.NotFound), Charged)
-		if d := n.check(t, k); d.Outcome != Limited {
-			t.Errorf("%s: %s before it is looked up", k, d.Outcome)
-		}
-	}
+}
+
+// lookUp looks up a crawler that was noticed.
+func (n *node) lookUp(t *testing.T, crawler string) {
+	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { n.crawlers.Run(ctx); close(ended) }()
@@ -85,6 +83,46 @@ func TestNotFoundReportsOfAVerifiedCrawlerDoNotCount(t *testing.T) {
 	}
 	stop()
 	<-ended
+}
+
+// Anybody can link to an attack and have a search engine ask for it: what a verified crawler asks for is no
+// evidence about it. Who only says to be one gains nothing, and neither does a verified crawler that floods.
+func TestLinksAreNoEvidenceAboutAVerifiedCrawler(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "100/m"), policy(t, 2, "suspicion", "ip:*", "1/m", suspicion(t, "10 path /trap/*", "1 outcome not_found", "8 method GET agent *sqlmap*")))
+	n.verifyGoogle(t)
+	const crawler, stranger = "ip:66.249.64.1", "ip:203.0.113.7"
+	n.report(t, crawler, conditions.NotFound)
+	n.lookUp(t, crawler)
+	ask := func(k, agent string, times int) (d Decision) {
+		for i := range times {
+			d = n.check(t, k, forPath(fmt.Sprint("/trap/", i), agent))
+		}
+		return d
+	}
+	const googlebot = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
+	if d := ask(crawler, googlebot, 5); d.Outcome != Allowed || len(d.Evidence) > 0 {
+		t.Errorf("a verified crawler is %s, with %d items of evidence", d.Outcome, len(d.Evidence))
+	}
+	if d := ask(stranger, googlebot, 2); d.Outcome != Limited {
+		t.Errorf("who says to be the crawler is %s", d.Outcome)
+	}
+	if d := ask(crawler, "sqlmap Googlebot", 3); d.Outcome != Limited {
+		t.Errorf("evidence that is not of a link: %s", d.Outcome)
+	}
+}
+
+func TestNotFoundReportsOfAVerifiedCrawlerDoNotCount(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "100/m"), policy(t, 2, "misses", "ip:*", "1/m", counts(conditions.NotFound)), policy(t, 3, "guessing", "ip:*", "1/m", counts("login_failed")))
+	n.verifyGoogle(t)
+	const crawler, stranger = "ip:66.249.64.1", "ip:203.0.113.7"
+	for _, k := range []string{crawler, stranger} {
+		// The first report counts, because nothing waits for DNS.
+		wantReported(t, n.report(t, k, conditions.NotFound), Charged)
+		if d := n.check(t, k); d.Outcome != Limited {
+			t.Errorf("%s: %s before it is looked up", k, d.Outcome)
+		}
+	}
+	n.lookUp(t, crawler)
 	if r := n.report(t, crawler, conditions.NotFound); r.Crawler != "google" || len(r.Policies) > 0 {
 		t.Errorf("a miss of the crawler: %+v", r)
 	}

@@ -401,6 +401,11 @@ func (s *Selector) AppendEvidenceFor(all []Charge, counted *keys.Key, r *conditi
 	return all
 }
 
+// WithoutLinks removes from charges, in place, those for the path: anybody can have a crawler ask for one, by a link.
+func WithoutLinks(all []Charge) []Charge {
+	return slices.DeleteFunc(all, func(c Charge) bool { return slices.Contains(c.Item.When.Attributes(), conditions.Path) })
+}
+
 // AppendReportedEvidence appends what a report of an outcome is charged for under p and a key, nil for
 // that of the report. r may be nil.
 func (p *Policy) AppendReportedEvidence(all []Charge, counted *keys.Key, outcome string, r *conditions.Request) []Charge {

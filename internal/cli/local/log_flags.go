@@ -159,8 +159,9 @@ func wantRequests(read accesslog.Counts) error {
 
 const logHelp = `Logs are read as programs write them, plain or gzip: Common and Combined Log Format (also
 with the host in front), JSON lines (nginx, Caddy, Traefik, Envoy, Cloudflare Logpush, ECS),
-HAProxy's HTTP log, those of AWS's load balancers, CloudFront and IIS (W3C), Envoy's text, Werkzeug, uWSGI, and
-CSV with a line of column names; also within the lines of docker, CRI, syslog or journald.
+HAProxy's HTTP log, those of AWS's load balancers, CloudFront and IIS (W3C), Envoy's text,
+Werkzeug, uWSGI, and CSV with a line of column names; also within the lines of docker, CRI,
+syslog or journald.
 --log-format describes any other lines as nginx's log_format or Apache's LogFormat do. The
 client's address is read only from a field that is known to hold it, never from what a client
 sends: a log without one is refused, and --key-column names it. Behind proxies
