@@ -237,3 +237,36 @@ func BenchmarkPassOfAClosedPolicy(b *testing.B) {
 		}
 	}
 }
+
+// The policy in docs/CHALLENGE.md: passwords guessed from many addresses, one each, have those who open the form with the
+// agent of the guessers challenged, and nobody else, on no other page.
+func TestAFormThatManyGuessAtIsChallenged(t *testing.T) {
+	byMany := func(p *rules.Policy) {
+		suspicion(t, "1 outcome login_failed", "-3 outcome login_ok forgives login_failed")(p)
+		var err error
+		if p.Also, err = rules.ParseAlso([]string{"path 60 points/1d", "path+agent 20 points/1d"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := newNode(t, policy(t, 1, "default", "*", "1000/m"), policy(t, 2, "guessed-by-many", "ip:*", "1/m", byMany, challenging))
+	try := func(i int, outcome string) {
+		n.report(t, fmt.Sprintf("ip:198.51.100.%d", i), outcome, func(r *Report) { r.Request = conditions.NewRequest("/wp-login.php", "POST", "old", "") })
+	}
+	opens := func(path, agent string, want Outcome, change ...func(*Check)) {
+		t.Helper()
+		if d := n.check(t, "ip:203.0.113.7", append(change, forPath(path, agent))...); d.Outcome != want {
+			t.Errorf("%s with the agent %s is %s, want %s", path, agent, d.Outcome, want)
+		}
+	}
+	for i := range 19 {
+		try(i, "login_failed")
+	}
+	opens("/wp-login.php", "old", Allowed)
+	try(19, "login_failed")
+	opens("/wp-login.php", "old", Challenged)
+	opens("/wp-login.php", "old", Allowed, withPass(t, "a"))
+	opens("/wp-login.php", "new", Allowed)
+	opens("/", "old", Allowed)
+	try(20, "login_ok")
+	opens("/wp-login.php", "old", Allowed)
+}
