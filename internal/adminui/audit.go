@@ -15,6 +15,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/admin/operations"
+	"github.com/stint-dev/stint/internal/adminui/administration"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/audit"
@@ -67,10 +68,9 @@ func foldAudit(records []*audit.Record) (rows []auditRow) {
 type jsonChange struct{ Path, Was, Now string }
 
 // auditObjects are the kinds of objects of entries, and auditGroups.
-var auditObjects = []string{
-	"policy", "block", "exemption", "source", "proposal", "escalation", "key", "note", "profile", "view", "token", "user", "login",
-	"site", "channel", "silence", "notification", "report", "job", "backup", "database", "audit",
-}
+var auditObjects = slices.Sorted(slices.Values(append([]string{
+	"policy", "block", "exemption", "source", "proposal", "escalation", "key", "note", "profile", "view", "backup", "database", "audit",
+}, administration.AuditKinds()...)))
 
 // auditGroups are the actions of entries that are about objects of another kind: logins, logouts
 // and failed logins about users, escalations about policies.
@@ -85,7 +85,7 @@ type auditHandler struct {
 
 func (h *auditHandler) routes() []httpserver.Route {
 	return []httpserver.Route{
-		h.Get("/audit", identity.Read, h.showAudit),
+		h.InMenu(site.Administration, 5, "Audit", h.Get("/audit", identity.Read, h.showAudit)),
 		h.Get("/audit/export", identity.Read, h.exportAudit),
 		h.Post("/audit/undo", identity.Operate, h.undoEntry),
 	}

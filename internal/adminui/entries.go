@@ -66,12 +66,12 @@ type entriesHandler struct {
 // routes returns the routes of both kinds.
 func (h *entriesHandler) routes() []httpserver.Route {
 	var all []httpserver.Route
-	for _, s := range []*kindTexts{blockTexts, exemptionTexts} {
+	for i, s := range []*kindTexts{blockTexts, exemptionTexts} {
 		on := func(h func(*httpserver.Call, *kindTexts) error) httpserver.Handler {
 			return func(c *httpserver.Call) error { return h(c, s) }
 		}
 		all = append(all,
-			h.Get(s.Path, identity.Read, on(h.showEntries)),
+			h.InMenu(site.Enforce, 1+i, s.Head, h.Get(s.Path, identity.Read, on(h.showEntries))),
 			h.Get(s.Path+"/export", identity.Read, on(h.exportEntries)),
 			h.Get(s.Path+"/new", identity.Operate, on(h.showAdd)),
 			h.Post(s.Path+"/new", identity.Operate, on(h.previewAdd)),

@@ -3,6 +3,7 @@ package adminui_test
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -143,17 +144,28 @@ func (n *node) sendCrowd(t testing.TB) {
 	n.flush(t)
 }
 
-// pages are the paths of all pages, by a name for the file of a screenshot.
+var (
+	menuOfAdministration = regexp.MustCompile(`(?s)<p class="nav-name">Administration</p>(.*?)</div>`)
+	menuLink             = regexp.MustCompile(`class="nav-link" href="/([a-z-]+)"`)
+)
+
+// pages are the paths of all pages, by a name for the file of a screenshot: those of the menu's group Administration, and
+// those below, which need more than their path. monitorPages has the pages of traffic.
 func (n *node) pages(t testing.TB) map[string]string {
 	t.Helper()
 	found, err := n.store.Entries.Find(context.Background(), blocks.Filter{Kind: blocks.Block, At: n.clock.Now(), Search: "Hosting"})
 	must(t, err)
-	return map[string]string{
+	pages := map[string]string{
 		"login": "/login", "start": "/start", "blocks": "/blocks", "blocks-edit": "/blocks?edit=" + found.Items[0].ID, "blocks-empty": "/blocks?q=nothing+like+it",
 		"blocks-add": "/blocks/new?pattern=ip:198.51.0.0/16&reason=" + "hosting", "blocks-import": "/blocks/import", "exemptions": "/exemptions", "exemptions-add": "/exemptions/new", "exemptions-import": "/exemptions/import",
-		"audit": "/audit", "audit-open": "/audit?object=policy&open=" + n.lastEntry(t), "jobs": "/jobs", "channel": "/notifications/channels", "notifications": "/notifications", "bots": "/bots", "sites": "/sites", "bouncers": "/bouncers", "keys": "/keys?plan=gold", "keys-import": "/keys/import", "origins": "/offenders/origins?by=country", "origins-key": "/key?key=ip:203.0.113.2", "tokens": "/tokens", "tokens-delete": "/tokens?delete=" + n.tokenID(t, hostile[0]), "connect": "/connect", "connect-node": "/connect/node", "users": "/users?edit=" + n.userID(t, "olu"),
-		"policies": "/policies", "policies-found": "/policies?q=log&order=updated", "policies-none": "/policies?q=nothing+like+it", "policy": "/policies/default?compare=1", "policy-new": "/new-policy", "lists": "/lists", "presets": "/presets/website", "presets-traps": "/presets/traps?mode=shadow", "policy-queue": "/policies/login", "settings": "/settings",
+		"audit-open": "/audit?object=policy&open=" + n.lastEntry(t), "channel": "/notifications/channels", "bots": "/bots", "keys": "/keys?plan=gold", "keys-import": "/keys/import", "origins": "/offenders/origins?by=country", "origins-key": "/key?key=ip:203.0.113.2", "tokens-delete": "/tokens?delete=" + n.tokenID(t, hostile[0]), "connect-node": "/connect/node", "users-edit": "/users?edit=" + n.userID(t, "olu"),
+		"policies": "/policies", "policies-found": "/policies?q=log&order=updated", "policies-none": "/policies?q=nothing+like+it", "policy": "/policies/default?compare=1", "policy-new": "/new-policy", "lists": "/lists", "presets": "/presets/website", "presets-traps": "/presets/traps?mode=shadow", "policy-queue": "/policies/login",
 	}
+	menu := menuOfAdministration.FindString(n.as(t, "maria").get("/settings").body)
+	for _, link := range menuLink.FindAllStringSubmatch(menu, -1) {
+		pages[link[1]] = "/" + link[1]
+	}
+	return pages
 }
 
 func (n *node) lastEntry(t testing.TB) string {

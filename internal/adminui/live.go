@@ -100,7 +100,7 @@ type liveHandler struct {
 }
 
 func (h *liveHandler) routes() []httpserver.Route {
-	return []httpserver.Route{h.Get("/live", identity.Read, h.showLive)}
+	return []httpserver.Route{h.InMenu(site.Monitor, 3, "Live", h.Get("/live", identity.Read, h.showLive))}
 }
 
 func (h *liveHandler) showLive(c *httpserver.Call) error {

@@ -183,7 +183,7 @@ func newNodeOn(t testing.TB, database string, change ...func(*adminui.Deps)) *no
 			return admin.ReadTrafficSample(ctx, n.store.Offences, secret(), from, to)
 		}})
 	use := usecases.UseCases{
-		Policies: policies, Tokens: tokens, Connect: connect, Users: users, Entries: entries, Audit: &operations.Audit{Store: n.store.Audit},
+		Policies: policies, Tokens: tokens, Connect: connect, Users: users, Entries: entries,
 		Detection: n.detection, Keys: keyUse, Profiles: profileUse, Undo: &admin.Undo{Records: n.store.Audit, Store: n.store, Entries: entries, Policies: policies},
 		Sources: &sources.Sources{
 			Store: n.store.BlockSources, Entries: n.store.Entries, Leases: n.store.Jobs, View: n.catalog, Node: "a", Now: n.clock.Now, Log: logger,
@@ -200,7 +200,7 @@ func newNodeOn(t testing.TB, database string, change ...func(*adminui.Deps)) *no
 			Store: n.store.Reports, Counts: n.store.Offences, Detection: n.detection, Proposals: n.detection.Proposals, View: n.catalog, Now: n.clock.Now,
 		}},
 		Origins: operations.Origins{Database: someOrigins(t)},
-	}
+	}.OnStore(n.store, n.clock.Now)
 	deps := adminui.Deps{
 		UseCases: use, Logins: logins, TwoFactor: &identities.TwoFactor{Store: n.store.Factors, Throttle: throttle, Failed: n.failed, Now: n.clock.Now},
 		OwnPassword: &identities.OwnPassword{Store: n.store.Identities, Throttle: throttle, Failed: n.failed, Now: n.clock.Now}, Catalog: n.catalog, Events: n.events,

@@ -200,7 +200,7 @@ type offendersHandler struct {
 
 func (h *offendersHandler) routes() []httpserver.Route {
 	return []httpserver.Route{
-		h.Get("/offenders", identity.Read, h.showOffenders),
+		h.InMenu(site.Monitor, 4, "Offenders", h.Get("/offenders", identity.Read, h.showOffenders)),
 		h.Post("/escalations/resume", identity.Operate, h.resumeEscalation),
 	}
 }

@@ -79,7 +79,7 @@ type overviewHandler struct {
 }
 
 func (h *overviewHandler) routes() []httpserver.Route {
-	return []httpserver.Route{h.Get("/", identity.Read, h.show)}
+	return []httpserver.Route{h.InMenu(site.Monitor, 1, "Overview", h.Get("/", identity.Read, h.show))}
 }
 
 func (h *overviewHandler) show(c *httpserver.Call) error {

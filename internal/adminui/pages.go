@@ -82,7 +82,7 @@ func New(d Deps) (*Pages, error) {
 		d.Challenges = challenge.New(challenge.Options{Now: d.Now, Difficulty: challenge.DefaultDifficulty, Wait: challenge.DefaultWait})
 	}
 	o := site.Options{
-		Catalog: d.Catalog, Ready: d.Ready, Node: d.Node, Version: d.Build.Version, Logger: d.Logger, Now: d.Now, HasJobs: d.Jobs.Available(),
+		Catalog: d.Catalog, Ready: d.Ready, Node: d.Node, Version: d.Build.Version, Logger: d.Logger, Now: d.Now,
 		StoreLiveness: d.StoreLiveness,
 	}
 	if d.Notifications != nil {

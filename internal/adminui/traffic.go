@@ -108,7 +108,7 @@ type trafficHandler struct {
 }
 
 func (h *trafficHandler) routes() []httpserver.Route {
-	return []httpserver.Route{h.Get(trafficPath, identity.Read, h.showTraffic)}
+	return []httpserver.Route{h.InMenu(site.Monitor, 2, "Traffic", h.Get(trafficPath, identity.Read, h.showTraffic))}
 }
 
 func (h *trafficHandler) showTraffic(c *httpserver.Call) error {

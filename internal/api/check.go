@@ -63,7 +63,7 @@ func (h *checkHandler) routes() []route {
 
 var (
 	opCheck = &openapi.Operation{
-		ID: "check", Tag: "checks", Summary: "Check whether a key, or several keys as one, may make one more request.",
+		ID: "check", Tag: wire.TagChecks, Summary: "Check whether a key, or several keys as one, may make one more request.",
 		Body: openapi.Union{Name: "CheckBody", Doc: "A check of one key, or of several as one.", Of: []any{wire.CheckRequest{}, wire.KeysRequest{}}},
 		Answers: []openapi.Answer{
 			{Status: http.StatusOK, Doc: "Allowed.", Body: decided, Headers: quota},
@@ -73,11 +73,11 @@ var (
 		},
 	}
 	opBatch = &openapi.Operation{
-		ID: "checkBatch", Tag: "checks", Summary: "Make up to 1,000 checks in one request, each on its own.",
+		ID: "checkBatch", Tag: wire.TagChecks, Summary: "Make up to 1,000 checks in one request, each on its own.",
 		Body: wire.BatchRequest{}, Answers: ok("The decisions in the order of the checks, with a problem in place of each invalid check.", wire.BatchAnswer{}),
 	}
 	opCancelReservation = &openapi.Operation{
-		ID: "cancelReservation", Tag: "checks", Summary: "Cancel a reservation before its time, or what a cancellable check was charged while it counts.",
+		ID: "cancelReservation", Tag: wire.TagChecks, Summary: "Cancel a reservation before its time, or what a cancellable check was charged while it counts.",
 		Answers: ok("Whether the cancellation freed room for other requests.", wire.Cancelled{}),
 	}
 )

@@ -78,7 +78,7 @@ func (h *eventHandler) routes() []route {
 
 var (
 	opEvents = &openapi.Operation{
-		ID: "streamEvents", Tag: "events", Summary: "Stream decisions, changes and what becomes of holds as server-sent events; send Last-Event-ID to resume after a break.",
+		ID: "streamEvents", Tag: wire.TagEvents, Summary: "Stream decisions, changes and what becomes of holds as server-sent events; send Last-Event-ID to resume after a break.",
 		Query: []openapi.Param{
 			{Name: "kind", Doc: "Only these kinds: decision, block, change and hold, with commas between."},
 			{Name: "decision", Doc: "Only these decisions: allowed, limited, blocked, challenged and unavailable, with commas between."},

@@ -163,7 +163,7 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 				Profiles: &profiles.Profiles{View: known, Store: store.Profiles, Now: n.clock.Now},
 				Keys: &admin.Keys{View: known, Gate: g, Escalations: counted, Logs: []timestamplog.Log{log}, Notes: store.Notes, Recorder: store.Audit, WasSeen: entries.WasSeen,
 					Erasure: store.Erasure, Secret: func() []byte { return known.Settings().Secret }, Forget: func(context.Context, string) error { return nil }},
-				Jobs: &operations.Jobs{Runner: n.newJobs(store.Jobs), Recorder: store.Audit}, Backups: &operations.Backups{Recorder: store.Audit, Now: n.clock.Now},
+				Jobs:   &operations.Jobs{Runner: n.newJobs(store.Jobs), Recorder: store.Audit},
 				Tokens: &identities.Tokens{Store: store.Identities, Now: n.clock.Now},
 				Connect: &operations.Connect{
 					Tokens: &identities.Tokens{Store: store.Identities, Now: n.clock.Now}, CheckURL: "http://0.0.0.0:8080", TokenHeader: "X-Stint-Token",
@@ -175,7 +175,7 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 					Store: store.BlockSources, Entries: store.Entries, Leases: store.Jobs, View: known, Node: "test", Now: n.clock.Now, Log: slog.New(slog.DiscardHandler),
 					Own: func() []netip.Prefix { return nil }, Fetch: n.fetchList,
 				},
-				Policies: policies, Entries: entries, Audit: &operations.Audit{Store: store.Audit}, Nodes: &operations.Nodes{Store: store.Nodes, Now: n.clock.Now},
+				Policies: policies, Entries: entries,
 				Bouncers:  &admin.Bouncers{Store: store.Bouncers, Entries: store.Entries, View: known, Now: n.clock.Now},
 				Detection: counted, Reports: &operations.Reports{
 					Builder: &reports.Builder{Store: store.Reports, Counts: store.Offences, Detection: counted, Proposals: counted.Proposals, View: known, Now: n.clock.Now}, Recorder: store.Audit, Now: n.clock.Now,
@@ -188,7 +188,7 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 					Preset:  []operations.Channel{{Preset: true, Config: notify.Config{Name: "desk", Type: notify.Webhook}}},
 					Now:     n.clock.Now,
 				},
-			},
+			}.OnStore(store, n.clock.Now),
 			Now: n.clock.Now,
 		},
 		Server: httpserver.Options{

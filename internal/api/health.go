@@ -29,11 +29,11 @@ func (h *healthHandler) routes() []route {
 
 var (
 	opLive = &openapi.Operation{
-		ID: "live", Tag: "health", Summary: "Check that the process is alive.",
+		ID: "live", Tag: wire.TagHealth, Summary: "Check that the process is alive.",
 		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The process is alive.", Types: []string{"text/plain"}}},
 	}
 	opReady = &openapi.Operation{
-		ID: "ready", Tag: "health", Summary: "Show whether this node can answer checks, and which part fails.",
+		ID: "ready", Tag: wire.TagHealth, Summary: "Show whether this node can answer checks, and which part fails.",
 		Answers: append(ok("The node is ready.", wire.Readiness{}), openapi.Answer{Status: http.StatusServiceUnavailable, Doc: "The node is not ready.", Body: wire.Readiness{}}),
 	}
 )

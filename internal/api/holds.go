@@ -17,17 +17,17 @@ import (
 
 var (
 	opSettleHold = &openapi.Operation{
-		ID: "settleHold", Tag: "checks", Summary: "Settle a hold with what was used.", BodyOptional: true, Conflict: true, Gone: true,
+		ID: "settleHold", Tag: wire.TagChecks, Summary: "Settle a hold with what was used.", BodyOptional: true, Conflict: true, Gone: true,
 		Doc: "What was not used is returned as if it had never been charged; what was used beyond the hold is charged in full. The same again is answered the same for a minute. " +
 			"Another cost after settling is 409 `settled`. After the hold has expired it is 410 `expired`, and what was used beyond what the policy kept is charged.",
 		Body: wire.Settlement{}, Answers: ok("Settled.", wire.SettledHold{}),
 	}
 	opReleaseHold = &openapi.Operation{
-		ID: "releaseHold", Tag: "checks", Summary: "Release a hold, which charges nothing.", Conflict: true, Gone: true,
+		ID: "releaseHold", Tag: wire.TagChecks, Summary: "Release a hold, which charges nothing.", Conflict: true, Gone: true,
 		Answers: ok("Released.", wire.SettledHold{}),
 	}
 	opExtendHold = &openapi.Operation{
-		ID: "extendHold", Tag: "checks", Summary: "Renew a hold, so that it expires later.", Conflict: true, Gone: true,
+		ID: "extendHold", Tag: wire.TagChecks, Summary: "Renew a hold, so that it expires later.", Conflict: true, Gone: true,
 		Body: wire.Extension{}, Answers: ok("Renewed.", wire.SettledHold{}),
 	}
 )

@@ -191,8 +191,6 @@ func (a *App) useCases(recorded *traffic) usecases.UseCases {
 			return admin.ReadTrafficSample(ctx, store.Offences, a.secret(), from, to)
 		}})
 	use := usecases.UseCases{
-		Audit:     &operations.Audit{Store: store.Audit},
-		Backups:   &operations.Backups{Recorder: store.Audit, Now: time.Now},
 		Bots:      &operations.Bots{Store: store.Offences, Directory: a.bots, View: a.catalog, Now: time.Now},
 		Bouncers:  a.bouncers,
 		Crawlers:  operations.Crawlers{Verifier: a.crawlers},
@@ -203,7 +201,6 @@ func (a *App) useCases(recorded *traffic) usecases.UseCases {
 			View: a.catalog, Gate: a.gate, Escalations: a.detection, Logs: a.logs(), Notes: store.Notes, Recorder: store.Audit, WasSeen: a.entries.WasSeen,
 			Erasure: store.Erasure, Secret: a.secret, Forget: a.forget,
 		},
-		Nodes:         &operations.Nodes{Store: store.Nodes, Now: time.Now},
 		Notifications: notificationsOf(a),
 		Origins:       originsOf(a),
 		Policies:      policies,
@@ -214,7 +211,7 @@ func (a *App) useCases(recorded *traffic) usecases.UseCases {
 		Tokens:        &identities.Tokens{Store: store.Identities, Now: time.Now},
 		Undo:          &admin.Undo{Records: store.Audit, Store: store, Entries: a.entries, Policies: policies},
 		Users:         &identities.Users{Store: store.Identities, Secret: a.secret, Now: time.Now},
-	}
+	}.OnStore(store, time.Now)
 	use.Connect = connectOf(a, use.Tokens)
 	if a.backends.dir != nil {
 		use.Backups.Store = newBackups(a)

@@ -31,7 +31,7 @@ func (s *status) health(ctx context.Context) []adminui.Part {
 }
 
 func (s *status) nodesHealth(ctx context.Context) []adminui.Part {
-	all, err := s.backends.store.Nodes.Nodes(ctx, time.Now().Add(-nodes.Gone))
+	all, err := s.backends.store.FindNodes(ctx, time.Now().Add(-nodes.Gone))
 	if err != nil || len(all) == 0 {
 		return []adminui.Part{{Name: "Node " + s.node, Text: "Answers checks."}}
 	}

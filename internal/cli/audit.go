@@ -14,6 +14,8 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
+func init() { addCommands(administration, newAudit) }
+
 func newAudit(con *console.Console) *cobra.Command {
 	return group(cobra.Command{
 		Use:     "audit",

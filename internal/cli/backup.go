@@ -14,6 +14,8 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
+func init() { addCommands(administration, newBackup, newRestore) }
+
 func newBackup(con *console.Console) *cobra.Command {
 	return &cobra.Command{
 		Use:   "backup FILE",

@@ -9,6 +9,11 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
+func init() {
+	addCommands(monitor, newBots)
+	addCommands(administration, newRobots)
+}
+
 func newBots(con *console.Console) *cobra.Command {
 	var last durationFlag
 	c := &cobra.Command{

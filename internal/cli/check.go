@@ -14,6 +14,8 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
+func init() { addCommands(monitor, newCheck) }
+
 func newCheck(con *console.Console) *cobra.Command {
 	var check wire.CheckRequest
 	var maxWait, hold durationFlag

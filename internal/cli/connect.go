@@ -12,6 +12,8 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
+func init() { addCommands(administration, newConnect) }
+
 func newConnect(con *console.Console) *cobra.Command {
 	var createToken bool
 	var site string

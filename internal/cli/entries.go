@@ -17,6 +17,8 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
+func init() { addCommands(enforce, newBlock, newExemption) }
+
 const patternHelp = `A pattern is an exact key (token:abc), a prefix (token:test_*), an address or CIDR
 (ip:203.0.113.0/24), ip:* or *, or with --geoip-dir of the server the addresses of a network
 (asn:64500) or country (country:NL). A bare IPv6 address means the network that its client is

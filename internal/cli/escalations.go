@@ -9,6 +9,8 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
+func init() { addCommands(enforce, newEscalation) }
+
 func newEscalation(con *console.Console) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "escalation",

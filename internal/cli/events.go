@@ -18,6 +18,8 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
+func init() { addCommands(monitor, newExplain, newEvents) }
+
 // resumeAfter is how long to wait before reconnecting a broken stream.
 const resumeAfter = time.Second
 

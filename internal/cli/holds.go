@@ -15,6 +15,8 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
+func init() { addCommands(monitor, newHold) }
+
 // amountFlag is an amount as rules write it: 2000, 500k, 1M.
 type amountFlag struct {
 	amount int

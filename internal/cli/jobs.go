@@ -13,6 +13,8 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
+func init() { addCommands(administration, newJob) }
+
 func newJob(con *console.Console) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "job",

@@ -17,6 +17,8 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
+func init() { addCommands(monitor, newKey) }
+
 func newKey(con *console.Console) *cobra.Command {
 	return group(cobra.Command{
 		Use:     "key",

@@ -14,6 +14,8 @@ import (
 	"github.com/stint-dev/stint/internal/manual"
 )
 
+func init() { addCommands(more, newMan) }
+
 // manSection is the section of the manual for the commands of all users.
 const manSection = 1
 

@@ -14,6 +14,8 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
+func init() { addCommands(administration, newNode, newBouncer, newCrawler, newVersion) }
+
 func newNode(con *console.Console) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "node",

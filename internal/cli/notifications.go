@@ -15,6 +15,8 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
+func init() { addCommands(administration, newNotify) }
+
 func newNotify(con *console.Console) *cobra.Command {
 	return group(cobra.Command{
 		Use:     "notify",

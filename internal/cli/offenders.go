@@ -12,6 +12,8 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
+func init() { addCommands(monitor, newOffenders) }
+
 // offenderFlags select offenders.
 type offenderFlags struct {
 	span spanFlags

@@ -19,6 +19,8 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
+func init() { addCommands(enforce, newPolicy) }
+
 func newPolicy(con *console.Console) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "policy",

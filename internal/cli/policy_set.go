@@ -23,6 +23,8 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
+func init() { addCommands(enforce, newApply, newPreset, newExport, newImport) }
+
 func newApply(con *console.Console) *cobra.Command {
 	var paths, names []string
 	var f applyFlags

@@ -9,6 +9,8 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
+func init() { addCommands(enforce, newProposal) }
+
 func newProposal(con *console.Console) *cobra.Command {
 	return group(cobra.Command{
 		Use:     "proposal",

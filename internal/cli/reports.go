@@ -12,6 +12,8 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
+func init() { addCommands(monitor, newReport) }
+
 func newReport(con *console.Console) *cobra.Command {
 	var report wire.OutcomeReport
 	var values []string

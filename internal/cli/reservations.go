@@ -9,6 +9,8 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
+func init() { addCommands(monitor, newReservation) }
+
 var cancelledColumns = output.Columns[*wire.Cancelled]("freed: Freed")
 
 func newReservation(con *console.Console) *cobra.Command {

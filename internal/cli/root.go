@@ -79,17 +79,17 @@ func newRoot(con *console.Console) *cobra.Command {
 	root.SetOut(con.Out())
 	root.SetErr(con.Stderr)
 	for _, g := range groups {
-		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
-		for _, add := range g.commands {
-			c := add(con)
-			c.GroupID = g.id
+		root.AddGroup(&g)
+		for _, of := range commandsOf[g.ID] {
+			c := of(con)
+			c.GroupID = g.ID
 			root.AddCommand(c)
 		}
 	}
 	// A group is runnable only to report an unknown subcommand, unless it has arguments.
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (or (not .HasSubCommands) (ne .UseLine .CommandPath))}}", 1))
-	root.SetHelpCommandGroupID("more")
-	root.SetCompletionCommandGroupID("more")
+	root.SetHelpCommandGroupID(more)
+	root.SetCompletionCommandGroupID(more)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
@@ -103,16 +103,35 @@ func newRoot(con *console.Console) *cobra.Command {
 	return root
 }
 
-// groups are the groups of commands in the root's help.
-var groups = []struct {
-	id, title string
-	commands  []func(*console.Console) *cobra.Command
-}{
-	{"monitor", "Monitor:", []func(*console.Console) *cobra.Command{newCheck, newHold, newReservation, newRun, newKey, newExplain, newOffenders, newTraffic, newAttack, newBots, newReport, newEvents}},
-	{"enforce", "Enforce:", []func(*console.Console) *cobra.Command{newPolicy, newApply, newPreset, newExport, newBlock, newExemption, newProposal, newEscalation, local.NewFirewall, local.NewFollow, newImport}},
-	{"try", "Test rules on recorded traffic:", []func(*console.Console) *cobra.Command{local.NewBacktest}},
-	{"administration", "Administration:", []func(*console.Console) *cobra.Command{newAudit, newNode, newBouncer, newCrawler, newSite, newRobots, newJob, newNotify, newConnect, newToken, newUser, newWhoami, newVersion, local.NewContext, newBackup, newRestore, local.NewMigrate, local.NewRecoverAdmin}},
-	{"more", "More:", []func(*console.Console) *cobra.Command{newMan}},
+// The groups of commands in the root's help.
+const (
+	monitor        = "monitor"
+	enforce        = "enforce"
+	try            = "try"
+	administration = "administration"
+	more           = "more"
+)
+
+// groups are the groups with their titles, in the order of the root's help.
+var groups = []cobra.Group{
+	{ID: monitor, Title: "Monitor:"},
+	{ID: enforce, Title: "Enforce:"},
+	{ID: try, Title: "Test rules on recorded traffic:"},
+	{ID: administration, Title: "Administration:"},
+	{ID: more, Title: "More:"},
+}
+
+// commandsOf make the commands of each group. Each file adds its own by addCommands.
+var commandsOf = map[string][]func(*console.Console) *cobra.Command{}
+
+func addCommands(group string, of ...func(*console.Console) *cobra.Command) {
+	commandsOf[group] = append(commandsOf[group], of...)
+}
+
+func init() {
+	addCommands(enforce, local.NewFirewall, local.NewFollow)
+	addCommands(try, local.NewBacktest)
+	addCommands(administration, local.NewContext, local.NewMigrate, local.NewRecoverAdmin)
 }
 
 // finish gives every command below c the same behaviour: a wrong argument is a usage error, a

@@ -22,6 +22,8 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
+func init() { addCommands(monitor, newRun) }
+
 // runFlags are the flags of run.
 type runFlags struct {
 	keys    []string

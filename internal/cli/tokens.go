@@ -11,6 +11,8 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
+func init() { addCommands(administration, newToken) }
+
 func newToken(con *console.Console) *cobra.Command {
 	return group(cobra.Command{
 		Use:     "token",

@@ -12,6 +12,8 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
+func init() { addCommands(monitor, newTraffic, newAttack) }
+
 func newTraffic(con *console.Console) *cobra.Command {
 	var span spanFlags
 	var policy string

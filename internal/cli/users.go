@@ -11,6 +11,8 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
+func init() { addCommands(administration, newUser, newWhoami) }
+
 func newUser(con *console.Console) *cobra.Command {
 	return group(cobra.Command{
 		Use:     "user",

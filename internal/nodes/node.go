@@ -55,8 +55,8 @@ func (n Node) Forgetting() bool {
 // converted for nodes whose clocks differ.
 type Store interface {
 	PutNode(ctx context.Context, n Node) error
-	// Nodes returns the nodes with a heartbeat since a time, by name and id.
-	Nodes(ctx context.Context, since time.Time) ([]Node, error)
+	// FindNodes returns the nodes with a heartbeat since a time, by name and id.
+	FindNodes(ctx context.Context, since time.Time) ([]Node, error)
 	// DeleteNode deletes a node that stops.
 	DeleteNode(ctx context.Context, id string) error
 	// DeleteNodes deletes the nodes without a heartbeat since a time.

@@ -32,6 +32,9 @@ type Options = db.Options
 // Open.
 type Store struct {
 	*db.DB
+	// These are embedded, so that a Store is the store of use cases that need no other.
+	*operations.Audit
+	*operations.Nodes
 
 	// FirstPolicies are those of a new database, which Open and Prepare seed. nil means the policy
 	// default, which limits all keys.
@@ -44,7 +47,6 @@ type Store struct {
 	Offences     *sqloffences.Store
 	Proposals    *sqloffences.Proposals
 	Attacks      *operations.Attacks
-	Audit        *operations.Audit
 	Bouncers     *operations.Bouncers
 	BlockSources *operations.BlockSources
 	Channels     *operations.Channels
@@ -52,7 +54,6 @@ type Store struct {
 	Crawlers     *operations.Crawlers
 	Sites        *operations.Sites
 	Jobs         *operations.Jobs
-	Nodes        *operations.Nodes
 	Notes        *operations.Notes
 	Outbox       *operations.Outbox
 	Profiles     *sqlprofiles.Store

@@ -2,6 +2,18 @@ package wire
 
 import "github.com/go-json-experiment/json/jsontext"
 
+// The paths of what is declared here.
+const (
+	PathAudit  = "/v1/audit"
+	PathEvents = "/v1/events"
+)
+
+// The groups of these operations in the OpenAPI document.
+var (
+	TagAudit  = Tag{"audit", "The record of all changes."}
+	TagEvents = Tag{"events", "Decisions and changes as they happen."}
+)
+
 // AuditEntry is one recorded change.
 type AuditEntry struct {
 	ID       int64  `json:"id"`
@@ -85,23 +97,23 @@ type AuditVerify struct {
 // The operations of the audit.
 var (
 	ListAudit = Op[AuditList, Page[AuditEntry]]{
-		ID: "listAudit", Route: "GET " + PathAudit, Access: "read", Tag: "audit",
+		ID: "listAudit", Route: "GET " + PathAudit, Access: "read", Tag: TagAudit,
 		Summary: "List changes, the newest first.", Answer: "A page of them.",
 	}
 	ExportAudit = Op[AuditExport, File]{
-		ID: "exportAudit", Route: "GET " + PathAudit + "/export", Access: "read", Tag: "audit",
+		ID: "exportAudit", Route: "GET " + PathAudit + "/export", Access: "read", Tag: TagAudit,
 		Summary: "Export changes as JSON or CSV.", Answer: "The changes.",
 	}
 	VerifyAudit = Op[AuditVerify, AuditVerification]{
-		ID: "verifyAudit", Route: "GET " + PathAudit + "/verify", Access: "read", Tag: "audit", Conflict: true,
+		ID: "verifyAudit", Route: "GET " + PathAudit + "/verify", Access: "read", Tag: TagAudit, Conflict: true,
 		Summary: "Verify that no record of the audit was changed, added or removed.", Answer: "What the verification found.",
 	}
 	GetAuditEntry = Op[ByID, AuditEntry]{
-		ID: "getAuditEntry", Route: "GET " + PathAudit + "/:id", Access: "read", Tag: "audit",
+		ID: "getAuditEntry", Route: "GET " + PathAudit + "/:id", Access: "read", Tag: TagAudit,
 		Summary: "Show a change.", Answer: "The change.",
 	}
 	UndoEntry = Op[UndoRequest, AuditEntry]{
-		ID: "undoEntry", Route: "POST " + PathAudit + "/:id/undo", Access: "operate", Tag: "audit", Created: true, OptionalBody: true,
+		ID: "undoEntry", Route: "POST " + PathAudit + "/:id/undo", Access: "operate", Tag: TagAudit, Created: true, OptionalBody: true,
 		Summary: "Undo a change by a new change.", Answer: "The new change.",
 	}
 )

@@ -70,32 +70,32 @@ type KnownList struct {
 // The operations of the sources of blocks and exemptions.
 var (
 	ListBlockSources = Op[None, Page[BlockSource]]{
-		ID: "listBlockSources", Route: "GET " + PathBlockSources, Access: "read", Tag: "blocks",
+		ID: "listBlockSources", Route: "GET " + PathBlockSources, Access: "read", Tag: TagBlocks,
 		Summary: "List the lists that are pulled.", Answer: "The sources, by name.",
 	}
 	GetBlockSource = Op[ByName, BlockSource]{
-		ID: "getBlockSource", Route: "GET " + PathBlockSources + "/:name", Access: "read", Tag: "blocks",
+		ID: "getBlockSource", Route: "GET " + PathBlockSources + "/:name", Access: "read", Tag: TagBlocks,
 		Summary: "Show a list that is pulled.", Answer: "The source.",
 	}
 	AddBlockSource = Op[BlockSourceRequest, BlockSource]{
-		ID: "addBlockSource", Route: "POST " + PathBlockSources, Access: "admin", Tag: "blocks", Created: true, Slow: true,
+		ID: "addBlockSource", Route: "POST " + PathBlockSources, Access: "admin", Tag: TagBlocks, Created: true, Slow: true,
 		Summary: "Add a list, and pull it at once.", Answer: "The source; its error says if it could not be pulled.",
 	}
 	PullBlockSource = Op[ByName, BlockSource]{
-		ID: "pullBlockSource", Route: "POST " + PathBlockSources + "/:name/pull", Access: "operate", Tag: "blocks", Slow: true, Conflict: true,
+		ID: "pullBlockSource", Route: "POST " + PathBlockSources + "/:name/pull", Access: "operate", Tag: TagBlocks, Slow: true, Conflict: true,
 		Summary: "Pull a list now.", Answer: "The source; its error says if it could not be pulled.",
 	}
 	AgreeBlockSource = Op[ByName, BlockSource]{
-		ID: "agreeBlockSource", Route: "POST " + PathBlockSources + "/:name/agree", Access: "operate", Tag: "blocks", Slow: true, Conflict: true,
+		ID: "agreeBlockSource", Route: "POST " + PathBlockSources + "/:name/agree", Access: "operate", Tag: TagBlocks, Slow: true, Conflict: true,
 		Summary: "Agree to a pull that is held because it changes much: the list is pulled again and put in force.", Answer: "The source.",
 		Doc: "A list whose size has changed by more than a tenth since it was held is held again.",
 	}
 	RemoveBlockSource = Op[ByName, None]{
-		ID: "removeBlockSource", Route: "DELETE " + PathBlockSources + "/:name", Access: "admin", Tag: "blocks", Slow: true, Conflict: true,
+		ID: "removeBlockSource", Route: "DELETE " + PathBlockSources + "/:name", Access: "admin", Tag: TagBlocks, Slow: true, Conflict: true,
 		Summary: "Remove a list: its rows end, unless another source holds them too.", Answer: "It is removed.",
 	}
 	ListKnownLists = Op[None, Page[KnownList]]{
-		ID: "listKnownLists", Route: "GET " + PathKnownLists, Access: "read", Tag: "blocks",
+		ID: "listKnownLists", Route: "GET " + PathKnownLists, Access: "read", Tag: TagBlocks,
 		Summary: "List well-known lists, with their licences and advice.", Answer: "The catalogue.",
 		Doc: "None of them is pulled until somebody adds it as a source.",
 	}

@@ -66,6 +66,6 @@ const PathBots = "/v1/bots"
 
 // GetBots says which bots came.
 var GetBots = Op[BotsSeen, Bots]{
-	ID: "getBots", Route: "GET " + PathBots, Access: "read", Tag: "health",
+	ID: "getBots", Route: "GET " + PathBots, Access: "read", Tag: TagHealth,
 	Summary: "Show which bots that say who they are came, how they were verified, and how many of their requests were refused.", Answer: "The bots.",
 }

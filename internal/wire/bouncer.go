@@ -1,5 +1,11 @@
 package wire
 
+// PathBouncers is the path of what is declared here.
+const PathBouncers = "/v1/bouncers"
+
+// TagBouncers is the group of these operations in the OpenAPI document.
+var TagBouncers = Tag{"bouncers", "The CrowdSec bouncers that fetch the active blocks. What they ask on the check listener (/v1/decisions, /v1/usage-metrics) is CrowdSec's own API and not described here."}
+
 // Bouncer is a program that enforces the active blocks elsewhere.
 type Bouncer struct {
 	Type       string `json:"type"`           // what its User-Agent says, "" if it says nothing
@@ -20,6 +26,6 @@ type Bouncer struct {
 
 // ListBouncers is the operation that lists the bouncers.
 var ListBouncers = Op[None, Page[Bouncer]]{
-	ID: "listBouncers", Route: "GET " + PathBouncers, Access: "read", Tag: "bouncers",
+	ID: "listBouncers", Route: "GET " + PathBouncers, Access: "read", Tag: TagBouncers,
 	Summary: "List the CrowdSec bouncers that have fetched blocks in the last 30 days.", Answer: "The bouncers by token and address.",
 }

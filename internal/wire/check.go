@@ -6,6 +6,15 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
+// The paths of what is declared here.
+const (
+	PathCheck = "/v1/check"
+	PathBatch = "/v1/check/batch"
+)
+
+// TagChecks is the group of these operations in the OpenAPI document.
+var TagChecks = Tag{"checks", "Checks and reservations, which clients and gateways ask for."}
+
 // The decisions.
 const (
 	Allowed     = "allowed"

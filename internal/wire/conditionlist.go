@@ -1,5 +1,8 @@
 package wire
 
+// PathLists is the path of what is declared here.
+const PathLists = "/v1/lists"
+
 // ConditionList is a named list of patterns that conditions of policies contain as "@" and its name.
 type ConditionList struct {
 	Name        string   `json:"name"`
@@ -15,12 +18,12 @@ type ConditionList struct {
 // The operations of lists.
 var (
 	ListConditionLists = Op[None, Page[ConditionList]]{
-		ID: "listConditionLists", Route: "GET " + PathLists, Access: "read", Tag: "policies",
+		ID: "listConditionLists", Route: "GET " + PathLists, Access: "read", Tag: TagPolicies,
 		Summary: "List the lists of patterns that conditions may contain.", Answer: "The lists, by name.",
 		Doc: "A condition of a policy contains a list as `@secrets`, and excludes what one of its patterns matches by a pattern with `not`.",
 	}
 	GetConditionList = Op[ByName, ConditionList]{
-		ID: "getConditionList", Route: "GET " + PathLists + "/:name", Access: "read", Tag: "policies",
+		ID: "getConditionList", Route: "GET " + PathLists + "/:name", Access: "read", Tag: TagPolicies,
 		Summary: "Show a list of patterns that conditions may contain.", Answer: "The list.",
 	}
 )

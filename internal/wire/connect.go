@@ -1,5 +1,8 @@
 package wire
 
+// PathConnect is the path of what is declared here.
+const PathConnect = "/v1/connect"
+
 // Gateway is a program that uses Stint.
 type Gateway struct {
 	// Name is the gateway's in addresses and commands, for example "nginx".
@@ -36,15 +39,15 @@ type GuideStep struct {
 // The operations of gateways.
 var (
 	ListGateways = Op[None, Page[Gateway]]{
-		ID: "listGateways", Route: "GET " + PathConnect, Access: "read", Tag: "identities",
+		ID: "listGateways", Route: "GET " + PathConnect, Access: "read", Tag: TagIdentities,
 		Summary: "List the gateways that Stint has a configuration for.", Answer: "The gateways.",
 	}
 	GetGuide = Op[ByName, Guide]{
-		ID: "getGuide", Route: "GET " + PathConnect + "/:name", Access: "read", Tag: "identities",
+		ID: "getGuide", Route: "GET " + PathConnect + "/:name", Access: "read", Tag: TagIdentities,
 		Summary: "Show how a gateway is connected to this installation.", Answer: "The configuration, without a token.",
 	}
 	AddGatewayToken = Op[ByName, Guide]{
-		ID: "addGatewayToken", Route: "POST " + PathConnect + "/:name/token", Access: "admin", Tag: "identities", Created: true,
+		ID: "addGatewayToken", Route: "POST " + PathConnect + "/:name/token", Access: "admin", Tag: TagIdentities, Created: true,
 		Summary: "Create a token for a gateway, with the least scope; its secret is shown only once.", Answer: "The configuration with the token.",
 	}
 )

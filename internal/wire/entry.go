@@ -6,6 +6,23 @@ import (
 	"strings"
 )
 
+// The paths of what is declared here.
+const (
+	PathBlocks          = "/v1/blocks"
+	PathExemptions      = "/v1/exemptions"
+	PathBlockPreview    = "/v1/blocks/preview"
+	PathBlockImport     = "/v1/blocks/import"
+	PathBlockExport     = "/v1/blocks/export"
+	PathExemptionImport = "/v1/exemptions/import"
+	PathExemptionExport = "/v1/exemptions/export"
+)
+
+// The groups of these operations in the OpenAPI document.
+var (
+	TagBlocks     = Tag{"blocks", "Entries that refuse the keys of a pattern."}
+	TagExemptions = Tag{"exemptions", "Entries that allow the keys of a pattern, whatever rules and blocks say."}
+)
+
 // The answers to a pattern that has an active entry of the same kind.
 const (
 	ConflictFail    = "fail"    // 409, the default of adding; not for imports
@@ -263,25 +280,25 @@ type EntryOps struct {
 
 // The operations of blocks and of exemptions.
 var (
-	Blocks     = entryOps(PathBlocks, "blocks", "Block", "block", "a block", "Block a pattern.")
-	Exemptions = entryOps(PathExemptions, "exemptions", "Exemption", "exemption", "an exemption", "Exempt a pattern from every rule and block.")
+	Blocks     = entryOps(PathBlocks, TagBlocks, "Block", "block", "a block", "Block a pattern.")
+	Exemptions = entryOps(PathExemptions, TagExemptions, "Exemption", "exemption", "an exemption", "Exempt a pattern from every rule and block.")
 
 	ImportBlocks = Op[BlockImport, ImportAnswer]{
-		ID: "importBlocks", Route: "POST " + PathBlockImport, Access: "operate", Tag: "blocks", Takes: entryFiles,
+		ID: "importBlocks", Route: "POST " + PathBlockImport, Access: "operate", Tag: TagBlocks, Takes: entryFiles,
 		Summary: "Import up to 1,000,000 blocks from CSV, JSON, a plain list or what others publish, all or nothing.",
 		Doc:     fileByContent, Answer: "What was done.",
 	}
 	ImportExemptions = Op[ExemptionImport, ImportAnswer]{
-		ID: "importExemptions", Route: "POST " + PathExemptionImport, Access: "operate", Tag: "exemptions", Takes: entryFiles,
+		ID: "importExemptions", Route: "POST " + PathExemptionImport, Access: "operate", Tag: TagExemptions, Takes: entryFiles,
 		Summary: "Import up to 1,000,000 exemptions from CSV, JSON, a plain list or what others publish, all or nothing.",
 		Doc:     fileByContent, Answer: "What was done.",
 	}
 	ExportBlocks = Op[BlockExport, File]{
-		ID: "exportBlocks", Route: "GET " + PathBlockExport, Access: "read", Tag: "blocks",
+		ID: "exportBlocks", Route: "GET " + PathBlockExport, Access: "read", Tag: TagBlocks,
 		Summary: "Export blocks in the format that an import reads.", Answer: "The file.",
 	}
 	ExportExemptions = Op[ExemptionExport, File]{
-		ID: "exportExemptions", Route: "GET " + PathExemptionExport, Access: "read", Tag: "exemptions",
+		ID: "exportExemptions", Route: "GET " + PathExemptionExport, Access: "read", Tag: TagExemptions,
 		Summary: "Export exemptions in the format that an import reads.", Answer: "The file.",
 	}
 )
@@ -292,7 +309,7 @@ const fileByContent = "The format of a body of the type application/octet-stream
 var entryFiles = []string{"text/csv", "application/json", "application/x-ndjson", "text/plain", "application/octet-stream"}
 
 // entryOps declares the operations of one kind of entries. id ends the ids of the operations.
-func entryOps(path, tag, id, noun, article, add string) *EntryOps {
+func entryOps(path string, tag Tag, id, noun, article, add string) *EntryOps {
 	the := "The " + noun + "."
 	return &EntryOps{
 		List: Op[EntryList, Page[Entry]]{ID: "list" + id + "s", Route: "GET " + path, Access: "read", Tag: tag, Summary: "List " + noun + "s.", Answer: "A page of them."},

@@ -1,5 +1,17 @@
 package wire
 
+// The paths of what is declared here.
+const (
+	PathBackup  = "/v1/backup"
+	PathRestore = "/v1/restore"
+)
+
+// The groups of these operations in the OpenAPI document.
+var (
+	TagHealth = Tag{"health", "Whether a node is alive and can answer."}
+	TagBackup = Tag{"backup", "Backups of the embedded data."}
+)
+
 // Readiness says whether a node can answer, and which part cannot.
 type Readiness struct {
 	// Ready says whether checks are answered; only then the status is 200.
@@ -38,11 +50,11 @@ const BackupType = "application/octet-stream"
 // The operations of backups.
 var (
 	CreateBackup = Op[None, File]{
-		ID: "backup", Route: "GET " + PathBackup, Access: "admin", Tag: "backup", Conflict: true,
+		ID: "backup", Route: "GET " + PathBackup, Access: "admin", Tag: TagBackup, Conflict: true,
 		Summary: "Download a backup of the embedded data.", Answer: "The backup.",
 	}
 	RestoreBackup = Op[Restoration, RestoreAnswer]{
-		ID: "restore", Route: "POST " + PathRestore, Access: "admin", Tag: "backup", Takes: []string{BackupType},
+		ID: "restore", Route: "POST " + PathRestore, Access: "admin", Tag: TagBackup, Takes: []string{BackupType},
 		Summary: "Replace the embedded data with a backup.", Answer: "What the backup contains.",
 	}
 )

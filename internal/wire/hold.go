@@ -1,5 +1,8 @@
 package wire
 
+// PathHolds is the path of what is declared here.
+const PathHolds = "/v1/holds"
+
 // Hold is what an allowed check holds until it is settled, released or expires.
 type Hold struct {
 	// Handle settles it by POST /v1/holds/{handle}, releases it by DELETE and renews it by POST

@@ -1,5 +1,15 @@
 package wire
 
+// The paths of what is declared here.
+const (
+	PathTokens = "/v1/tokens"
+	PathUsers  = "/v1/users"
+	PathWhoami = "/v1/whoami"
+)
+
+// TagIdentities is the group of these operations in the OpenAPI document.
+var TagIdentities = Tag{"identities", "Tokens and users."}
+
 // Token is an API token; its secret is shown once, when it is made.
 type Token struct {
 	ID         string   `json:"id"`
@@ -67,27 +77,27 @@ type RotateRequest struct {
 // The operations of tokens.
 var (
 	ListTokens = Op[TokenList, Page[Token]]{
-		ID: "listTokens", Route: "GET " + PathTokens, Access: "admin", Tag: "identities",
+		ID: "listTokens", Route: "GET " + PathTokens, Access: "admin", Tag: TagIdentities,
 		Summary: "List the tokens, all or a page; ended ones are included.", Answer: "The tokens.",
 	}
 	AddToken = Op[TokenRequest, CreatedToken]{
-		ID: "addToken", Route: "POST " + PathTokens, Access: "admin", Tag: "identities", Created: true,
+		ID: "addToken", Route: "POST " + PathTokens, Access: "admin", Tag: TagIdentities, Created: true,
 		Summary: "Create a token; its secret is shown only once.", Answer: "Created.",
 	}
 	GetToken = Op[ByID, Token]{
-		ID: "getToken", Route: "GET " + PathTokens + "/:id", Access: "admin", Tag: "identities",
+		ID: "getToken", Route: "GET " + PathTokens + "/:id", Access: "admin", Tag: TagIdentities,
 		Summary: "Show a token.", Answer: "The token.",
 	}
 	ChangeToken = Op[TokenPatch, Token]{
-		ID: "changeToken", Route: "PATCH " + PathTokens + "/:id", Access: "admin", Tag: "identities",
+		ID: "changeToken", Route: "PATCH " + PathTokens + "/:id", Access: "admin", Tag: TagIdentities,
 		Summary: "Change a token's name or end.", Answer: "The token.",
 	}
 	RotateToken = Op[RotateRequest, CreatedToken]{
-		ID: "rotateToken", Route: "POST " + PathTokens + "/:id/rotate", Access: "admin", Tag: "identities", Created: true, OptionalBody: true,
+		ID: "rotateToken", Route: "POST " + PathTokens + "/:id/rotate", Access: "admin", Tag: TagIdentities, Created: true, OptionalBody: true,
 		Summary: "Replace a token with a new one; the old one stays valid for the overlap.", Answer: "Created.",
 	}
 	RevokeToken = Op[ByID, Token]{
-		ID: "revokeToken", Route: "DELETE " + PathTokens + "/:id", Access: "admin", Tag: "identities",
+		ID: "revokeToken", Route: "DELETE " + PathTokens + "/:id", Access: "admin", Tag: TagIdentities,
 		Summary: "Revoke a token on every node.", Answer: "The token.",
 	}
 )
@@ -156,36 +166,36 @@ type PasswordRequest struct {
 // The operations of users.
 var (
 	ListUsers = Op[UserList, Page[User]]{
-		ID: "listUsers", Route: "GET " + PathUsers, Access: "admin", Tag: "identities",
+		ID: "listUsers", Route: "GET " + PathUsers, Access: "admin", Tag: TagIdentities,
 		Summary: "List the users, all or a page.", Answer: "The users.",
 	}
 	AddUser = Op[UserRequest, User]{
-		ID: "addUser", Route: "POST " + PathUsers, Access: "admin", Tag: "identities", Created: true,
+		ID: "addUser", Route: "POST " + PathUsers, Access: "admin", Tag: TagIdentities, Created: true,
 		Summary: "Create a user.", Answer: "Created.",
 	}
 	GetUser = Op[ByID, User]{
-		ID: "getUser", Route: "GET " + PathUsers + "/:id", Access: "admin", Tag: "identities",
+		ID: "getUser", Route: "GET " + PathUsers + "/:id", Access: "admin", Tag: TagIdentities,
 		Summary: "Show a user.", Answer: "The user.",
 	}
 	ChangeUser = Op[UserPatch, User]{
-		ID: "changeUser", Route: "PATCH " + PathUsers + "/:id", Access: "admin", Tag: "identities",
+		ID: "changeUser", Route: "PATCH " + PathUsers + "/:id", Access: "admin", Tag: TagIdentities,
 		Summary: "Change a user's role, or disable or enable the user.", Answer: "The user.",
 	}
 	SetPassword = Op[PasswordRequest, User]{
-		ID: "setPassword", Route: "PUT " + PathUsers + "/:id/password", Access: "admin", Tag: "identities",
+		ID: "setPassword", Route: "PUT " + PathUsers + "/:id/password", Access: "admin", Tag: TagIdentities,
 		Summary: "Set a user's password and end the user's sessions.", Answer: "The user.",
 	}
 	InviteUser = Op[InvitationRequest, Invitation]{
-		ID: "inviteUser", Route: "POST " + PathUsers + "/:id/invitation", Access: "admin", Tag: "identities", OptionalBody: true, Conflict: true,
+		ID: "inviteUser", Route: "POST " + PathUsers + "/:id/invitation", Access: "admin", Tag: TagIdentities, OptionalBody: true, Conflict: true,
 		Summary: "Make a link by which a user sets a password.", Answer: "The link, which is shown only here.",
 		Doc: "The link works until it expires, until the password is set by it or otherwise, and until the user is invited again, is disabled, gets another role, logs out or changes two-factor authentication. The present password works until then, and a second factor stays.",
 	}
 	ResetTOTP = Op[ByID, User]{
-		ID: "resetTOTP", Route: "DELETE " + PathUsers + "/:id/totp", Access: "admin", Tag: "identities",
+		ID: "resetTOTP", Route: "DELETE " + PathUsers + "/:id/totp", Access: "admin", Tag: TagIdentities,
 		Summary: "Reset a user's two-factor authentication and end the user's sessions.", Answer: "The user.",
 	}
 	DeleteUser = Op[ByID, None]{
-		ID: "deleteUser", Route: "DELETE " + PathUsers + "/:id", Access: "admin", Tag: "identities",
+		ID: "deleteUser", Route: "DELETE " + PathUsers + "/:id", Access: "admin", Tag: TagIdentities,
 		Summary: "Delete a user.", Answer: "Deleted.",
 	}
 )
@@ -205,6 +215,6 @@ type Whoami struct {
 
 // WhoAmI is the operation that answers a Whoami.
 var WhoAmI = Op[None, Whoami]{
-	ID: "whoami", Route: "GET " + PathWhoami, Access: "read", Tag: "identities",
+	ID: "whoami", Route: "GET " + PathWhoami, Access: "read", Tag: TagIdentities,
 	Summary: "Show whose credential is used and what it may do.", Answer: "The user or token.",
 }

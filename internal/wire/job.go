@@ -1,5 +1,11 @@
 package wire
 
+// PathJobs is the path of what is declared here.
+const PathJobs = "/v1/jobs"
+
+// TagJobs is the group of these operations in the OpenAPI document.
+var TagJobs = Tag{"jobs", "The periodic jobs."}
+
 // Job is one periodic job.
 type Job struct {
 	Name     string `json:"name"`
@@ -37,15 +43,15 @@ type RunList struct {
 // The operations of jobs.
 var (
 	ListJobs = Op[None, Page[Job]]{
-		ID: "listJobs", Route: "GET " + PathJobs, Access: "read", Tag: "jobs",
+		ID: "listJobs", Route: "GET " + PathJobs, Access: "read", Tag: TagJobs,
 		Summary: "List the jobs with their newest runs.", Answer: "The jobs.",
 	}
 	ListRuns = Op[RunList, Page[JobRun]]{
-		ID: "listRuns", Route: "GET " + PathJobs + "/runs", Access: "read", Tag: "jobs",
+		ID: "listRuns", Route: "GET " + PathJobs + "/runs", Access: "read", Tag: TagJobs,
 		Summary: "List the runs, the newest first.", Answer: "The runs.",
 	}
 	RunJob = Op[ByName, JobRun]{
-		ID: "runJob", Route: "POST " + PathJobs + "/:name/run", Access: "operate", Tag: "jobs",
+		ID: "runJob", Route: "POST " + PathJobs + "/:name/run", Access: "operate", Tag: TagJobs,
 		Summary: "Run a job now; the answer comes when it has ended, or after 20 s. The job back-up needs the access admin.",
 		Answer:  "The run, which has ended.", Accepted: "The run, which goes on; the list of the runs shows its end.",
 	}

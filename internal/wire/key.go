@@ -1,5 +1,18 @@
 package wire
 
+// The paths of what is declared here.
+const (
+	PathLimits      = "/v1/keys/limits"
+	PathKeys        = "/v1/keys"
+	PathActiveKeys  = "/v1/keys/active"
+	PathKeyRequests = "/v1/keys/requests"
+	PathProfiles    = "/v1/profiles"
+	PathPlans       = "/v1/plans"
+)
+
+// TagKeys is the group of these operations in the OpenAPI document.
+var TagKeys = Tag{"keys", "What applies to one key, what is kept about it, and notes."}
+
 // KeyExplanation says what applies to a key now and why.
 type KeyExplanation struct {
 	Key string `json:"key"`
@@ -188,7 +201,7 @@ type KeyRequests struct {
 
 // ListKeyRequests lists the last requests of a key.
 var ListKeyRequests = Op[ByKey, KeyRequests]{
-	ID: "listKeyRequests", Route: "GET " + PathKeyRequests + "/:key", Access: "read", Tag: "keys",
+	ID: "listKeyRequests", Route: "GET " + PathKeyRequests + "/:key", Access: "read", Tag: TagKeys,
 	Summary: "List the last requests of a key, up to 50 of the last hour.", Answer: "The requests, the newest first.",
 	Doc: "Each node keeps the requests that it was asked about in memory, so these are those of this node; of other nodes, and of this one before its start, " +
 		"they are the first and the last refusal of each minute and rule. " +
@@ -221,7 +234,7 @@ type ActiveKeyList struct {
 
 // ListActiveKeys lists the keys that were checked.
 var ListActiveKeys = Op[ActiveKeyList, ActiveKeys]{
-	ID: "listActiveKeys", Route: "GET " + PathActiveKeys, Access: "read", Tag: "keys",
+	ID: "listActiveKeys", Route: "GET " + PathActiveKeys, Access: "read", Tag: TagKeys,
 	Summary: "List the keys that were checked, also those that were never refused.", Answer: "The keys with the most checks first.",
 }
 
@@ -313,55 +326,55 @@ type ErasedRows struct {
 // The operations of keys and profiles.
 var (
 	EraseKey = Op[EraseKeyRequest, KeyErasure]{
-		ID: "eraseKey", Route: "POST " + PathKeys + "/erase", Access: "admin", Tag: "keys",
+		ID: "eraseKey", Route: "POST " + PathKeys + "/erase", Access: "admin", Tag: TagKeys,
 		Summary: "Erase everything that is kept about a key.", Answer: "What was erased, and what still names the key.",
 		Doc: "Its counts, offences, requests, notes, plan, labels and limit are deleted, texts that name it have a keyed hash in its place, and audit records that name it are emptied; the audit says so. Its limits start from zero. Active blocks and exemptions, and policies and backups that name it, stay.",
 	}
 	ExplainKey = Op[KeyUnder, KeyExplanation]{
-		ID: "explainKey", Route: "GET " + PathKeys, Access: "read", Tag: "keys",
+		ID: "explainKey", Route: "GET " + PathKeys, Access: "read", Tag: TagKeys,
 		Summary: "Explain what applies to a key now and why.", Answer: "The explanation.",
 	}
 	ResetKey = Op[KeyUnder, KeyReset]{
-		ID: "resetKey", Route: "DELETE " + PathKeys, Access: "operate", Tag: "keys",
+		ID: "resetKey", Route: "DELETE " + PathKeys, Access: "operate", Tag: TagKeys,
 		Summary: "Reset the counts of a key, under one policy or all.", Answer: "What was reset.",
 	}
 	ListProfiles = Op[ProfileList, Page[Profile]]{
-		ID: "listProfiles", Route: "GET " + PathProfiles, Access: "read", Tag: "keys",
+		ID: "listProfiles", Route: "GET " + PathProfiles, Access: "read", Tag: TagKeys,
 		Summary: "List the keys that have a plan, labels, a note or a limit of their own.", Answer: "A page of them, by key.",
 	}
 	ImportProfiles = Op[ProfileImportOf, ProfileImport]{
-		ID: "importProfiles", Route: "POST " + PathProfiles + "/import", Access: "operate", Tag: "keys", Takes: []string{"text/csv", "application/json", "application/x-ndjson"},
+		ID: "importProfiles", Route: "POST " + PathProfiles + "/import", Access: "operate", Tag: TagKeys, Takes: []string{"text/csv", "application/json", "application/x-ndjson"},
 		Summary: "Set the plans, labels and notes of up to 1,000,000 keys from CSV or JSON, all or nothing.", Answer: "What was done.",
 		Doc: "A CSV names its columns: key, plan, labels (separated by spaces) and note. JSON is a list of objects, or one object on each line. " +
 			"What a row leaves out is removed from its key; other keys and limits stay. A key that the file names twice is an invalid row.",
 	}
 	ExportProfiles = Op[ProfileExport, File]{
-		ID: "exportProfiles", Route: "GET " + PathProfiles + "/export", Access: "read", Tag: "keys",
+		ID: "exportProfiles", Route: "GET " + PathProfiles + "/export", Access: "read", Tag: TagKeys,
 		Summary: "Export the plans, labels and notes of keys in the format that an import reads.", Answer: "The file.",
 	}
 	ListPlans = Op[None, Page[PlanCount]]{
-		ID: "listPlans", Route: "GET " + PathPlans, Access: "read", Tag: "keys",
+		ID: "listPlans", Route: "GET " + PathPlans, Access: "read", Tag: TagKeys,
 		Summary: "List the plans, with the number of keys of each and the policy that applies to them.", Answer: "The plans, the most keys first, at most 1,000.",
 	}
 	GetProfile = Op[ByKey, Profile]{
-		ID: "getProfile", Route: "GET " + PathKeys + "/:key", Access: "read", Tag: "keys",
+		ID: "getProfile", Route: "GET " + PathKeys + "/:key", Access: "read", Tag: TagKeys,
 		Summary: "Show the plan, the labels, the note and the limit of a key.", Answer: "Its plan, labels, note and limit.",
 	}
 	PutProfile = Op[ProfileRequest, Profile]{
-		ID: "putProfile", Route: "PUT " + PathKeys + "/:key", Access: "operate", Tag: "keys",
+		ID: "putProfile", Route: "PUT " + PathKeys + "/:key", Access: "operate", Tag: TagKeys,
 		Summary: "Set the plan, the labels and the note of a key, or replace those whose ETag If-Match has.", Answer: "The plan, labels, note and limit of the key now.",
 	}
 	DeleteProfile = Op[DeleteProfileRequest, None]{
-		ID: "deleteProfile", Route: "DELETE " + PathKeys + "/:key", Access: "operate", Tag: "keys",
+		ID: "deleteProfile", Route: "DELETE " + PathKeys + "/:key", Access: "operate", Tag: TagKeys,
 		Summary: "Delete the plan, the labels, the note and the limit of a key, whose ETag If-Match has.", Answer: "It is deleted.",
 	}
 	PutLimit = Op[OwnLimitRequest, Profile]{
-		ID: "putLimit", Route: "PUT " + PathLimits + "/:key", Access: "operate", Tag: "keys",
+		ID: "putLimit", Route: "PUT " + PathLimits + "/:key", Access: "operate", Tag: TagKeys,
 		Summary: "Give a key a limit of its own, which replaces an earlier one.", Answer: "The plan, labels, note and limit of the key now.",
 		Doc: "Until it expires or is ended, its rules replace those of the key's policy. Requests that were counted before still count. Blocks, exemptions, policies with conditions or an outcome, and policies that a check names still apply.",
 	}
 	EndLimit = Op[EndLimitRequest, Profile]{
-		ID: "endLimit", Route: "DELETE " + PathLimits + "/:key", Access: "operate", Tag: "keys",
+		ID: "endLimit", Route: "DELETE " + PathLimits + "/:key", Access: "operate", Tag: TagKeys,
 		Summary: "End a key's own limit.", Answer: "What the key still has.",
 	}
 )

@@ -1,5 +1,12 @@
 package wire
 
+// The paths of what is declared here.
+const (
+	PathVersion  = "/v1/version"
+	PathNodes    = "/v1/nodes"
+	PathCrawlers = "/v1/crawlers"
+)
+
 // Build is the build of one node.
 type Build struct {
 	// Version is SemVer with v, "dev" where no tag is known.
@@ -59,15 +66,15 @@ type Crawler struct {
 // The operations that show the installation.
 var (
 	GetVersion = Op[None, Build]{
-		ID: "version", Route: "GET " + PathVersion, Access: "read", Tag: "health",
+		ID: "version", Route: "GET " + PathVersion, Access: "read", Tag: TagHealth,
 		Summary: "Show the version and build of this node.", Answer: "The build.",
 	}
 	ListNodes = Op[None, Page[Node]]{
-		ID: "listNodes", Route: "GET " + PathNodes, Access: "read", Tag: "health",
+		ID: "listNodes", Route: "GET " + PathNodes, Access: "read", Tag: TagHealth,
 		Summary: "List the nodes seen lately, with their load.", Answer: "The nodes by name.",
 	}
 	ListCrawlers = Op[None, Page[Crawler]]{
-		ID: "listCrawlers", Route: "GET " + PathCrawlers, Access: "read", Tag: "health",
+		ID: "listCrawlers", Route: "GET " + PathCrawlers, Access: "read", Tag: TagHealth,
 		Summary: "List the crawlers that this node has verified by DNS; none unless the setting verified-crawlers names operators.",
 		Answer:  "The crawlers by operator and address.",
 	}

@@ -1,5 +1,8 @@
 package wire
 
+// PathNotes is the path of what is declared here.
+const PathNotes = "/v1/keys/notes"
+
 // Note is what an operator wrote about a key.
 type Note struct {
 	ID        string `json:"id"`
@@ -24,15 +27,15 @@ type NoteList struct {
 // The operations of notes.
 var (
 	ListNotes = Op[NoteList, Page[Note]]{
-		ID: "listNotes", Route: "GET " + PathNotes, Access: "read", Tag: "keys",
+		ID: "listNotes", Route: "GET " + PathNotes, Access: "read", Tag: TagKeys,
 		Summary: "List the notes about a key.", Answer: "The notes, the newest first.",
 	}
 	AddNote = Op[NoteRequest, Note]{
-		ID: "addNote", Route: "POST " + PathNotes, Access: "operate", Tag: "keys", Created: true,
+		ID: "addNote", Route: "POST " + PathNotes, Access: "operate", Tag: TagKeys, Created: true,
 		Summary: "Add a note about a key, for other operators.", Answer: "The note.",
 	}
 	DeleteNote = Op[ByID, None]{
-		ID: "deleteNote", Route: "DELETE " + PathNotes + "/:id", Access: "operate", Tag: "keys",
+		ID: "deleteNote", Route: "DELETE " + PathNotes + "/:id", Access: "operate", Tag: TagKeys,
 		Summary: "Delete a note. The audit keeps its text.", Answer: "It is deleted.",
 	}
 )

@@ -1,5 +1,15 @@
 package wire
 
+// The paths of what is declared here.
+const (
+	PathNotifications = "/v1/notifications"
+	PathChannels      = "/v1/notifications/channels"
+	PathSilences      = "/v1/notifications/silences"
+)
+
+// TagNotifications is the group of these operations in the OpenAPI document.
+var TagNotifications = Tag{"notifications", "Notifications, their channels and silences."}
+
 // Notifications are the newest deliveries, and the channels that there are.
 type Notifications struct {
 	Channels []string   `json:"channels"` // the names of those that are enabled
@@ -127,45 +137,45 @@ type SilenceRequest struct {
 // The operations of notifications, their channels and silences.
 var (
 	ListNotifications = Op[NotificationList, Notifications]{
-		ID: "listNotifications", Route: "GET " + PathNotifications, Access: "read", Tag: "notifications",
+		ID: "listNotifications", Route: "GET " + PathNotifications, Access: "read", Tag: TagNotifications,
 		Summary: "List the notifications that were sent or are waiting.", Answer: "The newest.",
 	}
 	TestNotification = Op[TestRequest, TestAnswer]{
-		ID: "testNotification", Route: "POST " + PathNotifications + "/test", Access: "admin", Tag: "notifications",
+		ID: "testNotification", Route: "POST " + PathNotifications + "/test", Access: "admin", Tag: TagNotifications,
 		Summary: "Send a test message over one channel.", Answer: "The result.",
 	}
 	ListChannels = Op[None, Page[Channel]]{
-		ID: "listChannels", Route: "GET " + PathChannels, Access: "read", Tag: "notifications",
+		ID: "listChannels", Route: "GET " + PathChannels, Access: "read", Tag: TagNotifications,
 		Summary: "List the notification channels, without their secrets.", Answer: "The channels, those of the settings first.",
 	}
 	AddChannel = Op[ChannelRequest, Channel]{
-		ID: "addChannel", Route: "POST " + PathChannels, Access: "admin", Tag: "notifications", Created: true,
+		ID: "addChannel", Route: "POST " + PathChannels, Access: "admin", Tag: TagNotifications, Created: true,
 		Summary: "Set up a notification channel.", Answer: "The channel.",
 	}
 	GetChannel = Op[ByName, Channel]{
-		ID: "getChannel", Route: "GET " + PathChannels + "/:name", Access: "read", Tag: "notifications",
+		ID: "getChannel", Route: "GET " + PathChannels + "/:name", Access: "read", Tag: TagNotifications,
 		Summary: "Show a notification channel, without its secrets.", Answer: "The channel.",
 	}
 	ChangeChannel = Op[ChannelPatch, Channel]{
-		ID: "changeChannel", Route: "PATCH " + PathChannels + "/:name", Access: "admin", Tag: "notifications",
+		ID: "changeChannel", Route: "PATCH " + PathChannels + "/:name", Access: "admin", Tag: TagNotifications,
 		Summary: "Change a notification channel that the settings do not set up and whose ETag If-Match has.", Answer: "The channel.",
 	}
 	DeleteChannel = Op[DeleteChannelRequest, None]{
-		ID: "deleteChannel", Route: "DELETE " + PathChannels + "/:name", Access: "admin", Tag: "notifications",
+		ID: "deleteChannel", Route: "DELETE " + PathChannels + "/:name", Access: "admin", Tag: TagNotifications,
 		Summary: "Delete a notification channel that the settings do not set up and whose ETag If-Match has. What waits for it is not sent.",
 		Answer:  "It is deleted.",
 	}
 	ListSilences = Op[None, Page[Silence]]{
-		ID: "listSilences", Route: "GET " + PathSilences, Access: "read", Tag: "notifications",
+		ID: "listSilences", Route: "GET " + PathSilences, Access: "read", Tag: TagNotifications,
 		Summary: "List the silences that apply now.", Answer: "The silences.",
 	}
 	AddSilence = Op[SilenceRequest, Silence]{
-		ID: "addSilence", Route: "POST " + PathSilences, Access: "operate", Tag: "notifications", Created: true,
+		ID: "addSilence", Route: "POST " + PathSilences, Access: "operate", Tag: TagNotifications, Created: true,
 		Summary: "Silence notifications until a time; what happens in between is never sent. Silencing everything, or the last alarm of attacks or of faults that is still sent, needs the access admin.",
 		Answer:  "The silence.",
 	}
 	EndSilence = Op[ByID, None]{
-		ID: "endSilence", Route: "DELETE " + PathSilences + "/:id", Access: "operate", Tag: "notifications",
+		ID: "endSilence", Route: "DELETE " + PathSilences + "/:id", Access: "operate", Tag: TagNotifications,
 		Summary: "End a silence before its time. Ending one of everything needs the access admin.", Answer: "It is ended.",
 	}
 )

@@ -5,6 +5,20 @@ import (
 	"strings"
 )
 
+// The paths of what is declared here.
+const (
+	PathOffenders   = "/v1/offenders"
+	PathOffences    = "/v1/offences"
+	PathTraffic     = "/v1/traffic"
+	PathAttack      = "/v1/attack"
+	PathAttacks     = "/v1/attacks"
+	PathEscalations = "/v1/escalations"
+	PathProposals   = "/v1/proposals"
+)
+
+// TagOffenders is the group of these operations in the OpenAPI document.
+var TagOffenders = Tag{"offenders", "Who was refused, how often, and what was done about it."}
+
 // Offender is one row of the report of who offended.
 type Offender struct {
 	Key      string `json:"key"`
@@ -208,44 +222,44 @@ type UsageOf struct {
 // The operations of offenders, attacks and traffic.
 var (
 	ListOffenders = Op[OffenderList, OffenderReport]{
-		ID: "listOffenders", Route: "GET " + PathOffenders, Access: "read", Tag: "offenders",
+		ID: "listOffenders", Route: "GET " + PathOffenders, Access: "read", Tag: TagOffenders,
 		Summary: "List the offenders: how often each was refused, and its state now.", Answer: "One page of the report.",
 	}
 	ExportOffenders = Op[OffenderExport, File]{
-		ID: "exportOffenders", Route: "GET " + PathOffenders + "/export", Access: "read", Tag: "offenders",
+		ID: "exportOffenders", Route: "GET " + PathOffenders + "/export", Access: "read", Tag: TagOffenders,
 		Summary: "Export all offenders as a file.", Answer: "Every row.",
 	}
 	ListOrigins = Op[OriginList, OriginReport]{
-		ID: "listOrigins", Route: "GET " + PathOffenders + "/origins", Access: "read", Tag: "offenders",
+		ID: "listOrigins", Route: "GET " + PathOffenders + "/origins", Access: "read", Tag: TagOffenders,
 		Summary: "List where the offenders come from: their offences by autonomous system or country.", Answer: "The origins with most offences first.",
 	}
 	KeyTimeline = Op[TimelineOf, Timeline]{
-		ID: "keyTimeline", Route: "GET " + PathOffenders + "/timeline", Access: "read", Tag: "offenders",
+		ID: "keyTimeline", Route: "GET " + PathOffenders + "/timeline", Access: "read", Tag: TagOffenders,
 		Summary: "Show what one key did over a time range.", Answer: "Its offences over time and what its escalation did.",
 	}
 	GetOffence = Op[ByID, OffenceRecord]{
-		ID: "getOffence", Route: "GET " + PathOffences + "/:id", Access: "read", Tag: "offenders",
+		ID: "getOffence", Route: "GET " + PathOffences + "/:id", Access: "read", Tag: TagOffenders,
 		Summary: "Explain a refusal by the id that its answer carried.", Answer: "The explanation in one sentence, then in detail.",
 	}
 	GetPolicyUsage = Op[UsageOf, PolicyUsage]{
-		ID: "getPolicyUsage", Route: "GET " + PathPolicies + "/:name/usage", Access: "read", Tag: "policies",
+		ID: "getPolicyUsage", Route: "GET " + PathPolicies + "/:name/usage", Access: "read", Tag: TagPolicies,
 		Summary: "Show what a policy allowed and refused, and how close its keys came to each rule.",
 		Answer:  "The figures; those of the rules are of the keys in the traffic sample.",
 	}
 	GetAttack = Op[None, Attack]{
-		ID: "getAttack", Route: "GET " + PathAttack, Access: "read", Tag: "offenders",
+		ID: "getAttack", Route: "GET " + PathAttack, Access: "read", Tag: TagOffenders,
 		Summary: "Show whether there is an attack now, since when, and from where.", Answer: "The rates of now and of the baseline, and the source of an attack.",
 	}
 	ListAttacks = Op[PageList, Page[AnnouncedAttack]]{
-		ID: "listAttacks", Route: "GET " + PathAttacks, Access: "read", Tag: "offenders",
+		ID: "listAttacks", Route: "GET " + PathAttacks, Access: "read", Tag: TagOffenders,
 		Summary: "List the attacks that were announced, with their course.", Answer: "The attacks, the newest first.",
 	}
 	GetTraffic = Op[TrafficOf, Traffic]{
-		ID: "getTraffic", Route: "GET " + PathTraffic, Access: "read", Tag: "offenders",
+		ID: "getTraffic", Route: "GET " + PathTraffic, Access: "read", Tag: TagOffenders,
 		Summary: "Show how many checks were allowed and refused over time.", Answer: "The traffic of each part of the time range.",
 	}
 	RuleTotals = Op[TimeRange, Page[RuleTotal]]{
-		ID: "ruleTotals", Route: "GET " + PathTraffic + "/rules", Access: "read", Tag: "offenders",
+		ID: "ruleTotals", Route: "GET " + PathTraffic + "/rules", Access: "read", Tag: TagOffenders,
 		Summary: "List how much each rule and block refused, also the rules that refused nobody.", Answer: "Every rule and block that refused, and the rules that did not.",
 	}
 )
@@ -261,15 +275,15 @@ type EscalationList struct {
 // The operations of escalations.
 var (
 	ListEscalationEvents = Op[EscalationList, Page[EscalationEvent]]{
-		ID: "listEscalationEvents", Route: "GET " + PathEscalations + "/events", Access: "read", Tag: "offenders",
+		ID: "listEscalationEvents", Route: "GET " + PathEscalations + "/events", Access: "read", Tag: TagOffenders,
 		Summary: "List what escalation did: automatic blocks, and those that a shadow policy would have made.", Answer: "The events, the newest first.",
 	}
 	ListPausedEscalations = Op[None, Page[EscalationPause]]{
-		ID: "listPausedEscalations", Route: "GET " + PathEscalations + "/paused", Access: "read", Tag: "offenders",
+		ID: "listPausedEscalations", Route: "GET " + PathEscalations + "/paused", Access: "read", Tag: TagOffenders,
 		Summary: "List the paused escalations, which would have blocked too many keys.", Answer: "The paused escalations.",
 	}
 	ResumeEscalation = Op[ByName, None]{
-		ID: "resumeEscalation", Route: "POST " + PathEscalations + "/:name/resume", Access: "operate", Tag: "offenders",
+		ID: "resumeEscalation", Route: "POST " + PathEscalations + "/:name/resume", Access: "operate", Tag: TagOffenders,
 		Summary: "Resume the paused escalation of a policy.", Answer: "It is resumed.",
 	}
 )
@@ -436,19 +450,19 @@ type ProposalList struct {
 // The operations of proposals.
 var (
 	ListProposals = Op[ProposalList, Page[Proposal]]{
-		ID: "listProposals", Route: "GET " + PathProposals, Access: "read", Tag: "offenders",
+		ID: "listProposals", Route: "GET " + PathProposals, Access: "read", Tag: TagOffenders,
 		Summary: "List the proposals to block a range in which many keys offended.", Answer: "The proposals, the newest first.",
 	}
 	GetProposal = Op[ByID, Proposal]{
-		ID: "getProposal", Route: "GET " + PathProposals + "/:id", Access: "read", Tag: "offenders",
+		ID: "getProposal", Route: "GET " + PathProposals + "/:id", Access: "read", Tag: TagOffenders,
 		Summary: "Show a proposal with its evidence.", Answer: "The proposal.",
 	}
 	AcceptProposal = Op[AcceptProposalRequest, Proposal]{
-		ID: "acceptProposal", Route: "POST " + PathProposals + "/:id/accept", Access: "operate", Tag: "offenders", OptionalBody: true,
+		ID: "acceptProposal", Route: "POST " + PathProposals + "/:id/accept", Access: "operate", Tag: TagOffenders, OptionalBody: true,
 		Summary: "Block the range of a proposal.", Answer: "The accepted proposal with its block's id.",
 	}
 	DismissProposal = Op[EndRequest, Proposal]{
-		ID: "dismissProposal", Route: "POST " + PathProposals + "/:id/dismiss", Access: "operate", Tag: "offenders", OptionalBody: true,
+		ID: "dismissProposal", Route: "POST " + PathProposals + "/:id/dismiss", Access: "operate", Tag: TagOffenders, OptionalBody: true,
 		Summary: "Close a proposal; its range is left alone for a day.", Answer: "The dismissed proposal.",
 	}
 )

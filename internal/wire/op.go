@@ -29,7 +29,7 @@ type Op[In, Out any] struct {
 	ID      string // unique, for generated clients
 	Route   string // the method and the path, for example "GET /v1/tokens/:id"
 	Access  string // what a role or scope must give, for example "read"
-	Tag     string // the group of operations
+	Tag     Tag
 	Summary string
 	Doc     string // more than the summary, in Markdown; "" for none
 	Answer  string // what the answer is
@@ -55,6 +55,9 @@ type Op[In, Out any] struct {
 	// 202 then, and the answer is an Unfinished.
 	Accepted string
 }
+
+// Tag is a group of operations in the OpenAPI document.
+type Tag struct{ Name, Doc string }
 
 // None is the input of an operation that takes nothing, or the answer of one that answers nothing.
 type None struct{}

@@ -1,21 +1,5 @@
 package wire
 
-// The paths of what operators do beyond changing one thing.
-const (
-	PathPolicySet    = "/v1/policy-set"
-	PathBlockPreview = "/v1/blocks/preview"
-	PathBlockImport  = "/v1/blocks/import"
-	PathBlockExport  = "/v1/blocks/export"
-	// PathExemptionImport and PathExemptionExport are those of blocks for exemptions.
-	PathExemptionImport = "/v1/exemptions/import"
-	PathExemptionExport = "/v1/exemptions/export"
-	PathEvents          = "/v1/events"
-	PathJobs            = "/v1/jobs"
-	PathNotifications   = "/v1/notifications"
-	PathChannels        = "/v1/notifications/channels"
-	PathSilences        = "/v1/notifications/silences"
-)
-
 // TrafficEstimate is how much of the allowed checks of a time range some keys make up:
 // checks that were refused do not count. It
 // is an estimate from a sample of all keys, never a count.
@@ -41,7 +25,7 @@ type PreviewRequest struct {
 
 // PreviewBlock says what a block would do.
 var PreviewBlock = Op[PreviewRequest, Impact]{
-	ID: "previewBlock", Route: "POST " + PathBlockPreview, Access: "read", Tag: "blocks", ReadOnly: true,
+	ID: "previewBlock", Route: "POST " + PathBlockPreview, Access: "read", Tag: TagBlocks, ReadOnly: true,
 	Summary: "Show the impact of a block before it is added, and whether it needs a confirmation.", Answer: "Its impact.",
 }
 

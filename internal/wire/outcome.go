@@ -2,6 +2,12 @@ package wire
 
 import "github.com/go-json-experiment/json"
 
+// The paths of what is declared here.
+const (
+	PathReport      = "/v1/report"
+	PathReportBatch = "/v1/report/batch"
+)
+
 // The results of a report under one policy.
 const (
 	ReportCharged  = "charged"

@@ -1,5 +1,16 @@
 package wire
 
+// The paths of what is declared here.
+const (
+	PathAlgorithms = "/v1/algorithms"
+	PathPolicies   = "/v1/policies"
+	PathPresets    = "/v1/presets"
+	PathPolicySet  = "/v1/policy-set"
+)
+
+// TagPolicies is the group of these operations in the OpenAPI document.
+var TagPolicies = Tag{"policies", "The policies, whose rules limit keys."}
+
 // PolicyRequest is a policy as a document: what PUT /v1/policies/{name} takes, and what policy files, the
 // database and the state that a node saves contain. Creating needs no If-Match; replacing needs the ETag of
 // what it replaces, or *.
@@ -159,87 +170,87 @@ type PresetPreviewOf struct {
 // The operations of policies. Package api has those that take a policy.
 var (
 	ListAlgorithms = Op[None, Page[Algorithm]]{
-		ID: "listAlgorithms", Route: "GET " + PathAlgorithms, Access: "read", Tag: "policies",
+		ID: "listAlgorithms", Route: "GET " + PathAlgorithms, Access: "read", Tag: TagPolicies,
 		Summary: "List the algorithms that a policy may use.", Answer: "The algorithms, the default first.",
 	}
 	ListPolicies = Op[PolicyList, Page[Policy]]{
-		ID: "listPolicies", Route: "GET " + PathPolicies, Access: "read", Tag: "policies",
+		ID: "listPolicies", Route: "GET " + PathPolicies, Access: "read", Tag: TagPolicies,
 		Summary: "List the policies, all or a page.", Answer: "The policies.",
 	}
 	GetPolicy = Op[ByName, Policy]{
-		ID: "getPolicy", Route: "GET " + PathPolicies + "/:name", Access: "read", Tag: "policies",
+		ID: "getPolicy", Route: "GET " + PathPolicies + "/:name", Access: "read", Tag: TagPolicies,
 		Summary: "Show a policy.", Answer: "The policy.",
 	}
 	ListPolicyVersions = Op[ByName, Page[Policy]]{
-		ID: "listPolicyVersions", Route: "GET " + PathPolicies + "/:name/versions", Access: "read", Tag: "policies",
+		ID: "listPolicyVersions", Route: "GET " + PathPolicies + "/:name/versions", Access: "read", Tag: TagPolicies,
 		Summary: "List the versions of a policy, the newest first.", Answer: "The versions.",
 	}
 	ExplainPolicy = Op[ByName, PolicyExplanation]{
-		ID: "explainPolicy", Route: "GET " + PathPolicies + "/:name/explain", Access: "read", Tag: "policies",
+		ID: "explainPolicy", Route: "GET " + PathPolicies + "/:name/explain", Access: "read", Tag: TagPolicies,
 		Summary: "Explain in words what a policy does, and how soon its limits are used up at full speed.", Answer: "The explanation.",
 	}
 	RollBackPolicy = Op[PolicyRollback, Policy]{
-		ID: "rollBackPolicy", Route: "POST " + PathPolicies + "/:name/rollback", Access: "admin", Tag: "policies", OptionalBody: true,
+		ID: "rollBackPolicy", Route: "POST " + PathPolicies + "/:name/rollback", Access: "admin", Tag: TagPolicies, OptionalBody: true,
 		Summary: "Restore an earlier version of a policy as a new version, in place of the one whose ETag If-Match has. With If-Match: * and a version it creates a deleted policy again.", Answer: "The new version.",
 	}
 	PutPolicy = Op[PolicyPut, Policy]{
-		ID: "putPolicy", Route: "PUT " + PathPolicies + "/:name", Access: "admin", Tag: "policies",
+		ID: "putPolicy", Route: "PUT " + PathPolicies + "/:name", Access: "admin", Tag: TagPolicies,
 		Summary: "Create a policy, or replace the one whose ETag If-Match has.", Answer: "Replaced.", Made: "Created.",
 	}
 	DeletePolicy = Op[PolicyDeletion, None]{
-		ID: "deletePolicy", Route: "DELETE " + PathPolicies + "/:name", Access: "admin", Tag: "policies",
+		ID: "deletePolicy", Route: "DELETE " + PathPolicies + "/:name", Access: "admin", Tag: TagPolicies,
 		Summary: "Delete the policy whose ETag If-Match has.", Answer: "Deleted.",
 	}
 	DiffPolicy = Op[PolicyDiffOf, PolicyDiff]{
-		ID: "diffPolicy", Route: "GET " + PathPolicies + "/:name/diff", Access: "read", Tag: "policies",
+		ID: "diffPolicy", Route: "GET " + PathPolicies + "/:name/diff", Access: "read", Tag: TagPolicies,
 		Summary: "Compare two versions of a policy.", Answer: "What differs.",
 	}
 	ExplainDraft = Op[PolicyDraft, PolicyExplanation]{
-		ID: "explainDraft", Route: "POST " + PathPolicies + "/:name/explain", Access: "read", Tag: "policies", ReadOnly: true,
+		ID: "explainDraft", Route: "POST " + PathPolicies + "/:name/explain", Access: "read", Tag: TagPolicies, ReadOnly: true,
 		Summary: "Explain in words what a policy would do, what it changes in the active version, and whether saving it needs a confirmation. Nothing is saved.", Answer: "The explanation.",
 	}
 	TryPolicy = Op[PolicyTrialOf, PolicyTrial]{
-		ID: "tryPolicy", Route: "POST " + PathPolicies + "/:name/try", Access: "admin", Tag: "policies", Slow: true, ReadOnly: true,
+		ID: "tryPolicy", Route: "POST " + PathPolicies + "/:name/try", Access: "admin", Tag: TagPolicies, Slow: true, ReadOnly: true,
 		Summary: "Replay the recorded traffic through a policy that is not saved, and compare it with the active policies. Nothing is saved or refused.", Answer: "What it would have done.",
 	}
 	BacktestPolicy = Op[PolicyBacktestOf, PolicyTrial]{
-		ID: "backtestPolicy", Route: "POST " + PathPolicies + "/:name/backtest", Access: "admin", Tag: "policies", ReadOnly: true, Takes: []string{"multipart/form-data"},
+		ID: "backtestPolicy", Route: "POST " + PathPolicies + "/:name/backtest", Access: "admin", Tag: TagPolicies, ReadOnly: true, Takes: []string{"multipart/form-data"},
 		Summary: "Replay an access log of at most 64 MB through a policy that is not saved, and compare it with the active policies: a form with the field policy, a JSON document, and after it the file log.",
 		Answer:  "What it would have done.",
 	}
 	CompareDraft = Op[ByName, DraftComparison]{
-		ID: "compareDraft", Route: "GET " + PathPolicies + "/:name/draft", Access: "read", Tag: "policies",
+		ID: "compareDraft", Route: "GET " + PathPolicies + "/:name/draft", Access: "read", Tag: TagPolicies,
 		Summary: "Compare a policy with its draft: the shadow policy NAME.draft, which runs beside it and decides about the same checks. To make a draft, put a policy of that name.",
 		Answer:  "What differs, and what both decided since the draft was saved, at most in the last day.",
 	}
 	PromotePolicy = Op[PolicyPromotion, Policy]{
-		ID: "promotePolicy", Route: "POST " + PathPolicies + "/:name/promote", Access: "admin", Tag: "policies",
+		ID: "promotePolicy", Route: "POST " + PathPolicies + "/:name/promote", Access: "admin", Tag: TagPolicies,
 		Summary: "Put the draft of a policy, whose ETag If-Match has, in force in place of the policy. To discard a draft, delete it.", Answer: "The new version.",
 	}
 	RenamePolicy = Op[PolicyRename, Policy]{
-		ID: "renamePolicy", Route: "POST " + PathPolicies + "/:name/rename", Access: "admin", Tag: "policies",
+		ID: "renamePolicy", Route: "POST " + PathPolicies + "/:name/rename", Access: "admin", Tag: TagPolicies,
 		Summary: "Rename the policy whose ETag If-Match has. It keeps its counts, versions and offences; its draft is renamed too. Checks that name the policy must use the new name.",
 		Answer:  "The policy under its new name.",
 	}
 	ListPresets = Op[None, Page[Preset]]{
-		ID: "listPresets", Route: "GET " + PathPresets, Access: "read", Tag: "policies",
+		ID: "listPresets", Route: "GET " + PathPresets, Access: "read", Tag: TagPolicies,
 		Summary: "List the presets: policy files that Stint ships. To apply one, send its policies to /v1/policy-set.", Answer: "The presets.",
 	}
 	PreviewPreset = Op[PresetPreviewOf, PresetPreview]{
-		ID: "previewPreset", Route: "GET " + PathPresets + "/:name/preview", Access: "admin", Tag: "policies", Slow: true,
+		ID: "previewPreset", Route: "GET " + PathPresets + "/:name/preview", Access: "admin", Tag: TagPolicies, Slow: true,
 		Summary: "Show what each path of the traps of a preset would have caught in the recorded traffic, and which keys. Nothing is saved or refused.",
 		Answer:  "What they would have caught.",
 	}
 	ExportPolicies = Op[PolicyExport, File]{
-		ID: "exportPolicies", Route: "GET " + PathPolicySet, Access: "read", Tag: "policies",
+		ID: "exportPolicies", Route: "GET " + PathPolicySet, Access: "read", Tag: TagPolicies,
 		Summary: "Export all policies as one document.", Answer: "The document.",
 	}
 	PlanPolicies = Op[PolicyPlanOf, PolicyPlan]{
-		ID: "planPolicies", Route: "POST " + PathPolicySet + "/plan", Access: "read", Tag: "policies", ReadOnly: true,
+		ID: "planPolicies", Route: "POST " + PathPolicySet + "/plan", Access: "read", Tag: TagPolicies, ReadOnly: true,
 		Summary: "Show what applying a document would change, and change nothing.", Answer: "What would be changed.",
 	}
 	ApplyPolicies = Op[PolicyApplication, PolicyPlan]{
-		ID: "applyPolicies", Route: "POST " + PathPolicySet, Access: "admin", Tag: "policies", ExpectsETags: true,
+		ID: "applyPolicies", Route: "POST " + PathPolicySet, Access: "admin", Tag: TagPolicies, ExpectsETags: true,
 		Summary: "Make the policies what a document says, all or nothing.", Answer: "What was changed.",
 	}
 )

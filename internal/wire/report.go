@@ -1,5 +1,11 @@
 package wire
 
+// PathReports is the path of what is declared here.
+const PathReports = "/v1/reports"
+
+// TagReports is the group of these operations in the OpenAPI document.
+var TagReports = Tag{"reports", "Daily and weekly reports."}
+
 // Report names one report; the report itself is at /v1/reports/{id}.
 type Report struct {
 	ID        string `json:"id"`
@@ -34,15 +40,15 @@ type ReportByID struct {
 // The operations of reports.
 var (
 	ListReports = Op[ReportList, Page[Report]]{
-		ID: "listReports", Route: "GET " + PathReports, Access: "read", Tag: "reports",
+		ID: "listReports", Route: "GET " + PathReports, Access: "read", Tag: TagReports,
 		Summary: "List the daily and weekly reports.", Answer: "The reports, the newest period first.",
 	}
 	WriteReport = Op[ReportRequest, Report]{
-		ID: "writeReport", Route: "POST " + PathReports, Access: "operate", Tag: "reports", Created: true,
+		ID: "writeReport", Route: "POST " + PathReports, Access: "operate", Tag: TagReports, Created: true,
 		Summary: "Create the report of the last whole day or week now.", Answer: "The report that was created.",
 	}
 	GetReport = Op[ReportByID, File]{
-		ID: "getReport", Route: "GET " + PathReports + "/:id", Access: "read", Tag: "reports",
+		ID: "getReport", Route: "GET " + PathReports + "/:id", Access: "read", Tag: TagReports,
 		Summary: "Show a report as JSON, CSV or a page that can be mailed or printed; the id today is the report of today so far.", Answer: "The report.",
 	}
 )

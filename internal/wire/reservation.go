@@ -5,6 +5,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
+// PathReservations is the path of what is declared here.
+const PathReservations = "/v1/reservations"
+
 // Waiting is the part of an answer about the caller's reservation.
 type Waiting struct {
 	// DelayMS is how long to wait before the request is done; 0 if it may be

@@ -28,12 +28,12 @@ const PathSites = "/v1/sites"
 // The operations of sites.
 var (
 	ListSites = Op[None, Page[Site]]{
-		ID: "listSites", Route: "GET " + PathSites, Access: "read", Tag: "health",
+		ID: "listSites", Route: "GET " + PathSites, Access: "read", Tag: TagHealth,
 		Summary: "List the sites whose answers are reported, with what was learned of them.", Answer: "The sites by host.",
 		Doc: "It is learned from reports with a status. The nodes of one database share it within a minute.",
 	}
 	CorrectSite = Op[SiteRequest, None]{
-		ID: "correctSite", Route: "PUT " + PathSites, Access: "operate", Tag: "health",
+		ID: "correctSite", Route: "PUT " + PathSites, Access: "operate", Tag: TagHealth,
 		Summary: "Name paths that are a site's own, or forget what was learned of it.", Answer: "It is corrected on this node, and on the others within a minute.",
 	}
 )

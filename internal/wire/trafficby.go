@@ -86,11 +86,11 @@ type RequestBreakdown struct {
 // The operations of what was requested.
 var (
 	GetTrafficBy = Op[TrafficBy, RequestBreakdown]{
-		ID: "getTrafficBy", Route: "GET " + PathTraffic + "/by/:dimension", Access: "read", Tag: "offenders",
+		ID: "getTrafficBy", Route: "GET " + PathTraffic + "/by/:dimension", Access: "read", Tag: TagOffenders,
 		Summary: "Show what was requested, by path, agent or another dimension, and by whom.", Answer: "The values with most requests, and the clients.",
 	}
 	ExportTrafficBy = Op[TrafficByExport, File]{
-		ID: "exportTrafficBy", Route: "GET " + PathTraffic + "/by/:dimension/export", Access: "read", Tag: "offenders",
+		ID: "exportTrafficBy", Route: "GET " + PathTraffic + "/by/:dimension/export", Access: "read", Tag: TagOffenders,
 		Summary: "Export what was requested as a file.", Answer: "Every value that is kept.",
 	}
 )

@@ -39,7 +39,7 @@ func TestVanishedPostgresEndsCallsWithoutDeadline(t *testing.T) {
 
 	called := make(chan error, 1)
 	go func() {
-		_, err := store.Nodes.Nodes(context.WithoutCancel(t.Context()), time.Time{})
+		_, err := store.FindNodes(context.WithoutCancel(t.Context()), time.Time{})
 		called <- err
 	}()
 	select {

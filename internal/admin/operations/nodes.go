@@ -17,13 +17,13 @@ type Nodes struct {
 
 // NodeStore reads what the nodes reported.
 type NodeStore interface {
-	// Nodes returns the nodes with a heartbeat since a time, by name and id.
-	Nodes(ctx context.Context, since time.Time) ([]nodes.Node, error)
+	// FindNodes returns the nodes with a heartbeat since a time, by name and id.
+	FindNodes(ctx context.Context, since time.Time) ([]nodes.Node, error)
 }
 
 // List returns the nodes that have recently reported, by name and id.
 func (n *Nodes) List(ctx context.Context, _ admin.Caller, _ wire.None) (wire.Page[wire.Node], error) {
-	all, err := n.Store.Nodes(ctx, n.Now().Add(-nodes.Gone))
+	all, err := n.Store.FindNodes(ctx, n.Now().Add(-nodes.Gone))
 	return wire.WholePage(all, wireNode), err
 }
 

@@ -49,6 +49,12 @@ type accountHandler struct {
 	password *identities.OwnPassword
 }
 
+func init() {
+	add(func(s *site.Site, d Deps) handler {
+		return &accountHandler{Site: s, factors: d.TwoFactor, password: d.OwnPassword}
+	})
+}
+
 func (h *accountHandler) routes() []httpserver.Route {
 	return []httpserver.Route{
 		h.Get("/account", identity.Account, h.showAccount),

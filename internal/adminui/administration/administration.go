@@ -24,25 +24,26 @@ type Deps struct {
 // Setting is one setting on the settings page.
 type Setting struct{ Subject, Name, Variable, Value, Help string }
 
+// handler serves one page, or several of one subject.
+type handler interface{ routes() []httpserver.Route }
+
+// handlers make the handlers of this package, and auditKinds are the kinds of what they change. Each file adds its own.
+var (
+	handlers   []func(*site.Site, Deps) handler
+	auditKinds []string
+)
+
+func add(of func(*site.Site, Deps) handler, kinds ...string) {
+	handlers, auditKinds = append(handlers, of), append(auditKinds, kinds...)
+}
+
+// AuditKinds returns the kinds of objects, as the audit names them, that the pages of this package change.
+func AuditKinds() []string { return auditKinds }
+
 // Routes returns the routes of all pages of this package.
-func Routes(s *site.Site, d Deps) []httpserver.Route {
-	handlers := []interface{ routes() []httpserver.Route }{
-		&reportsHandler{Site: s, reports: d.Reports},
-		&bouncersHandler{Site: s, bouncers: d.Bouncers},
-		&botsHandler{Site: s, bots: d.Bots},
-		&sitesHandler{Site: s, sites: d.Sites},
-		&jobsHandler{Site: s, jobs: d.Jobs},
-		&notificationsHandler{Site: s, notifications: d.Notifications},
-		&channelsHandler{Site: s, notifications: d.Notifications},
-		&connectHandler{Site: s, connect: d.Connect},
-		&tokensHandler{Site: s, tokens: d.Tokens},
-		&usersHandler{Site: s, users: d.Users, url: d.PagesURL},
-		&accountHandler{Site: s, factors: d.TwoFactor, password: d.OwnPassword},
-		&settingsHandler{Site: s, settings: d.Settings, build: d.Build, crawlers: d.Crawlers, origins: d.Origins},
-	}
-	var all []httpserver.Route
-	for _, h := range handlers {
-		all = append(all, h.routes()...)
+func Routes(s *site.Site, d Deps) (all []httpserver.Route) {
+	for _, of := range handlers {
+		all = append(all, of(s, d).routes()...)
 	}
 	return all
 }

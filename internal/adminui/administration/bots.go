@@ -43,8 +43,12 @@ type botsHandler struct {
 	bots *operations.Bots
 }
 
+func init() {
+	add(func(s *site.Site, d Deps) handler { return &botsHandler{Site: s, bots: d.Bots} })
+}
+
 func (h *botsHandler) routes() []httpserver.Route {
-	return []httpserver.Route{h.Get("/bots", identity.Read, h.showBots)}
+	return []httpserver.Route{h.InMenu(site.Monitor, 5, "Bots", h.Get("/bots", identity.Read, h.showBots))}
 }
 
 func (h *botsHandler) showBots(c *httpserver.Call) error {

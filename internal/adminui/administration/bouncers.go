@@ -21,8 +21,12 @@ type bouncersHandler struct {
 	bouncers *admin.Bouncers
 }
 
+func init() {
+	add(func(s *site.Site, d Deps) handler { return &bouncersHandler{Site: s, bouncers: d.Bouncers} })
+}
+
 func (h *bouncersHandler) routes() []httpserver.Route {
-	return []httpserver.Route{h.Get("/bouncers", identity.Read, h.showBouncers)}
+	return []httpserver.Route{h.InMenu(site.Administration, 3, "Bouncers", h.Get("/bouncers", identity.Read, h.showBouncers))}
 }
 
 func (h *bouncersHandler) showBouncers(c *httpserver.Call) error {

@@ -42,6 +42,10 @@ type channelsHandler struct {
 	notifications *operations.Notifications
 }
 
+func init() {
+	add(func(s *site.Site, d Deps) handler { return &channelsHandler{Site: s, notifications: d.Notifications} }, "channel")
+}
+
 func (h *channelsHandler) routes() []httpserver.Route {
 	const channel = "/notifications/channels/:name"
 	return []httpserver.Route{

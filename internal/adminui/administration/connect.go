@@ -50,9 +50,13 @@ type connectHandler struct {
 	connect *operations.Connect
 }
 
+func init() {
+	add(func(s *site.Site, d Deps) handler { return &connectHandler{Site: s, connect: d.Connect} })
+}
+
 func (h *connectHandler) routes() []httpserver.Route {
 	return []httpserver.Route{
-		h.Get("/connect", identity.Read, h.showGateways),
+		h.InMenu(site.Administration, 6, "Connect", h.Get("/connect", identity.Read, h.showGateways)),
 		h.Get("/connect/:name", identity.Read, h.showGuide),
 		h.Post("/connect/:name/token", identity.Admin, h.addToken),
 	}

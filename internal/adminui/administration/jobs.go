@@ -30,12 +30,16 @@ type jobsHandler struct {
 	jobs *operations.Jobs
 }
 
+func init() {
+	add(func(s *site.Site, d Deps) handler { return &jobsHandler{Site: s, jobs: d.Jobs} }, "job")
+}
+
 func (h *jobsHandler) routes() []httpserver.Route {
 	if !h.jobs.Available() {
 		return nil
 	}
 	return []httpserver.Route{
-		h.Get("/jobs", identity.Read, h.showJobs),
+		h.InMenu(site.Administration, 1, "Jobs", h.Get("/jobs", identity.Read, h.showJobs)),
 		h.Post("/jobs/:name/run", identity.Operate, h.runJob),
 	}
 }

@@ -62,9 +62,15 @@ type notificationsHandler struct {
 	notifications *operations.Notifications
 }
 
+func init() {
+	add(func(s *site.Site, d Deps) handler {
+		return &notificationsHandler{Site: s, notifications: d.Notifications}
+	}, "notification", "silence")
+}
+
 func (h *notificationsHandler) routes() []httpserver.Route {
 	return []httpserver.Route{
-		h.Get("/notifications", identity.Read, h.showNotifications),
+		h.InMenu(site.Administration, 4, "Notifications", h.Get("/notifications", identity.Read, h.showNotifications)),
 		h.Post("/notifications/test", identity.Admin, h.testChannel),
 		h.Post("/notifications/silences", identity.Operate, h.addSilence),
 		h.Post("/notifications/silences/:id/end", identity.Operate, h.endSilence),

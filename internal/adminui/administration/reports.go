@@ -40,9 +40,13 @@ type reportsHandler struct {
 	reports *operations.Reports
 }
 
+func init() {
+	add(func(s *site.Site, d Deps) handler { return &reportsHandler{Site: s, reports: d.Reports} }, "report")
+}
+
 func (h *reportsHandler) routes() []httpserver.Route {
 	return []httpserver.Route{
-		h.Get("/reports", identity.Read, h.showReports),
+		h.InMenu(site.Monitor, 6, "Reports", h.Get("/reports", identity.Read, h.showReports)),
 		h.Get("/reports/:id", identity.Read, h.showReport),
 	}
 }

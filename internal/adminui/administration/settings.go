@@ -72,8 +72,14 @@ type settingsHandler struct {
 	origins  operations.Origins
 }
 
+func init() {
+	add(func(s *site.Site, d Deps) handler {
+		return &settingsHandler{Site: s, settings: d.Settings, build: d.Build, crawlers: d.Crawlers, origins: d.Origins}
+	})
+}
+
 func (h *settingsHandler) routes() []httpserver.Route {
-	return []httpserver.Route{h.Get("/settings", identity.Read, h.showSettings)}
+	return []httpserver.Route{h.InMenu(site.Administration, 9, "Settings", h.Get("/settings", identity.Read, h.showSettings))}
 }
 
 // found returns the settings that have each word of a search in their subject, name, variable, value or meaning.

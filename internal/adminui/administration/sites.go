@@ -30,8 +30,12 @@ type sitesHandler struct {
 	sites *operations.Sites
 }
 
+func init() {
+	add(func(s *site.Site, d Deps) handler { return &sitesHandler{Site: s, sites: d.Sites} }, "site")
+}
+
 func (h *sitesHandler) routes() []httpserver.Route {
-	return []httpserver.Route{h.Get("/sites", identity.Read, h.showSites), h.Post("/sites", identity.Operate, h.correctSite)}
+	return []httpserver.Route{h.InMenu(site.Administration, 2, "Sites", h.Get("/sites", identity.Read, h.showSites)), h.Post("/sites", identity.Operate, h.correctSite)}
 }
 
 func (h *sitesHandler) showSites(c *httpserver.Call) error {

@@ -66,9 +66,13 @@ type tokensHandler struct {
 	tokens *identities.Tokens
 }
 
+func init() {
+	add(func(s *site.Site, d Deps) handler { return &tokensHandler{Site: s, tokens: d.Tokens} }, "token")
+}
+
 func (h *tokensHandler) routes() []httpserver.Route {
 	return []httpserver.Route{
-		h.Get("/tokens", identity.Admin, h.showTokens),
+		h.InMenu(site.Administration, 7, "Tokens", h.Get("/tokens", identity.Admin, h.showTokens)),
 		h.Post("/tokens", identity.Admin, h.addToken),
 		h.PostRow("/tokens/:id/delete", identity.Admin, tokenList, h.deleteToken),
 		h.Post("/tokens/:id/rotate", identity.Admin, h.rotateToken),

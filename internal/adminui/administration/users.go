@@ -55,9 +55,13 @@ type usersHandler struct {
 	url   string // see Deps.PagesURL
 }
 
+func init() {
+	add(func(s *site.Site, d Deps) handler { return &usersHandler{Site: s, users: d.Users, url: d.PagesURL} }, "login", "user")
+}
+
 func (h *usersHandler) routes() []httpserver.Route {
 	return []httpserver.Route{
-		h.Get("/users", identity.Admin, h.showUsers),
+		h.InMenu(site.Administration, 8, "Users", h.Get("/users", identity.Admin, h.showUsers)),
 		h.Post("/users", identity.Admin, h.addUser),
 		h.Post("/users/:id/password", identity.Admin, h.setPassword),
 		h.Post("/users/:id/invitation", identity.Admin, h.inviteUser),

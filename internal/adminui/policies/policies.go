@@ -47,7 +47,7 @@ type Handler struct {
 func (h *Handler) Routes() []httpserver.Route {
 	presets := &presetHandler{h}
 	return []httpserver.Route{
-		h.Get("/policies", identity.Read, h.listPolicies),
+		h.InMenu(site.Enforce, 3, "Policies", h.Get("/policies", identity.Read, h.listPolicies)),
 		h.Get(newPolicyPath, identity.Admin, h.showNewPolicy),
 		h.Post(newPolicyPath, identity.Admin, h.saveNewPolicy),
 		h.Post(newPolicyPath+"/draft", identity.Admin, h.showDraft),

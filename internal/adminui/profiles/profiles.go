@@ -34,7 +34,7 @@ type Handler struct {
 func (h *Handler) Routes() []httpserver.Route {
 	imports := &importHandler{Site: h.Site, profiles: h.Profiles}
 	return append(imports.routes(), []httpserver.Route{
-		h.Get(Path, identity.Read, h.showKeys),
+		h.InMenu(site.Enforce, 4, "Keys", h.Get(Path, identity.Read, h.showKeys)),
 		h.Post(site.KeyPath+"/profile", identity.Operate, h.setProfile),
 		h.Post(limitPath, identity.Operate, h.setLimit),
 		h.Post(limitPath+"/end", identity.Operate, h.endLimit),

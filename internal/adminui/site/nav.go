@@ -3,6 +3,7 @@ package site
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/stint-dev/stint/internal/adminui/format"
@@ -11,60 +12,53 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 )
 
+// Group is a group of pages in the side bar.
+type Group string
+
+// The groups, in the order of the side bar.
+const (
+	Monitor        Group = "Monitor"
+	Enforce        Group = "Enforce"
+	Administration Group = "Administration"
+)
+
+// InMenu returns the route of a page that the side bar shows, as the place-th page of its group.
+func (s *Site) InMenu(group Group, place int, name string, page httpserver.Route) httpserver.Route {
+	s.menu = append(s.menu, navItem{Path: page.Path, Name: name, Access: page.Access, group: group, place: place})
+	return page
+}
+
 type navGroup struct {
-	Name  string
+	Name  Group
 	Items []navItem
 }
 
 type navItem struct {
 	Path, Name string
-	Opens      string // the path of its first page, "" for Path
 	Address    string // of its first page with the time range
 	Count      int    // number of listed items, 0 if they are not counted
 	Waiting    int    // number of items that need a decision
 	Current    bool
 	Access     identity.Access
+
+	group Group
+	place int
 }
 
-// sections are the groups of the side bar.
-var sections = []navGroup{
-	{Name: "Monitor", Items: []navItem{
-		{Path: "/", Name: "Overview", Access: identity.Read},
-		{Path: "/traffic", Name: "Traffic", Access: identity.Read},
-		{Path: "/live", Name: "Live", Access: identity.Read},
-		{Path: "/offenders", Name: "Offenders", Access: identity.Read},
-		{Path: "/bots", Name: "Bots", Access: identity.Read},
-		{Path: "/reports", Name: "Reports", Access: identity.Read},
-	}},
-	{Name: "Enforce", Items: []navItem{
-		{Path: "/blocks", Name: "Blocks", Access: identity.Read},
-		{Path: "/exemptions", Name: "Exemptions", Access: identity.Read},
-		{Path: "/policies", Name: "Policies", Access: identity.Read},
-		{Path: "/keys", Opens: ActiveKeysPath, Name: "Keys", Access: identity.Read},
-	}},
-	{Name: "Administration", Items: []navItem{
-		{Path: "/jobs", Name: "Jobs", Access: identity.Read},
-		{Path: "/sites", Name: "Sites", Access: identity.Read},
-		{Path: "/bouncers", Name: "Bouncers", Access: identity.Read},
-		{Path: "/notifications", Name: "Notifications", Access: identity.Read},
-		{Path: "/audit", Name: "Audit", Access: identity.Read},
-		{Path: "/connect", Name: "Connect", Access: identity.Read},
-		{Path: "/tokens", Name: "Tokens", Access: identity.Admin},
-		{Path: "/users", Name: "Users", Access: identity.Admin},
-		{Path: "/settings", Name: "Settings", Access: identity.Read},
-	}},
-}
+// opens are the paths of the first pages of items that open another page than their own.
+var opens = map[string]string{"/keys": ActiveKeysPath}
 
 // nav returns the side bar for p. Its links keep the time range.
 func (s *Site) nav(p *httpserver.Principal, current string, kept format.TimeRange) []navGroup {
 	counts, waiting := s.navCounts()
+	items := slices.SortedStableFunc(slices.Values(s.menu), func(a, b navItem) int { return a.place - b.place })
 	var groups []navGroup
-	for _, group := range sections {
-		shown := navGroup{Name: group.Name}
-		for _, item := range group.Items {
-			if p.May(item.Access) && (item.Path != "/jobs" || s.HasJobs) {
+	for _, group := range []Group{Monitor, Enforce, Administration} {
+		shown := navGroup{Name: group}
+		for _, item := range items {
+			if item.group == group && p.May(item.Access) {
 				item.Current = item.Path == current
-				item.Address = WithRange(cmp.Or(item.Opens, item.Path), kept)
+				item.Address = WithRange(cmp.Or(opens[item.Path], item.Path), kept)
 				item.Count, item.Waiting = counts[item.Path], waiting[item.Path]
 				shown.Items = append(shown.Items, item)
 			}

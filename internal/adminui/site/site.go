@@ -32,6 +32,7 @@ import (
 type Site struct {
 	Options
 	pages    *pages
+	menu     []navItem // complete once the routes are made
 	failures *httpserver.Failures
 }
 
@@ -54,7 +55,6 @@ type Options struct {
 	// OpenProposals returns the number of open proposals for the side bar; nil if none are
 	// made.
 	OpenProposals func(context.Context) (int, error)
-	HasJobs       bool
 	// Silences returns the active silences of notifications; nil for none.
 	Silences      func() []operations.Silence
 	Ready         func(context.Context) wire.Readiness // nil if nothing is reported

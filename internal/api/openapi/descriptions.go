@@ -2,25 +2,6 @@ package openapi
 
 import "net/http"
 
-// tags are the groups of operations, with their descriptions.
-var tags = map[string]string{
-	"checks":        "Checks and reservations, which clients and gateways ask for.",
-	"bouncers":      "The CrowdSec bouncers that fetch the active blocks. What they ask on the check listener (/v1/decisions, /v1/usage-metrics) is CrowdSec's own API and not described here.",
-	"health":        "Whether a node is alive and can answer.",
-	"policies":      "The policies, whose rules limit keys.",
-	"blocks":        "Entries that refuse the keys of a pattern.",
-	"exemptions":    "Entries that allow the keys of a pattern, whatever rules and blocks say.",
-	"keys":          "What applies to one key, what is kept about it, and notes.",
-	"identities":    "Tokens and users.",
-	"audit":         "The record of all changes.",
-	"offenders":     "Who was refused, how often, and what was done about it.",
-	"reports":       "Daily and weekly reports.",
-	"events":        "Decisions and changes as they happen.",
-	"jobs":          "The periodic jobs.",
-	"notifications": "Notifications, their channels and silences.",
-	"backup":        "Backups of the embedded data.",
-}
-
 // pathNames describe the parameters in paths.
 var pathNames = map[string]string{
 	"id":        "The id, as lists give it.",

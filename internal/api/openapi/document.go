@@ -107,7 +107,7 @@ func serversOf(listeners []httpserver.Listener) []node {
 func (d *document) operation(r *Route, pathParams []string) node {
 	op := r.Operation
 	d.tag(op.Tag)
-	out := node{"operationId": op.ID, "tags": []string{op.Tag}, "summary": d.schemas.described("operation "+op.ID, op.Summary), "security": d.security(r)}
+	out := node{"operationId": op.ID, "tags": []string{op.Tag.Name}, "summary": d.schemas.described("operation "+op.ID, op.Summary), "security": d.security(r)}
 	doc := op.Doc
 	if r.Access != identity.Public {
 		doc = strings.TrimSpace(doc + "\n\nNeeds the access \"" + string(r.Access) + "\".")
@@ -144,9 +144,9 @@ func (d *document) operation(r *Route, pathParams []string) node {
 }
 
 // tag adds a tag to the document unless it is already there.
-func (d *document) tag(name string) {
-	if !slices.ContainsFunc(d.tags, func(t node) bool { return t["name"] == name }) {
-		d.tags = append(d.tags, node{"name": name, "description": d.schemas.described("tag "+name, tags[name])})
+func (d *document) tag(tag wire.Tag) {
+	if !slices.ContainsFunc(d.tags, func(t node) bool { return t["name"] == tag.Name }) {
+		d.tags = append(d.tags, node{"name": tag.Name, "description": d.schemas.described("tag "+tag.Name, tag.Doc)})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"reflect"
 
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Route is a route and its description.
@@ -28,7 +29,7 @@ func Served(routes []Route) []httpserver.Route {
 // need not be listed: the document includes them.
 type Operation struct {
 	ID      string // unique, for generated clients
-	Tag     string // one of tags
+	Tag     wire.Tag
 	Summary string
 	Doc     string // more than the summary, in Markdown; "" for none
 	Query   []Param

@@ -61,14 +61,14 @@ func route(path string, handle httpserver.Handler, o *openapi.Operation) openapi
 
 var (
 	opReport = &openapi.Operation{
-		ID: "reportOutcome", Tag: "checks", Summary: "Report the outcome of a request, for the policies with that outcome.",
+		ID: "reportOutcome", Tag: wire.TagChecks, Summary: "Report the outcome of a request, for the policies with that outcome.",
 		Doc: "A report charges the policies whose outcome it names, whether or not the request was checked before, and is never refused because " +
 			"a limit is reached: it charges what fits. It counts from when it comes. A report that no policy counts is accepted, and the answer says why. " +
 			"A report with a status in place of an outcome is counted for each outcome that the answer means. The attributes of the request and the values of meta, which clients choose, are cut where they are too long and never refused.",
 		Body: wire.OutcomeReport{}, Answers: routes.OK("What each policy did with it.", wire.ReportedOutcome{}),
 	}
 	opReportBatch = &openapi.Operation{
-		ID: "reportOutcomes", Tag: "checks", Summary: "Report up to 1,000 outcomes in order.",
+		ID: "reportOutcomes", Tag: wire.TagChecks, Summary: "Report up to 1,000 outcomes in order.",
 		Body: wire.OutcomeBatch{}, Answers: routes.OK("The answers in the order of the reports, with a problem in place of each invalid report.", wire.OutcomeBatchAnswer{}),
 	}
 )

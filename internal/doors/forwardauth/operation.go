@@ -9,7 +9,7 @@ import (
 )
 
 var opForward = &openapi.Operation{
-	ID: "forwardAuth", Tag: "checks", Summary: "Check a request that a proxy forwards.",
+	ID: "forwardAuth", Tag: wire.TagChecks, Summary: "Check a request that a proxy forwards.",
 	Doc: "Reverse proxies ask it: nginx auth_request, Traefik ForwardAuth, Caddy forward_auth, HAProxy and Envoy. " +
 		"Every method and every path below it is answered in the same way; the body is not read. A refused navigation, by its Accept, is answered with an HTML page. " +
 		"The query string is what the operator writes into the proxy's configuration. " +
@@ -47,7 +47,7 @@ var opForward = &openapi.Operation{
 // also answered at Path, where a gateway names them as the target of its client's request.
 var (
 	opChallenge = &openapi.Operation{
-		ID: "showChallenge", Tag: "checks", Summary: "Show a challenge to a browser.",
+		ID: "showChallenge", Tag: wire.TagChecks, Summary: "Show a challenge to a browser.",
 		Doc: "For browsers, not for programs. A trusted gateway may name the target of its client's request, and what it was answered about it, in headers; " +
 			"then the page is that of this refusal.",
 		Query: []openapi.Param{{Name: "to", Doc: "The path and query that the challenge leads back to; / if omitted."},
@@ -61,7 +61,7 @@ var (
 		},
 	}
 	opPass = &openapi.Operation{
-		ID: "solveChallenge", Tag: "checks", Summary: "Take the solution of a challenge and set the pass.",
+		ID: "solveChallenge", Tag: wire.TagChecks, Summary: "Take the solution of a challenge and set the pass.",
 		Query: []openapi.Param{
 			{Name: "c", Doc: "The challenge."},
 			{Name: "n", Doc: "The number that solves it; omitted by a browser that has waited instead."},
@@ -75,7 +75,7 @@ var (
 		},
 	}
 	opContinue = &openapi.Operation{
-		ID: "continueAfterChallenge", Tag: "checks", Summary: "Lead a browser with a pass to the target of its challenge.",
+		ID: "continueAfterChallenge", Tag: wire.TagChecks, Summary: "Lead a browser with a pass to the target of its challenge.",
 		Query: []openapi.Param{{Name: "c", Doc: "The challenge."}},
 		Answers: []openapi.Answer{
 			{Status: http.StatusSeeOther, Doc: "Location is the target."},

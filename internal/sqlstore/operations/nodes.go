@@ -71,8 +71,8 @@ func (s *Nodes) PutNode(ctx context.Context, n nodes.Node) error {
 	})
 }
 
-// Nodes returns the nodes seen since an instant, by name and id.
-func (s *Nodes) Nodes(ctx context.Context, since time.Time) (all []nodes.Node, err error) {
+// FindNodes returns the nodes seen since an instant, by name and id.
+func (s *Nodes) FindNodes(ctx context.Context, since time.Time) (all []nodes.Node, err error) {
 	by, err := ahead(ctx, s.db)
 	if err != nil {
 		return nil, err

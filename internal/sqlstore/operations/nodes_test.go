@@ -23,7 +23,7 @@ func TestNodesListsRecentlySeenNodes(t *testing.T) {
 		if err := f.Nodes.PutNode(t.Context(), a); err != nil {
 			t.Fatal(err)
 		}
-		all, err := f.Nodes.Nodes(t.Context(), now)
+		all, err := f.FindNodes(t.Context(), now)
 		if err != nil || len(all) != 1 || !sameNode(all[0], a) {
 			t.Errorf("got %+v, %v; want %+v", all, err, a)
 		}
@@ -33,7 +33,7 @@ func TestNodesListsRecentlySeenNodes(t *testing.T) {
 		if err := f.Nodes.DeleteNode(t.Context(), "a-1"); err != nil {
 			t.Fatal(err)
 		}
-		if all, err := f.Nodes.Nodes(t.Context(), time.Time{}); err != nil || len(all) != 0 {
+		if all, err := f.FindNodes(t.Context(), time.Time{}); err != nil || len(all) != 0 {
 			t.Errorf("got %+v, %v, want no node", all, err)
 		}
 	})
@@ -68,7 +68,7 @@ func TestNodesWithOtherClocksAreSeenAsRunning(t *testing.T) {
 		if n, err := f.Nodes.DeleteNodes(t.Context(), now.Add(-time.Hour)); n != 0 || err != nil {
 			t.Errorf("DeleteNodes() = %d, %v, want 0", n, err)
 		}
-		all, err := f.Nodes.Nodes(t.Context(), now.Add(-time.Minute))
+		all, err := f.FindNodes(t.Context(), now.Add(-time.Minute))
 		if err != nil || len(all) != 2 {
 			t.Fatalf("got %+v, %v, want both nodes", all, err)
 		}
