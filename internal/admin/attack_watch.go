@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/phrase"
 )
 
 const (
@@ -145,7 +146,7 @@ func describeNews(news offences.News, c *offences.AttackCourse, a *offences.Atta
 	switch news {
 	case offences.AttackBegan:
 		subject = fmt.Sprintf("An attack has begun: %s checks per second are refused", rate(a.Now.Refused()))
-		text = fmt.Sprintf("It began at %s. Normally %s per second are refused. ", utcText(c.Began), rate(c.Normal))
+		text = fmt.Sprintf("It began at %s. Normally %s per second are refused. ", phrase.At(c.Began), rate(c.Normal))
 		if len(c.Sources) == 0 {
 			return subject, text + "It comes from many clients: no key has a third of the refusals, and no range has half."
 		}
@@ -153,10 +154,10 @@ func describeNews(news offences.News, c *offences.AttackCourse, a *offences.Atta
 	case offences.SourceChanged:
 		s := c.Sources[len(c.Sources)-1]
 		return "The attack now comes from " + s.Pattern, fmt.Sprintf("It began at %s. %s checks per second are refused now. %s",
-			utcText(c.Began), rate(a.Now.Refused()), describeSource(s))
+			phrase.At(c.Began), rate(a.Now.Refused()), describeSource(s))
 	case offences.AttackEnded:
-		return "The attack has ended", fmt.Sprintf("It lasted from %s to %s. %d checks were refused, at most %s per second.",
-			utcText(c.Began), utcText(c.Ended), c.Refused, rate(c.Peak))
+		return "The attack has ended", fmt.Sprintf("It lasted from %s to %s, with %s, at most %s per second.",
+			phrase.At(c.Began), phrase.At(c.Ended), phrase.Count(c.Refused, "refused check"), rate(c.Peak))
 	default:
 		return "", ""
 	}
@@ -164,9 +165,9 @@ func describeNews(news offences.News, c *offences.AttackCourse, a *offences.Atta
 
 // describeSource says how large the part of a source is, and by what it is refused.
 func describeSource(s offences.CourseSource) string {
-	text := fmt.Sprintf("%.0f %% of the refusals are of %s", 100*s.Ratio, s.Pattern)
+	text := fmt.Sprintf("%.0f%% of the refusals are of %s", 100*s.Ratio, s.Pattern)
 	if s.Keys > 0 {
-		text += fmt.Sprintf(" (%d keys)", s.Keys)
+		text += " (" + phrase.Count(s.Keys, "key") + ")"
 	}
 	if s.Rule != "" {
 		text += ", most by the rule " + s.Rule
@@ -182,8 +183,6 @@ func describeSource(s offences.CourseSource) string {
 	}
 	return text + "."
 }
-
-func utcText(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
 
 // rate formats a number of checks per second.
 func rate(perSecond float64) string {

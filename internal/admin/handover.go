@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -142,11 +143,7 @@ func (h *handover) reason() string {
 		text = "without it, " + which + " falls under the policy " + h.to.Name
 	}
 	if h.keys > 0 {
-		noun := "keys"
-		if h.keys == 1 {
-			noun = "key"
-		}
-		text += fmt.Sprintf("; this concerns %d %s with %d checks of the last day's recorded traffic", h.keys, noun, h.checks)
+		text += fmt.Sprintf("; this concerns %s with %s of the last day's recorded traffic", phrase.Count(h.keys, "key"), phrase.Count(h.checks, "check"))
 	}
 	return text
 }

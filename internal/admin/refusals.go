@@ -11,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/profiles"
 )
 
@@ -65,14 +66,14 @@ func (d *Detection) ExplainRefusal(ctx context.Context, text string) (*RefusalEx
 		return nil, err
 	}
 	e.Other = aggregated
-	at := id.Minute.Format("2006-01-02 15:04 UTC")
+	at := phrase.At(id.Minute)
 	switch {
 	case id.Minute.Before(from):
 		e.Found = RecordExpired
-		e.Text = fmt.Sprintf("The record of %s is past its retention: minutes are kept from %s on.", at, from.UTC().Format("2006-01-02 15:04 UTC"))
+		e.Text = fmt.Sprintf("The record of %s is past its retention: minutes are kept from %s on.", at, phrase.At(from))
 	case len(aggregated) > 0:
 		e.Found = RecordAggregated
-		e.Text = fmt.Sprintf("In the minute of %s so many keys were refused that %d offences were counted together without their keys; this one may be among them.", at, total(aggregated))
+		e.Text = fmt.Sprintf("In the minute of %s so many keys were refused that %s were counted together without their keys; this one may be among them.", at, phrase.Count(total(aggregated), "offence"))
 	case !id.Minute.Add(time.Minute + 5*time.Second).Before(d.now()):
 		e.Found = RecordPending
 		e.Text = fmt.Sprintf("Nothing is recorded under this id yet; the minute of %s is not over, and counts take up to two seconds to arrive.", at)
@@ -164,12 +165,12 @@ func (d *Detection) describe(ctx context.Context, e *RefusalExplanation) error {
 			e.OwnLimit = limit
 			refusedBy += " of a limit of the key's own"
 		}
-		by = append(by, fmt.Sprintf("%d by the %s", o.Count, refusedBy))
+		by = append(by, phrase.Number(o.Count)+" by the "+refusedBy)
 	}
 	e.Key = sum.Key
 	under := "no policy"
 	if p, known := d.View.Selector().ByID(sum.Policy); known {
-		e.Policy, under = p.Name, "policy "+p.Name
+		e.Policy, under = p.Name, "the policy "+p.Name
 	} else if sum.Policy != 0 {
 		under = fmt.Sprintf("a policy that is deleted (%d)", sum.Policy)
 	}
@@ -177,7 +178,7 @@ func (d *Detection) describe(ctx context.Context, e *RefusalExplanation) error {
 	if shadow {
 		verb = "would have been refused, and was not,"
 	}
-	e.Text = fmt.Sprintf("%q %s %s on %s between %s and %s UTC under %s: %s.", sum.Key, verb, times(sum.Count),
+	e.Text = fmt.Sprintf("%q %s %s on %s between %s and %s UTC under %s: %s.", sum.Key, verb, phrase.Times(sum.Count),
 		e.Minute.Format("2006-01-02"), clock(sum.First.At), clock(sum.Last.At), under, strings.Join(by, ", "))
 	if e.Why = d.why(e.Offences); e.Why != "" {
 		e.Text += " " + e.Why
@@ -270,13 +271,6 @@ func what(o *offences.Offence) string {
 		return "trap (" + o.RefusedBy + ")"
 	}
 	return "rule " + o.RefusedBy
-}
-
-func times(n int64) string {
-	if n == 1 {
-		return "once"
-	}
-	return fmt.Sprintf("%d times", n)
 }
 
 func clock(ms int64) string { return time.UnixMilli(ms).UTC().Format("15:04:05.000") }

@@ -15,6 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keyhash"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
@@ -313,15 +314,15 @@ func (t *trap) note(isRecorded bool) string {
 	case t.Keys == 0:
 		return "None of the recorded keys is of this policy."
 	case t.WithPath == 0 && t.LeftOut == 0:
-		return fmt.Sprintf("None of the %d recorded requests has its path, so it is not known what these entries would refuse. "+
-			"Send the path with each check: the configurations on the page Connect do so, an application sends request.path; --record-paths false keeps none. Or try the file on an access log: stint-admin backtest.", t.Requests)
+		return fmt.Sprintf("None of the %s has its path, so it is not known what these entries would refuse. "+
+			"Send the path with each check: the configurations on the page Connect do so, an application sends request.path; --record-paths false keeps none. Or try the file on an access log: stint-admin backtest.", phrase.Count(t.Requests, "recorded request"))
 	case !t.check:
 		notes = append(notes, "The paths are those of reported outcomes only: the paths of requests that succeeded are not known.")
 	case t.Requests > t.WithPath+t.LeftOut:
-		notes = append(notes, fmt.Sprintf("%d requests came without their path.", t.Requests-t.WithPath-t.LeftOut))
+		notes = append(notes, phrase.Count(t.Requests-t.WithPath-t.LeftOut, "request")+" came without a path.")
 	}
 	if t.LeftOut > 0 {
-		notes = append(notes, fmt.Sprintf("The path of %d requests was not recorded: it was longer than %d bytes, or there were too many different ones in a minute.", t.LeftOut, offences.MaxSamplePath))
+		notes = append(notes, fmt.Sprintf("The path of %s was not recorded: it was longer than %d bytes, or there were too many different ones in a minute.", phrase.Count(t.LeftOut, "request"), offences.MaxSamplePath))
 	}
 	if others := t.otherConditions(); others != "" {
 		notes = append(notes, "The conditions on "+others+" are left out, as only paths are recorded: the policy may refuse less.")

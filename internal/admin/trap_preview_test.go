@@ -111,7 +111,7 @@ func TestTrapPreviewUsesTheSampledPaths(t *testing.T) {
 			Entries:  []wire.TrapEntry{{Path: "*/.env", Requests: 3, Keys: 2, OtherKeys: 1}, {Path: "*/.git/*", Requests: 2, Keys: 2}, {Path: "/never"}},
 			Top:      []wire.TrappedKey{{Key: scanner, Caught: 3, Blocked: true}, {Key: person, Caught: 1, Other: 5}, {Key: once, Caught: 1}},
 			TopOther: []wire.TrappedKey{{Key: person, Caught: 1, Other: 5}},
-			Note:     "2 requests came without their path. The path of 1 requests was not recorded: it was longer than 256 bytes, or there were too many different ones in a minute.",
+			Note:     "2 requests came without a path. The path of 1 request was not recorded: it was longer than 256 bytes, or there were too many different ones in a minute.",
 		}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("got\n%+v, want\n%+v", got, want)

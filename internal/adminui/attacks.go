@@ -13,6 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/phrase"
 )
 
 // attacksPage lists the attacks that were announced.
@@ -89,7 +90,7 @@ func blockedText(events []offences.EscalationEvent) string {
 			blocked[e.Key] = true
 		}
 	}
-	text := format.Plural(int64(len(blocked)), "key") + " blocked"
+	text := phrase.Count(int64(len(blocked)), "key") + " blocked"
 	switch {
 	case len(blocked) == 0:
 		return ""

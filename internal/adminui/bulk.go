@@ -14,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -71,7 +72,7 @@ func (p *bulkPage) What() string {
 	if p.Exempt {
 		verb = "Exempt"
 	}
-	return verb + " " + format.Plural(p.Count(), "key")
+	return verb + " " + phrase.Count(p.Count(), "key")
 }
 
 var lengthChoices = form.Choices("1h", "1 h", "4h", "4 h", "24h", "24 h", "7d", "7 days", "30d", "30 days", "good", "Permanent", "until", "Until (UTC)")

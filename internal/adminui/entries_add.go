@@ -18,6 +18,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -142,7 +143,7 @@ func (h *entriesHandler) preview(c *httpserver.Call, s *kindTexts, pattern strin
 	}
 	v := &preview{Impact: i, Covers: format.PatternSize(i.Pattern), blocks: s.Blocks}
 	if v.Several() {
-		v.Covers = format.Plural(len(i.Patterns), "pattern")
+		v.Covers = phrase.Count(len(i.Patterns), "pattern")
 		return v, nil
 	}
 	parts, err := h.entries.Parts(c.Context(), i.Pattern)

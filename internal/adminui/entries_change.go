@@ -8,11 +8,11 @@ import (
 
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/form"
-	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -211,7 +211,7 @@ func (h *entriesHandler) entriesToast(ctx context.Context, page *site.Frame, s *
 		return nil, nil
 	}
 	if several {
-		t.Text, t.Key = strings.Fields(t.Text)[0]+" "+format.Plural(len(ids), s.Noun)+".", ""
+		t.Text, t.Key = strings.Fields(t.Text)[0]+" "+phrase.Count(len(ids), s.Noun)+".", ""
 	}
 	return t, nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -363,12 +364,12 @@ func (p *keyPage) Did() string {
 			most, path = times[q.Path], q.Path
 		}
 	}
-	text := format.Number(int64(refused)) + " of its last " + format.Plural(int64(len(asked)), "request") + " refused"
+	text := phrase.Number(int64(refused)) + " of its last " + phrase.Count(int64(len(asked)), "request") + " refused"
 	if most > 1 {
-		text += "; " + format.Number(int64(most)) + " asked for " + format.ClipLine(format.VisibleText(path), 60)
+		text += "; " + phrase.Number(int64(most)) + " asked for " + format.ClipLine(format.VisibleText(path), 60)
 	}
 	if reports := len(p.Requests) - len(asked); reports > 0 {
-		text += "; " + format.Plural(int64(reports), "report") + " beside them"
+		text += "; " + phrase.Count(int64(reports), "report") + " beside them"
 	}
 	return text
 }
@@ -401,13 +402,13 @@ func (p *keyPage) ruleOf(px *gate.PolicyExplanation, i int, r gate.RuleExplanati
 	case r.Never:
 		row.Free = "Never"
 	case r.RetryAt.After(at):
-		row.Free, row.More = "In "+format.Duration(r.RetryAt.Sub(at)), format.Sentence{format.Plain(", "), format.Instant(r.RetryAt, at).WithZone()}
+		row.Free, row.More = "In "+phrase.Duration(r.RetryAt.Sub(at)), format.Sentence{format.Plain(", "), format.Instant(r.RetryAt, at).WithZone()}
 	default:
 		row.Free = "Free now"
 		if !r.NextExpiry.IsZero() {
 			row.More = format.Sentence{format.Plain(", 1 more at "), format.Instant(r.NextExpiry, at).WithZone()}
 		} else if len(px.Timestamps) > 0 && r.Used == 0 && !px.Timestamps[0].After(at) {
-			row.More = format.Sentence{format.Plain(", last request " + format.Duration(at.Sub(px.Timestamps[0])) + " ago")}
+			row.More = format.Sentence{format.Plain(", last request " + phrase.Duration(at.Sub(px.Timestamps[0])) + " ago")}
 		}
 	}
 	return row
@@ -417,7 +418,7 @@ func (p *keyPage) ruleOf(px *gate.PolicyExplanation, i int, r gate.RuleExplanati
 func (p *keyPage) Instant(t time.Time) format.Moment { return format.Instant(t, p.Explained.At) }
 
 // Until formats the duration until a time.
-func (p *keyPage) Until(t time.Time) string { return format.Duration(t.Sub(p.Explained.At)) }
+func (p *keyPage) Until(t time.Time) string { return phrase.Duration(t.Sub(p.Explained.At)) }
 
 // Block returns the block that refuses the key, or would without an exemption; nil for none.
 func (p *keyPage) Block() *blocks.Entry { return p.Explained.Block }

@@ -17,6 +17,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -36,7 +37,7 @@ func (h *keyHandler) addRanges(ctx context.Context, page *keyPage, key keys.Key)
 			} else if i == 0 {
 				page.Allowed = seen.Allowed
 			} else {
-				r.Text = format.Plural(seen.Keys, "key") + " seen, " + format.Number(seen.Offenders) + " " + offend(seen.Offenders)
+				r.Text = phrase.Count(seen.Keys, "key") + " seen, " + phrase.Number(seen.Offenders) + " " + offend(seen.Offenders)
 			}
 		}
 		page.Ranges = append(page.Ranges, r)
@@ -185,7 +186,7 @@ func levelLength(d time.Duration) string {
 	if d > day && d < 10*day && d%time.Hour == 0 && d%day != 0 {
 		return strconv.Itoa(int(d/time.Hour)) + " h"
 	}
-	return format.Duration(d)
+	return phrase.Duration(d)
 }
 
 func (h *keyHandler) addEarlier(ctx context.Context, page *keyPage, key keys.Key) error {
@@ -221,7 +222,7 @@ func (p *keyPage) Lasted(b *blocks.Entry) string {
 	if !b.Ended().IsZero() {
 		end = b.Ended()
 	}
-	return format.Duration(end.Sub(b.Created.Time()).Round(time.Second))
+	return phrase.Duration(end.Sub(b.Created.Time()).Round(time.Second))
 }
 
 // refusedTimes returns the refusals whose exact times are known: the first and last of each

@@ -17,6 +17,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/phrase"
 )
 
 // maxLogin bounds the size of the login form, which anybody may send, in bytes.
@@ -125,7 +126,7 @@ func (h *loginHandler) refuseLogin(c *httpserver.Call, err error, page site.Logi
 	var throttled *identities.ThrottledLogin
 	switch {
 	case errors.As(err, &throttled):
-		page.Problem, page.Advice = "Too many attempts.", "Wait "+format.Duration(format.RoundUp(throttled.Wait))+", then try again. Until then no password is read."
+		page.Problem, page.Advice = "Too many attempts.", "Wait "+phrase.Duration(format.RoundUp(throttled.Wait))+", then try again. Until then no password is read."
 		c.Set("Retry-After", format.Seconds(throttled.Wait))
 		return render(c, http.StatusTooManyRequests, page)
 	case fault.Is(err, fault.Conflict): // the user was changed in between
@@ -198,7 +199,7 @@ func codesLeft(n int) string {
 	case 1:
 		return "1 more try."
 	}
-	return format.Number(int64(n)) + " more tries."
+	return phrase.Number(int64(n)) + " more tries."
 }
 
 // offerUnsent shows the unsent form to the user who has logged in, to be sent now.
@@ -222,7 +223,7 @@ func triesLeft(n int) string {
 	case 1:
 		return "1 more try, then a wait of one minute."
 	}
-	return format.Number(int64(n)) + " more tries, then a wait of one minute."
+	return phrase.Number(int64(n)) + " more tries, then a wait of one minute."
 }
 
 func (h *loginHandler) logOut(c *httpserver.Call) error {

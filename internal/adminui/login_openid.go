@@ -14,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/phrase"
 )
 
 // The cookie of a login in progress. Browsers send it when the provider redirects them back,
@@ -84,7 +85,7 @@ func (h *loginHandler) finishOpenID(c *httpserver.Call) error {
 	case errors.As(err, &throttled):
 		c.Set("Retry-After", format.Seconds(throttled.Wait))
 		return h.renderLogin(c, http.StatusTooManyRequests, site.LoginPage{
-			Next: "/", Problem: "Too many attempts.", Advice: "Wait " + format.Duration(format.RoundUp(throttled.Wait)) + ", then log in again.",
+			Next: "/", Problem: "Too many attempts.", Advice: "Wait " + phrase.Duration(format.RoundUp(throttled.Wait)) + ", then log in again.",
 		})
 	case errors.As(err, &failure):
 		if failure.Reason != identities.OpenIDWrongState { // another page may have caused this: the login in progress stays valid

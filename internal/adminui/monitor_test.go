@@ -315,8 +315,8 @@ func TestLivePageShowsFilteredEventsNewestFirst(t *testing.T) {
 	}
 	v.get("/live?show=refused").is(http.StatusOK).holds("beta").lacks("alpha")
 	v.get("/live?pattern=token:alpha").is(http.StatusOK).holds("alpha").lacks(">beta<")
-	n.events.Publish(events.Event{Kind: events.Block, Entry: &audit.Record{Action: "block.add", Summary: "Added the block of gamma."}})
-	v.get("/live?show=changes").is(http.StatusOK).holds(">Change</td>").says("gamma").lacks("block.add").lacks("beta")
+	n.events.Publish(events.Event{Kind: events.Block, Entry: &audit.Record{Actor: audit.SystemActor("escalation"), Action: "block.add", Summary: "Added the block of gamma."}})
+	v.get("/live?show=changes").is(http.StatusOK).holds(">Change</td>").says("escalation: Added the block of gamma.").lacks("block.add").lacks("beta")
 	n.events.Publish(events.Event{Kind: events.Hold, Key: keytest.Key(t, "team:delta"), Policy: "tokens", Hold: events.HoldChange{State: "settled", Held: 1000, Used: 3100, Over: 200}})
 	v.get("/live?show=holds").is(http.StatusOK).says("Hold settled").says("3,100 of 1,000").says("200 beyond a limit").holds("delta").lacks("gamma")
 	v.get("/live?show=nonsense").is(http.StatusUnprocessableEntity)

@@ -21,6 +21,7 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -89,7 +90,7 @@ type offenderRow struct {
 }
 
 // RatioText formats the refused ratio.
-func (r offenderRow) RatioText() string { return format.Ratio(r.Offences, r.Offences+r.Allowed) }
+func (r offenderRow) RatioText() string { return phrase.Ratio(r.Offences, r.Offences+r.Allowed) }
 
 // Max returns the upper bound of the key's offences, given that some lost their key.
 func (r offenderRow) Max() int64 { return r.Offences + r.Overcount }
@@ -161,7 +162,7 @@ func stateOf(r *offences.Offender, policy string, now time.Time) stateView {
 	case l.Paused:
 		return stateView{Text: "Automatic blocks paused"}
 	default:
-		next := "Next " + format.Duration(l.Next) + ", level " + strconv.Itoa(min(l.Level+1, l.Levels)) + " of " + strconv.Itoa(l.Levels)
+		next := "Next " + phrase.Duration(l.Next) + ", level " + strconv.Itoa(min(l.Level+1, l.Levels)) + " of " + strconv.Itoa(l.Levels)
 		if l.Policy != policy {
 			next += " of " + l.Policy
 		}
@@ -183,7 +184,7 @@ func timeLeft(d time.Duration) string {
 	if d > 10*time.Minute {
 		d = d.Truncate(time.Minute)
 	}
-	return format.Duration(d)
+	return phrase.Duration(d)
 }
 
 var offenderParams = []string{

@@ -3,10 +3,10 @@ package adminui
 import (
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/admin/operations"
-	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/phrase"
 )
 
 // originsPath is the path of the page that sums offences by origin.
@@ -63,7 +63,7 @@ func (h *originsHandler) showOrigins(c *httpserver.Call) error {
 		return err
 	}
 	for _, row := range page.Report.Rows[:min(len(page.Report.Rows), offendersPage)] {
-		page.Rows = append(page.Rows, originRow{OriginOffences: row, Name: h.origins.NameOf(row.ASN), Pattern: row.Pattern.String(), Ratio: format.Ratio(row.Offences, page.Report.Offences)})
+		page.Rows = append(page.Rows, originRow{OriginOffences: row, Name: h.origins.NameOf(row.ASN), Pattern: row.Pattern.String(), Ratio: phrase.Ratio(row.Offences, page.Report.Offences)})
 	}
 	return h.RenderLive(c, "origins", page)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/paging"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/presets"
 	"github.com/stint-dev/stint/internal/supervise"
 )
@@ -307,9 +308,9 @@ func requests(perSec float64) string {
 
 func minutesAgo(d time.Duration) string {
 	if d >= time.Hour {
-		return format.Duration(d.Truncate(time.Minute))
+		return phrase.Duration(d.Truncate(time.Minute))
 	}
-	return format.Plural(int64(d/time.Minute), "minute")
+	return phrase.Count(int64(d/time.Minute), "minute")
 }
 
 // BaselineAllowed compares the present allowed requests with the baseline.
@@ -341,7 +342,7 @@ func (p *overviewPage) AttackLink(path string) string {
 }
 
 // AttackRatio formats the part of what is refused since the attack began.
-func (p *overviewPage) AttackRatio(n int64) string { return format.Ratio(n, p.AttackRefused) }
+func (p *overviewPage) AttackRatio(n int64) string { return phrase.Ratio(n, p.AttackRefused) }
 
 func (p *overviewPage) comparison(now, baseline float64) string {
 	switch {
@@ -354,7 +355,7 @@ func (p *overviewPage) comparison(now, baseline float64) string {
 }
 
 // RatioOf formats a ratio of what rules refused.
-func (p *overviewPage) RatioOf(n int64) string { return format.Ratio(n, p.Limited) }
+func (p *overviewPage) RatioOf(n int64) string { return phrase.Ratio(n, p.Limited) }
 
 // Rate formats a rate for the page.
 func (p *overviewPage) Rate(f float64) string { return format.PerSecond(f) }

@@ -17,6 +17,7 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -122,12 +123,12 @@ func (v *proposalView) Sentence() string {
 	if figures != "" {
 		figures = ", " + figures
 	}
-	return format.Number(e.OffendedCount) + " of its " + format.Number(e.Size) + " " + v.Unit + " offended in " + format.Duration(e.To.Sub(e.From)) + figures + "."
+	return phrase.Number(e.OffendedCount) + " of its " + phrase.Number(e.Size) + " " + v.Unit + " offended in " + phrase.Duration(e.To.Sub(e.From)) + figures + "."
 }
 
 // SeenText describes the addresses that a block would hit although they did not offend.
 func (v *proposalView) SeenText() string {
-	return v.count(v.Evidence.SeenCount) + ", " + format.Plural(v.Evidence.Allowed, "request") + " allowed"
+	return v.count(v.Evidence.SeenCount) + ", " + phrase.Count(v.Evidence.Allowed, "request") + " allowed"
 }
 
 // OffendedText describes the addresses that offended.
@@ -139,11 +140,11 @@ func (v *proposalView) OffendedText() string {
 func (v *proposalView) count(n int64) string {
 	switch {
 	case v.Unit != "addresses":
-		return format.Plural(n, "/64")
+		return phrase.Count(n, "/64")
 	case n == 1:
 		return "1 address"
 	}
-	return format.Number(n) + " addresses"
+	return phrase.Number(n) + " addresses"
 }
 
 // DecisionWord returns the state of the proposal for people.

@@ -21,6 +21,7 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -75,7 +76,7 @@ func (h *searchHandler) suggestKeys(c *httpserver.Call) error {
 			if format.VisibleText(row.Key) != row.Key {
 				continue // browsers draw suggestions themselves, so hidden characters could have an effect
 			}
-			found = append(found, suggestion{row.Key, format.Plural(row.Offences, "offence") + " in the last hour"})
+			found = append(found, suggestion{row.Key, phrase.Count(row.Offences, "offence") + " in the last hour"})
 		}
 		active, err := h.detection.ActiveKeys(ctx, offences.ActiveQuery{From: now.Add(-format.DefaultTimeRange), To: now, Search: text, Limit: suggested})
 		if err != nil {
@@ -83,7 +84,7 @@ func (h *searchHandler) suggestKeys(c *httpserver.Call) error {
 		}
 		for _, row := range active.Rows {
 			if format.VisibleText(row.Key) == row.Key {
-				found = append(found, suggestion{row.Key, format.Plural(row.Checks(), "check") + " in the last hour"})
+				found = append(found, suggestion{row.Key, phrase.Count(row.Checks(), "check") + " in the last hour"})
 			}
 		}
 	}
@@ -201,7 +202,7 @@ func seenWords(seen offences.Seen) string {
 	if seen.Allowed+seen.Refused == 0 {
 		return "not seen in the last 30 days"
 	}
-	return "seen: " + format.Number(seen.Allowed) + " allowed and " + format.Number(seen.Refused) + " refused in the last 30 days"
+	return "seen: " + phrase.Number(seen.Allowed) + " allowed and " + phrase.Number(seen.Refused) + " refused in the last 30 days"
 }
 
 // pageOfID returns the address of what an id names: a block, an exemption or a proposal; "" for

@@ -61,7 +61,7 @@ const unreadable = `(() => {
 				}
 			}
 			const title = (e.closest("[title]") || e.querySelector("[title]"))?.title || "";
-			if (isCut && (!node.data.trim().split("…").every((part) => title.includes(part)) || node.data.trim().length <= 20)) found.add("cut: " + short(node.data) + " in " + at(e));
+			if (isCut && (!node.data.trim().split("…").every((part) => title.includes(part)) || (e.closest("bdi")?.textContent ?? node.data).trim().length <= 20)) found.add("cut: " + short(node.data) + " in " + at(e));
 			if (box.right - box.left > 1 && box.bottom - box.top > 1) boxes.push({box, node, e});
 		}
 	}

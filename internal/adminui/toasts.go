@@ -8,10 +8,10 @@ import (
 
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/admin/operations"
-	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/phrase"
 )
 
 // toastTexts are the messages of monitoring pages after a change, by the parameter done.
@@ -117,7 +117,7 @@ func (t *toasts) find(ctx context.Context, w *site.MonitorPage) (*site.Toast, er
 	}
 	toast.Fields = append(site.HiddenFields("back", w.Here, "what", what), toast.Fields...)
 	if len(ids) > 1 {
-		toast.Text, toast.Key = text.plural+" "+format.Plural(len(ids), "key")+".", ""
+		toast.Text, toast.Key = text.plural+" "+phrase.Count(len(ids), "key")+".", ""
 	}
 	return toast, err
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -201,7 +202,7 @@ func (p *trafficPage) addPart(b breakdown.Breakdown) {
 	part := breakdownPart{Name: d.Name, Label: d.Label, None: noneOf(d.None), Unnamed: unnamed, Overcount: min(b.Overcount, unnamed), Export: p.export(d.Name)}
 	for _, g := range b.Groups {
 		n := g.Of(decision)
-		row := breakdownRow{Value: g.Value, Text: shownValue(d.Name, g.Value), Requests: n, Refused: format.Ratio(g.Refused(), g.Checks()), Share: format.Ratio(n, total), Width: "0%"}
+		row := breakdownRow{Value: g.Value, Text: shownValue(d.Name, g.Value), Requests: n, Refused: phrase.Ratio(g.Refused(), g.Checks()), Share: phrase.Ratio(n, total), Width: "0%"}
 		if total > 0 {
 			row.Width = chart.Percent(float64(n) / float64(total))
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/stint-dev/stint/internal/notify/channels"
 	"github.com/stint-dev/stint/internal/notify/egress"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore"
@@ -238,12 +239,12 @@ func (n *notifier) escalations(all []offences.EscalationEvent) {
 				more++
 				continue
 			}
-			blocked = append(blocked, ofEscalation(notify.AutomaticBlock, fmt.Sprintf("%s is blocked for %s", e.Key, rules.FormatDuration(e.Length)), &e))
+			blocked = append(blocked, ofEscalation(notify.AutomaticBlock, e.Key+" is blocked for "+phrase.Duration(e.Length), &e))
 		}
 	}
 	if more > 0 {
 		blocked = append(blocked, notify.Notification{Kind: notify.AutomaticBlock, At: all[0].At, Happenings: more,
-			Subject: fmt.Sprintf("%d more keys are blocked automatically", more),
+			Subject: phrase.Number(more) + " more keys are blocked automatically",
 			Text:    "They were blocked within the same second. The list of blocks shows them all.",
 			Facts:   map[string]string{"more": fmt.Sprint(more)}})
 	}
@@ -289,7 +290,7 @@ func (n *notifier) proposal(ctx context.Context, p offences.Proposal) {
 	e := p.Evidence
 	n.notify(ctx, notify.Notification{
 		Kind: notify.Proposal, At: p.Created, Subject: "Block " + p.Pattern.String() + "?",
-		Text:  fmt.Sprintf("%s; %d were seen and did not. It waits for a decision.", e.String(), e.SeenCount),
+		Text:  fmt.Sprintf("%s; %s were seen and did not. It waits for a decision.", e.String(), phrase.Number(e.SeenCount)),
 		Facts: map[string]string{"proposal": p.ID, "pattern": p.Pattern.String(), "offended": fmt.Sprint(e.OffendedCount)},
 	})
 }

@@ -54,8 +54,8 @@ func TestEscalationEventsAreNotified(t *testing.T) {
 		"no event":            {nil, nil, 0},
 		"a shadow policy":     {[]offences.EscalationEvent{event(offences.EscalationWouldBlock, "k:x")}, nil, 0},
 		"resumed by a person": {[]offences.EscalationEvent{event(offences.EscalationResumed, "")}, nil, 0},
-		"one block":           {[]offences.EscalationEvent{one}, []string{"k:x is blocked for 20m"}, 0},
-		"a pause goes first":  {[]offences.EscalationEvent{one, event(offences.EscalationPaused, "")}, []string{"The automatic blocks of policy login have stopped", "k:x is blocked for 20m"}, 1},
+		"one block":           {[]offences.EscalationEvent{one}, []string{"k:x is blocked for 20 min"}, 0},
+		"a pause goes first":  {[]offences.EscalationEvent{one, event(offences.EscalationPaused, "")}, []string{"The automatic blocks of policy login have stopped", "k:x is blocked for 20 min"}, 1},
 		"the pause alone":     {[]offences.EscalationEvent{event(offences.EscalationPaused, "")}, []string{"The automatic blocks of policy login have stopped"}, 1},
 		"the maximum number":  {burst[:notify.MaxItems], blockedSubjects(notify.MaxItems), 0},
 		"a burst":             {burst, append(blockedSubjects(notify.MaxItems), "3 more keys are blocked automatically"), 0},
@@ -130,7 +130,7 @@ func TestAttackNotificationSaysHowToBlockItsSource(t *testing.T) {
 
 func blockedSubjects(n int) (all []string) {
 	for i := range n {
-		all = append(all, fmt.Sprintf("k:%02d is blocked for 20m", i))
+		all = append(all, fmt.Sprintf("k:%02d is blocked for 20 min", i))
 	}
 	return all
 }

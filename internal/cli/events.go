@@ -108,7 +108,7 @@ func printEvent(con *console.Console, e *wire.Event) error {
 	case e.Notice != "":
 		parts = append(parts, output.Escape(e.Notice))
 	case e.Change != nil:
-		parts = append(parts, output.Escape(e.Change.Summary), "by "+output.Escape(e.Change.Actor.Name))
+		parts = append(parts, output.Escape(e.Change.Actor.Name+": "+e.Change.Summary))
 	case e.Hold != nil:
 		parts = append(parts, fmt.Sprintf("%-8s", output.Escape(e.Hold.State)), output.Escape(e.Key), holdText(e.Hold), "under "+output.Escape(string(e.Policy)))
 	default:

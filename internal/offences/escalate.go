@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/phrase"
 )
 
 // Candidate is a key that offended, with its offences in one flush.
@@ -93,8 +93,8 @@ func Escalate(l EscalationPolicy, candidates []Candidate, limit SafetyLimit, now
 
 func (r *Result) pause(l *EscalationPolicy, limit SafetyLimit, now time.Time) {
 	wanted := limit.Blocked + limit.New
-	detail := fmt.Sprintf("The escalation of policy %s is paused: within an hour it would block %d of about %d keys, and %d are allowed, where the addresses of one IPv4 /24 or IPv6 /48 count once; it stays paused until an operator has checked its rules and resumes it.",
-		l.Name, wanted, limit.Seen, limit.Allowed)
+	detail := fmt.Sprintf("The escalation of the policy %s is paused: within an hour it would block %s of about %s, and %s are allowed, where the addresses of one IPv4 /24 or IPv6 /48 count once. It stays paused until an operator has checked its rules and resumes it.",
+		l.Name, phrase.Number(wanted), phrase.Count(limit.Seen, "key"), phrase.Number(limit.Allowed))
 	r.Paused = &EscalationPause{Policy: l.Policy, Name: l.Name, At: now, WouldBlock: wanted, Allowed: limit.Allowed, Seen: limit.Seen, Detail: detail}
 	r.Events = append(r.Events, EscalationEvent{At: now, Policy: l.Policy, Name: l.Name, Kind: EscalationPaused, Detail: detail})
 }
@@ -103,8 +103,8 @@ func (r *Result) escalate(l *EscalationPolicy, s *State, offences int64, now tim
 	length := l.BlockAfter(s.Level)
 	until := time.UnixMilli(s.Escalate(l, now.UnixMilli())).UTC()
 	s.CountsFrom = MinuteOf(now.UnixMilli())
-	detail := fmt.Sprintf("%d offences within %s under policy %s: level %d, %s",
-		offences, rules.FormatWindow(l.Window), l.Name, s.Level, rules.FormatWindow(length))
+	detail := fmt.Sprintf("%s within %s under the policy %s: level %d, for %s",
+		phrase.Count(offences, "offence"), phrase.Duration(l.Window), l.Name, s.Level, phrase.Duration(length))
 	challenges := s.Level <= l.ChallengeLevels
 	if challenges {
 		detail += ", and browsers that solve a challenge go on"

@@ -143,8 +143,8 @@ func kinds(all []EscalationEvent) (kinds []EscalationEventKind) {
 func TestEscalateNamesTheScopeOfABlock(t *testing.T) {
 	l := escalated
 	for scope, want := range map[string]string{
-		"":      "12 offences within 5m under policy default: level 1, 10m.",
-		"login": "12 offences within 5m under policy default: level 1, 10m, in the scope login only.",
+		"":      "12 offences within 5 min under the policy default: level 1, for 10 min.",
+		"login": "12 offences within 5 min under the policy default: level 1, for 10 min, in the scope login only.",
 	} {
 		l.Scope = scope
 		r := Escalate(l, []Candidate{{State: State{Key: "token:a"}, Offences: 12}}, unlimited, time.UnixMilli(1_790_000_000_000))

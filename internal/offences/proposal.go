@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/keys"
-	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/phrase"
 )
 
 // ProposalSettings are the thresholds at which Stint proposes to block a range. A field that is
@@ -145,7 +145,7 @@ func (e *Evidence) Asked() string {
 
 const MaxEvidenceKeys = 256
 
-// String returns a clause about the offenders: "8 of its 256 addresses offended within 10m".
+// String returns a clause about the offenders: "8 of its 256 addresses offended within 10 min".
 func (e *Evidence) String() string {
 	if e.IsRequested {
 		return e.Asked()
@@ -154,7 +154,7 @@ func (e *Evidence) String() string {
 	if e.Size == NetworksInRange {
 		unit = "/64s"
 	}
-	text := fmt.Sprintf("%d of its %d %s offended within %s", e.OffendedCount, e.Size, unit, rules.FormatDuration(e.To.Sub(e.From)))
+	text := fmt.Sprintf("%d of its %d %s offended within %s", e.OffendedCount, e.Size, unit, phrase.Duration(e.To.Sub(e.From)))
 	if e.Checked == 0 {
 		return text
 	}
@@ -167,11 +167,7 @@ func (e *Evidence) Figures() string {
 	if e.Checked == 0 {
 		return ""
 	}
-	times := "once"
-	if e.MinOffences > 1 {
-		times = fmt.Sprintf("%d times", e.MinOffences)
-	}
-	return fmt.Sprintf("each at least %s; %.0f%% of the checks of the range were refused, reports over a limit included", times, 100*e.RefusedRatio())
+	return fmt.Sprintf("each at least %s; %.0f%% of the checks of the range were refused, reports over a limit included", phrase.Times(max(1, e.MinOffences)), 100*e.RefusedRatio())
 }
 
 // RefusedRatio returns the refused part of the checks of the range, 0 to 1.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -120,7 +121,7 @@ func (b *Builder) offenders(ctx context.Context, d *Document) error {
 			Policy: b.policyName(r.Policy), RefusedBy: r.RefusedBy, First: r.First, Last: r.Last, Origin: b.originOf(ctx, r.Key)})
 	}
 	if report.Other > 0 {
-		d.Attention = append(d.Attention, fmt.Sprintf("%d offences were counted without their keys, because more keys offended at once than are counted one by one.", report.Other))
+		d.Attention = append(d.Attention, phrase.Number(report.Other)+" offences were counted without their keys, because more keys offended at once than are counted one by one.")
 	}
 	return nil
 }
@@ -197,14 +198,14 @@ func (b *Builder) attention(ctx context.Context, d *Document) error {
 	case n == 1:
 		d.Attention = append(d.Attention, "1 proposal to block a range waits for a decision.")
 	case n > 1:
-		d.Attention = append(d.Attention, fmt.Sprintf("%d proposals to block a range wait for a decision.", n))
+		d.Attention = append(d.Attention, phrase.Number(n)+" proposals to block a range wait for a decision.")
 	}
 	if n := d.Totals.Unavailable; n > 0 {
-		d.Attention = append(d.Attention, fmt.Sprintf("%d checks could not be answered because the timestamp log was unreachable.", n))
+		d.Attention = append(d.Attention, phrase.Count(n, "check")+" could not be answered because the timestamp log was unreachable.")
 	}
 	if d.Before != nil && d.Before.Refused() > 0 && d.Totals.Refused() >= 2*d.Before.Refused() {
-		d.Attention = append(d.Attention, fmt.Sprintf("%d checks were refused, %.1f times as many as in the period before.",
-			d.Totals.Refused(), float64(d.Totals.Refused())/float64(d.Before.Refused())))
+		d.Attention = append(d.Attention, fmt.Sprintf("%s checks were refused, %.1f times as many as in the period before.",
+			phrase.Number(d.Totals.Refused()), float64(d.Totals.Refused())/float64(d.Before.Refused())))
 	}
 	for _, p := range b.View.Selector().Policies() {
 		if p.Mode == rules.Shadow && d.To.Sub(p.Updated) > 14*24*time.Hour {

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/stint-dev/stint/internal/escape"
+	"github.com/stint-dev/stint/internal/phrase"
 )
 
 // WriteJSON writes a document as JSON.
@@ -43,10 +44,10 @@ func WriteCSV(w io.Writer, d *Document) error {
 		row("new offenders", o.Key, "", "", o.Offences, o.Origin)
 	}
 	for _, r := range append(append([]Rule{}, d.Rules...), d.Silent...) {
-		row("rules", r.Kind, r.Policy, r.Rule, r.Refused, keyCount(r.Keys))
+		row("rules", r.Kind, r.Policy, r.Rule, r.Refused, phrase.Count(r.Keys, "key"))
 	}
 	for _, r := range d.Shadow {
-		row("shadow rules", r.Kind, r.Policy, r.Rule, r.WouldRefuse, keyCount(r.Keys))
+		row("shadow rules", r.Kind, r.Policy, r.Rule, r.WouldRefuse, phrase.Count(r.Keys, "key"))
 	}
 	for _, p := range d.Traffic {
 		row("allowed", p.At.Format(time.RFC3339), "", "", p.Allowed, "")
@@ -59,13 +60,6 @@ func WriteCSV(w io.Writer, d *Document) error {
 	}
 	c.Flush()
 	return c.Error()
-}
-
-func keyCount(n int64) string {
-	if n == 1 {
-		return "1 key"
-	}
-	return fmt.Sprintf("%d keys", n)
 }
 
 // joined joins two notes of which the second may be empty.

@@ -182,7 +182,7 @@ func TestSafetyLimitPausesEscalationUntilResumed(t *testing.T) {
 		if got := automatic(); got != before {
 			t.Errorf("a paused escalation made %d blocks, want 0", got-before)
 		}
-		if out := n.succeed("escalation", "paused"); !strings.Contains(out, "The escalation of policy escalating is paused") {
+		if out := n.succeed("escalation", "paused"); !strings.Contains(out, "The escalation of the policy escalating is paused") {
 			t.Errorf("escalation paused: got %q", out)
 		}
 		n.succeed("escalation", "resume", "escalating")

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/openid"
+	"github.com/stint-dev/stint/internal/phrase"
 )
 
 // failedKinds is how many pairs of user and address are counted separately between two flushes;
@@ -181,15 +181,12 @@ func record(ctx context.Context, to audit.Recorder, what failedLogin, suffix str
 
 func counted(c *failedCount) string {
 	n := c.Wrong + c.WrongCode + c.Refused
-	text := strconv.FormatInt(n, 10) + " failed logins"
-	if n == 1 {
-		text = "1 failed login"
-	}
+	text := phrase.Count(n, "failed login")
 	if c.WrongCode > 0 {
-		text += fmt.Sprintf(", %d of them with the right password and a wrong code", c.WrongCode)
+		text += ", " + phrase.Number(c.WrongCode) + " of them with the right password and a wrong code"
 	}
 	if c.Refused > 0 {
-		text += fmt.Sprintf(", %d of them throttled", c.Refused)
+		text += ", " + phrase.Number(c.Refused) + " of them refused as too many"
 	}
 	return text
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -47,7 +48,7 @@ func (u *Users) Invite(ctx context.Context, c admin.Caller, r wire.InvitationReq
 		return none, fault.Field("expires_in", "must be from 1m to 30d")
 	}
 	expires := u.Now().Add(lifetime).UTC().Truncate(time.Second)
-	user, err := u.Store.InviteUser(ctx, c.Actor, r.ID, wire.Duration(lifetime).String())
+	user, err := u.Store.InviteUser(ctx, c.Actor, r.ID, phrase.Duration(lifetime))
 	if err != nil {
 		return none, err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/rowfile"
 )
 
@@ -302,14 +303,15 @@ func (s *Sources) raise(ctx context.Context, l *blocks.List) {
 	if s.Alarm == nil {
 		return
 	}
-	subject, text := "The source "+l.Name+" is current again", fmt.Sprintf("It has %d rows.", l.State.Rows)
+	subject, text := "The source "+l.Name+" is current again", "It has "+phrase.Count(l.State.Rows, "row")+"."
 	switch state {
 	case "stale":
 		subject, text = "The source "+l.Name+" is stale", "It could not be pulled for a long time, and its rows stay in force: "+l.State.Problem
 	case "held":
 		h := l.State.Held
 		subject = "A pull of the source " + l.Name + " is held"
-		text = fmt.Sprintf("It has %d rows, %d of which are new, and %d of the %d rows before are gone. Nothing changes until somebody agrees (block source agree %s).", h.Rows, h.Added, h.Ended, h.Before, l.Name)
+		text = fmt.Sprintf("It has %s, %s of which are new, and %s of the %s before are gone. Nothing changes until somebody agrees (block source agree %s).",
+			phrase.Count(h.Rows, "row"), phrase.Number(h.Added), phrase.Number(h.Ended), phrase.Count(h.Before, "row"), l.Name)
 	}
 	s.Alarm(ctx, isTrouble, subject, text)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/phrase"
 )
 
 // accountPage is the page of a user's own login. It shows SetUp or Codes if one is set, else
@@ -162,7 +163,7 @@ func refuseThrottled(c *httpserver.Call, err error) error {
 		return nil
 	}
 	c.Set("Retry-After", format.Seconds(throttled.Wait))
-	return fault.New(fault.TooMany, "Nothing was changed: there were too many attempts. Wait %s, then try again.", format.Duration(format.RoundUp(throttled.Wait)))
+	return fault.New(fault.TooMany, "Nothing was changed: there were too many attempts. Wait %s, then try again.", phrase.Duration(format.RoundUp(throttled.Wait)))
 }
 
 func (h *accountHandler) renewCodes(c *httpserver.Call) error {

@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/admin/operations"
-	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/breakdown"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -88,7 +88,7 @@ func (h *botsHandler) showBots(c *httpserver.Call) error {
 func (p botsPage) Spans() any { return botSpans }
 
 // Share returns which part of all requests n is.
-func (p botsPage) Share(n int64) string { return format.Ratio(n, p.Requests) }
+func (p botsPage) Share(n int64) string { return phrase.Ratio(n, p.Requests) }
 
 // Asked returns the address of what a bot asked for in the same time.
 func (p botsPage) Asked(b wire.Bot) string {

@@ -11,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/phrase"
 )
 
 // reportsPage lists the daily and weekly reports.
@@ -136,7 +137,7 @@ func (f reportFigure) Change() string {
 	case before == 0:
 		return "none before"
 	default:
-		return format.Number(before) + " before"
+		return phrase.Number(before) + " before"
 	}
 }
 

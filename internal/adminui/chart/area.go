@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/phrase"
 )
 
 // Area is the chart of checks a second, stacked from below: allowed, limited, challenged, blocked. The
@@ -172,8 +173,8 @@ func (a *Area) SelectTime(from, to time.Time, sum offences.Interval, address str
 	a.Brush = &selection{
 		From: from, To: to, X: Percent(x), Width: Percent(end - x), EndX: Percent(end), Rest: Percent(1 - end),
 		Sentence: format.Sentence{format.Clock(from), format.Plain(" to "), format.Clock(to).WithZone(), format.Plain(", " +
-			format.Duration(to.Sub(from)) + " selected: " + format.Compact(sum.Refused()) + " refused, " +
-			format.Ratio(sum.Refused(), sum.Allowed+sum.Refused()) + " of checks")},
+			phrase.Duration(to.Sub(from)) + " selected: " + format.Compact(sum.Refused()) + " refused, " +
+			phrase.Ratio(sum.Refused(), sum.Allowed+sum.Refused()) + " of checks")},
 		Address: address,
 	}
 }

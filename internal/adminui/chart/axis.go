@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/phrase"
 )
 
 func verb(i int) string {
@@ -43,9 +44,9 @@ func axisLabel(value float64) string {
 		return text
 	}
 	if fraction == "" {
-		return format.Number(n)
+		return phrase.Number(n)
 	}
-	return format.Number(n) + "." + fraction
+	return phrase.Number(n) + "." + fraction
 }
 
 // tickSteps are the possible distances of the labels below a chart.

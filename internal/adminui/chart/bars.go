@@ -6,6 +6,7 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/phrase"
 )
 
 // Bars are the offences of one key over time, and its active blocks.
@@ -83,7 +84,7 @@ func DrawBars(t *offences.Timeline, s format.TimeRange, stood []*blocks.Entry, n
 	for _, block := range stood {
 		b.addBlock(block, now)
 	}
-	b.Sentence = format.Number(b.Total) + " offences in " + s.Name().String() + ", " + format.Number(b.LastHour) + " of them in its last hour."
+	b.Sentence = phrase.Number(b.Total) + " offences in " + s.Name().String() + ", " + phrase.Number(b.LastHour) + " of them in its last hour."
 	return b
 }
 
@@ -102,7 +103,7 @@ func (b *Bars) addBlock(block *blocks.Entry, now time.Time) {
 		return min(1, max(0, float64(t.Sub(b.Range.From))/float64(b.Range.Length())))
 	}
 	from, to := place(block.Created.Time()), place(end)
-	mark := barBlock{X: Percent(from), W: Percent(max(0.006, to-from)), Label: "blocked " + format.Duration(end.Sub(block.Created.Time())), LabelX: Percent(to), Anchor: "start"}
+	mark := barBlock{X: Percent(from), W: Percent(max(0.006, to-from)), Label: "blocked " + phrase.Duration(end.Sub(block.Created.Time())), LabelX: Percent(to), Anchor: "start"}
 	if to > 0.8 {
 		mark.LabelX, mark.Anchor = Percent(from), "end"
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -106,9 +107,9 @@ func DrawBudget(px *gate.PolicyExplanation, now time.Time) *Budget {
 			Charged: Percent(low), ChargedY: Percent(1 - low), Held: Percent(high - low), HeldY: Percent(1 - high),
 		})
 	}
-	b.Sentence = format.Number(int64(fullest.Used)) + " of " + format.Number(int64(rule.Limit)) + " count now"
+	b.Sentence = phrase.Number(int64(fullest.Used)) + " of " + phrase.Number(int64(rule.Limit)) + " count now"
 	if held > 0 {
-		b.Sentence += ", " + format.Number(int64(held)) + " of them held"
+		b.Sentence += ", " + phrase.Number(int64(held)) + " of them held"
 	}
 	return b
 }

@@ -6,9 +6,9 @@ import (
 	"net/netip"
 	"strconv"
 
-	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/phrase"
 )
 
 // Grid draws a network as up to 256 equal parts. It shows who would be hit in addition to the
@@ -61,7 +61,7 @@ func DrawGrid(network netip.Prefix, bits int, parts []offences.SeenPart, marked 
 	}
 	for _, part := range parts {
 		cell := &g.Cells[partIndex(part.Network.Addr(), network.Bits(), bits)]
-		cell.Title = fmt.Sprintf("%s: %s, %s allowed", partName(part.Network), format.Plural(part.Refused, "offence"), format.Number(part.Allowed))
+		cell.Title = fmt.Sprintf("%s: %s, %s allowed", partName(part.Network), phrase.Count(part.Refused, "offence"), phrase.Number(part.Allowed))
 		if part.Refused > 0 {
 			cell.Kind = "offends"
 			g.Offend++
@@ -115,7 +115,7 @@ func gridHead(count, bits int, is4 bool) string {
 	case is4 && bits == 32:
 		return "Its " + strconv.Itoa(count) + " addresses"
 	case is4:
-		return "Its " + strconv.Itoa(count) + " ranges of " + format.Number(int64(1)<<(32-bits)) + " addresses"
+		return "Its " + strconv.Itoa(count) + " ranges of " + phrase.Number(int64(1)<<(32-bits)) + " addresses"
 	case bits == 64:
 		return "Its " + strconv.Itoa(count) + " networks of /64"
 	}
@@ -125,5 +125,5 @@ func gridHead(count, bits int, is4 bool) string {
 // Sentence describes the drawing.
 func (g *Grid) Sentence() string {
 	return fmt.Sprintf("%s: %s offend, %s were only allowed, %s were not seen in the last day.",
-		g.Head, format.Number(int64(g.Offend)), format.Number(int64(g.Only)), format.Number(int64(g.Unseen)))
+		g.Head, phrase.Number(int64(g.Offend)), phrase.Number(int64(g.Only)), phrase.Number(int64(g.Unseen)))
 }

@@ -3,8 +3,8 @@ package chart
 import (
 	"time"
 
-	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/phrase"
 )
 
 // Reservations are the requests of a key with a reservation in the future.
@@ -40,7 +40,7 @@ func OnlyReservations(px *gate.PolicyExplanation) bool {
 
 // Text returns their number: "2 reservations", "more than 1,000 reservations".
 func (t *Reservations) Text() string {
-	text := format.Plural(t.Requests, "reservation")
+	text := phrase.Count(t.Requests, "reservation")
 	if t.More {
 		text = "at least " + text
 	}

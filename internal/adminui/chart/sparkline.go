@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/phrase"
 )
 
 // Sparkline is a line of one key's offences.
@@ -40,7 +41,7 @@ func DrawSparkline(trend []int64, s format.TimeRange, blocked time.Time) *Sparkl
 	for i, n := range trend {
 		line.WriteString(verb(i) + strconv.FormatFloat(x(i), 'f', 1, 64) + " " + strconv.FormatFloat(y(n), 'f', 1, 64))
 	}
-	d := &Sparkline{Line: line.String(), Sentence: "At most " + format.Number(most) + " in " + format.Duration((s.Length() / time.Duration(len(trend))).Round(time.Second)) + "."}
+	d := &Sparkline{Line: line.String(), Sentence: "At most " + phrase.Number(most) + " in " + phrase.Duration((s.Length() / time.Duration(len(trend))).Round(time.Second)) + "."}
 	d.Area = d.Line + "L" + strconv.FormatFloat(x(len(trend)-1), 'f', 1, 64) + " 19L1 19Z"
 	if !blocked.IsZero() {
 		from := 1 + min(1, max(0, float64(blocked.Sub(s.From))/float64(s.Length())))*(sparkWidth-2)

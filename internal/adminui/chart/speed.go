@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -55,8 +56,8 @@ func DrawSpeed(s rules.Stack) *Speed {
 	x := func(d time.Duration) int { return int(int64(chartWidth) * int64(d) / int64(span)) }
 	y := func(n int) int { return chartHeight - (chartHeight-12)*n/limit }
 	c := &Speed{
-		DotX: x(last.After), DotY: y(limit), Top: format.Number(int64(limit)),
-		Label: format.WindowName(last.Rule.Window) + " used up, " + format.Duration(last.After),
+		DotX: x(last.After), DotY: y(limit), Top: phrase.Number(int64(limit)),
+		Label: format.WindowName(last.Rule.Window) + " used up, " + phrase.Duration(last.After),
 	}
 	c.AtEnd = c.DotX > chartWidth/2
 	c.Points = walkSteps(s, limit, x, y)
@@ -64,7 +65,7 @@ func DrawSpeed(s rules.Stack) *Speed {
 		at := span * time.Duration(i) / 4
 		c.Ticks = append(c.Ticks, tick{x(at), tickText(at), i == 4})
 	}
-	c.Text = fmt.Sprintf("At full speed %s requests are allowed within %s.", format.Number(int64(limit)), format.Duration(last.After))
+	c.Text = fmt.Sprintf("At full speed %s requests are allowed within %s.", phrase.Number(int64(limit)), phrase.Duration(last.After))
 	return c
 }
 
@@ -107,5 +108,5 @@ func tickText(d time.Duration) string {
 	if d == 0 {
 		return "0"
 	}
-	return format.Duration(d)
+	return phrase.Duration(d)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -125,12 +126,12 @@ func farEnough(to, next, now time.Time, w time.Duration) time.Time {
 
 // comeAfter draws when a new request is allowed if there are reservations.
 func (l *Timeline) comeAfter(reservations *Reservations, next, now time.Time, place func(time.Time) string) {
-	l.Sentence = format.Sentence{format.Plain("In the last " + l.Window + " " + format.Plural(l.Used, "request") + " were allowed, and " +
+	l.Sentence = format.Sentence{format.Plain("In the last " + l.Window + " " + phrase.Count(l.Used, "request") + " were allowed, and " +
 		reservations.Text() + " " + reservations.Verb() + " ahead, the last at "), format.Instant(reservations.Last, now).WithZone(), format.Plain(".")}
 	if next.IsZero() {
 		return
 	}
-	l.NextX, l.NextAt, l.NextIn = place(next), format.Instant(next, now), format.Duration(next.Sub(now))
+	l.NextX, l.NextAt, l.NextIn = place(next), format.Instant(next, now), phrase.Duration(next.Sub(now))
 	l.Sentence = append(l.Sentence, format.Plain(" A request that does not wait is allowed at "), l.NextAt.WithZone(), format.Plain(", in "+l.NextIn+"."))
 }
 
@@ -139,9 +140,9 @@ func (l *Timeline) wait(oldest, now time.Time, w time.Duration, place func(time.
 	l.Oldest = &timeMark{X: place(oldest), At: oldest}
 	l.OldestAt = format.Instant(oldest, now)
 	next := oldest.Add(w)
-	l.NextX, l.NextAt, l.NextIn = place(next), format.Instant(next, now), format.Duration(next.Sub(now))
-	l.Sentence = format.Sentence{format.Plain("In the last " + l.Window + " " + format.Plural(l.Used, "request") + " count of " +
-		format.Number(int64(l.Limit)) + " that are allowed. The oldest, of "), l.OldestAt.WithZone(), format.Plain(", expires at "),
+	l.NextX, l.NextAt, l.NextIn = place(next), format.Instant(next, now), phrase.Duration(next.Sub(now))
+	l.Sentence = format.Sentence{format.Plain("In the last " + l.Window + " " + phrase.Count(l.Used, "request") + " count of " +
+		phrase.Number(int64(l.Limit)) + " that are allowed. The oldest, of "), l.OldestAt.WithZone(), format.Plain(", expires at "),
 		l.NextAt.WithZone(), format.Plain(", in " + l.NextIn + ".")}
 }
 

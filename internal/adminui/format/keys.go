@@ -12,6 +12,8 @@ import (
 type piece struct {
 	Text string
 	Tag  bool
+	// Break means that a line may end after it, though no space follows.
+	Break bool
 }
 
 // keyView is a key or pattern for the template "key".
@@ -27,7 +29,12 @@ const (
 	headShown = 14 // of a longer one: 60% from its head
 	tailShown = 9  // and 40% from its tail
 	maxMarks  = 2  // accents on one letter; more would cover the lines around
+	maxWhole  = 18 // longest word without a place of its own where a line may end, in bytes
 )
+
+// separators are the characters of paths, keys and agents after which a line may end. Browsers end lines
+// after the hyphen by themselves, and otherwise anywhere in a word that is too long.
+const separators = "/?&=_.:;,|@+"
 
 var KindPattern = regexp.MustCompile(`^[a-z][a-z0-9_-]*:`)
 
@@ -49,18 +56,34 @@ func viewKey(text string, most int) keyView {
 	return v
 }
 
-// Pieces splits a text from an untrusted source so that all of it is visible.
+// Pieces splits a text from an untrusted source so that all of it is visible, and its long words where
+// a line may end.
 func Pieces(text string) []piece {
 	var all []piece
 	var run strings.Builder
-	marks := 0
+	marks, word, wordEnd := 0, 0, 0
+	isLong, separated := false, false
 	flush := func() {
 		if run.Len() > 0 {
 			all = append(all, piece{Text: run.String()})
 			run.Reset()
 		}
 	}
-	for _, r := range strings.ToValidUTF8(text, "\uFFFD") {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	for i, r := range text {
+		if i >= wordEnd {
+			separated, word, wordEnd = false, i, len(text)
+			if space := strings.IndexByte(text[i:], ' '); space >= 0 {
+				wordEnd = i + space + 1
+			}
+			isLong = wordEnd-i > maxWhole
+		}
+		isSeparator := isLong && i > word && strings.ContainsRune(separators, r)
+		if separated && !isSeparator && r != ' ' {
+			flush()
+			all[len(all)-1].Break = true
+		}
+		separated = isSeparator
 		if unicode.IsMark(r) {
 			marks++
 		} else {

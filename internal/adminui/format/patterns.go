@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/bots"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/phrase"
 )
 
 // PatternSize describes how many keys a pattern selects.
@@ -20,7 +21,7 @@ func PatternSize(p keys.Pattern) string {
 		return "every address"
 	case p.Kind() == keys.FromOrigin:
 		if extent, known := keys.ExtentOf(p); known {
-			return Number(int64(extent.Addresses)) + " IPv4 addresses in " + ranges(extent.Ranges)
+			return phrase.Number(int64(extent.Addresses)) + " IPv4 addresses in " + ranges(extent.Ranges)
 		}
 		return "all its addresses"
 	case p.Kind() == keys.Prefix:
@@ -30,7 +31,7 @@ func PatternSize(p keys.Pattern) string {
 	case network.IsSingleIP():
 		return "1 address"
 	case network.Addr().Is4():
-		return Number(int64(1)<<(32-network.Bits())) + " addresses"
+		return phrase.Number(int64(1)<<(32-network.Bits())) + " addresses"
 	case network.Bits() <= 64:
 		n := new(big.Int).Lsh(big.NewInt(1), uint(64-network.Bits()))
 		if n.IsInt64() && n.Int64() < 1e15 {
@@ -45,12 +46,12 @@ func ranges(n int) string {
 	if n == 1 {
 		return "1 range"
 	}
-	return Number(int64(n)) + " ranges"
+	return phrase.Number(int64(n)) + " ranges"
 }
 
 func networks(n int64) string {
 	if n == 1 {
 		return "1 network of /64"
 	}
-	return Number(n) + " networks of /64"
+	return phrase.Number(n) + " networks of /64"
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -107,7 +108,7 @@ func (s TimeRange) Name() Sentence {
 	case 24 * time.Hour:
 		return Sentence{Plain("the last day")}
 	}
-	return Sentence{Plain("the last " + Duration(s.Last))}
+	return Sentence{Plain("the last " + phrase.Duration(s.Last))}
 }
 
 // Head returns s as the heading of a column.
@@ -120,7 +121,7 @@ func (s TimeRange) Head() string {
 	case 24 * time.Hour:
 		return "Last day"
 	}
-	return "Last " + Duration(s.Last)
+	return "Last " + phrase.Duration(s.Last)
 }
 
 // Between returns both ends: "13:03 to 14:03 UTC", with their days if these differ.

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/stint-dev/stint/internal/phrase"
 )
 
 // Moment is an instant for the template "at": a text in UTC, and what times.js needs to write
@@ -89,11 +91,11 @@ func When(t, now time.Time) TimeView {
 	v := TimeView{Short: ShortTime(t, now), Full: t.Format(fullTime), ISO: t.Format(time.RFC3339)}
 	switch d := t.Sub(now); {
 	case d > 0:
-		v.Relative = "in " + Duration(d)
+		v.Relative = "in " + phrase.Duration(d)
 	case d > -time.Second:
 		v.Relative = "now"
 	default:
-		v.Relative = Duration(d) + " ago"
+		v.Relative = phrase.Duration(d) + " ago"
 	}
 	return v
 }

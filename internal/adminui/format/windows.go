@@ -3,15 +3,17 @@ package format
 import (
 	"strings"
 	"time"
+
+	"github.com/stint-dev/stint/internal/phrase"
 )
 
 func WindowWords(w time.Duration) string {
-	for _, u := range DurationUnits {
+	for _, u := range phrase.Units {
 		if w%u.Length == 0 {
-			return Plural(int64(w/u.Length), unitWords[u.Name])
+			return phrase.Count(int64(w/u.Length), unitWords[u.Name])
 		}
 	}
-	return Number(w.Milliseconds()) + " ms"
+	return phrase.Number(w.Milliseconds()) + " ms"
 }
 
 var unitWords = map[string]string{"d": "day", "h": "hour", "min": "minute", "s": "second"}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -118,7 +119,7 @@ func amountWords(p *rules.Policy) string {
 		words = append(words, format.Amount(p.Cost)+" for a check that says none")
 	}
 	if p.Hold > 0 {
-		words = append(words, "held for "+format.Duration(p.Hold))
+		words = append(words, "held for "+phrase.Duration(p.Hold))
 	}
 	if p.OnExpiry != "" {
 		words = append(words, map[rules.OnExpiry]string{rules.ExpiryKeeps: "kept", rules.ExpiryReleases: "released"}[p.OnExpiry]+" when a hold expires")

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -140,7 +141,7 @@ func escalationWords(e *rules.Escalation) string {
 	if e == nil {
 		return "none"
 	}
-	return "after " + format.Number(int64(e.Threshold)) + " offences within " + format.Duration(e.Window) + " block for " + format.Duration(e.Duration) +
-		", each time " + strconv.FormatFloat(e.Factor, 'g', -1, 64) + " times longer, at most " + format.Duration(e.MaxDuration) +
-		"; lower the level by one after " + format.Duration(e.DecayAfter) + " without an offence" + challengingWords(e.ChallengeLevels)
+	return "after " + phrase.Number(int64(e.Threshold)) + " offences within " + phrase.Duration(e.Window) + " block for " + phrase.Duration(e.Duration) +
+		", each time " + strconv.FormatFloat(e.Factor, 'g', -1, 64) + " times longer, at most " + phrase.Duration(e.MaxDuration) +
+		"; lower the level by one after " + phrase.Duration(e.DecayAfter) + " without an offence" + challengingWords(e.ChallengeLevels)
 }

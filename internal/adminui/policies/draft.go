@@ -15,6 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -372,7 +373,7 @@ func changeOf(r rules.Rule, before *rules.Policy) string {
 	}
 	for _, old := range before.Rules {
 		if old.Window == r.Window && old.Calendar == r.Calendar && old.Distinct == r.Distinct {
-			return "was " + format.Number(int64(old.Limit))
+			return "was " + phrase.Number(int64(old.Limit))
 		}
 	}
 	return "new"

@@ -6,11 +6,11 @@ import (
 
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/form"
-	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -104,7 +104,7 @@ func (h *Handler) policyToast(ctx context.Context, c *httpserver.Call, page *pol
 	if p == nil {
 		return nil
 	}
-	version := format.Number(p.Version)
+	version := phrase.Number(p.Version)
 	page.Toast = site.DoneToast(c, map[string]string{
 		"saved":     "Version " + version + " of " + p.Name + " is active on every node.",
 		"same":      "Nothing differs from version " + version + ", so no new version was saved.",

@@ -16,6 +16,7 @@ import (
 	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -79,9 +80,9 @@ type triedRule struct {
 // Change describes by how much the draft changes a rule's refusals.
 func (t triedRule) Change() string {
 	if d := t.Now - t.Was; d > 0 {
-		return "+" + format.Number(d)
+		return "+" + phrase.Number(d)
 	}
-	return format.Number(t.Now - t.Was)
+	return phrase.Number(t.Now - t.Was)
 }
 
 // Bars returns the rules with their bars.

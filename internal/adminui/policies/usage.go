@@ -10,6 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -54,13 +55,13 @@ func (p *usagePage) PartOf(peak int64, rule rules.Rule) string {
 	if rule.Limit == 0 {
 		return ""
 	}
-	return format.Number(100*peak/int64(rule.Limit)) + "%"
+	return phrase.Number(100*peak/int64(rule.Limit)) + "%"
 }
 
 // Sampled says from which keys the figures of the rules are.
 func (p *usagePage) Sampled() string {
 	if p.SampleRatio < 1 {
-		return "From a sample of " + format.Ratio(int64(p.SampleRatio*1e6), 1e6) + " of the keys"
+		return "From a sample of " + phrase.Ratio(int64(p.SampleRatio*1e6), 1e6) + " of the keys"
 	}
 	return "Of all keys"
 }

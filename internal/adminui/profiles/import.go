@@ -8,10 +8,10 @@ import (
 
 	use "github.com/stint-dev/stint/internal/admin/profiles"
 	"github.com/stint-dev/stint/internal/adminui/form"
-	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/profiles"
 )
 
@@ -47,7 +47,7 @@ func (p *importPage) UnusedNames() string {
 		names = append(names, "plan:"+one.Plan)
 	}
 	if more := len(all) - len(names); more > 0 {
-		names = append(names, format.Plural(more, "more plan"))
+		names = append(names, phrase.Count(more, "more plan"))
 	}
 	if last := len(names) - 1; last > 0 {
 		return strings.Join(names[:last], ", ") + " and " + names[last]

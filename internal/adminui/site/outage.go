@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -90,11 +90,11 @@ func (s *Site) Tolerate(f *Frame, err error) error {
 
 // Kept describes what the node has in memory: "3 policies, 120 blocks and 2 exemptions".
 func (o *Outage) Kept() string {
-	policies := format.Number(int64(o.Policies)) + " policies"
+	policies := phrase.Number(int64(o.Policies)) + " policies"
 	if o.Policies == 1 {
 		policies = "1 policy"
 	}
-	return policies + ", " + format.Plural(o.Blocks, "block") + " and " + format.Plural(o.Exemptions, "exemption")
+	return policies + ", " + phrase.Count(o.Blocks, "block") + " and " + phrase.Count(o.Exemptions, "exemption")
 }
 
 // withoutLogin returns what of an outage everybody may see, as in /readyz.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/proxies"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/web"
@@ -54,20 +55,20 @@ func (s *Site) funcs() template.FuncMap {
 		"aboutShared": proxies.AboutShared, "key": format.Key, "wholekey": format.WholeKey, "text": format.Pieces, "visible": format.VisibleText,
 		"num": func(n any) (string, error) {
 			whole, err := toInt64(n)
-			return format.Number(whole), err
+			return phrase.Number(whole), err
 		},
-		"compact": format.Compact, "ratio": format.Ratio,
+		"compact": format.Compact, "ratio": phrase.Ratio,
 		"plural": func(n any, word string) (string, error) {
 			whole, err := toInt64(n)
-			return format.Plural(whole, word), err
+			return phrase.Count(whole, word), err
 		},
-		"inc": func(i int) int { return i + 1 }, "dur": format.Duration, "rule": format.Rule, "rules": format.Rules, "ruletext": format.RuleText, "window": format.Window,
+		"inc": func(i int) int { return i + 1 }, "dur": phrase.Duration, "rule": format.Rule, "rules": format.Rules, "ruletext": format.RuleText, "window": format.Window,
 		"when":      func(t instant) format.TimeView { return format.When(t.UTC(), s.Now()) },
 		"ago":       func(t instant) string { return format.When(t.UTC(), s.Now()).Relative },
 		"fulltime":  format.DateMilli,
 		"clocktime": format.Milli,
 		"clockof":   func(ms int64) format.Moment { return format.DayMilli(time.UnixMilli(ms)) },
-		"refusedby": refusedByText, "barekey": format.BareKey, "plural64": format.Plural[int64], "patternof": PatternText,
+		"refusedby": refusedByText, "barekey": format.BareKey, "plural64": phrase.Count[int64], "patternof": PatternText,
 		"decision": decisionOf,
 		"pace":     format.Pace,
 		"list":     func(all ...any) []any { return all },

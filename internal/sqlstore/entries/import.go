@@ -12,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
@@ -52,7 +53,8 @@ func (s *Store) Import(ctx context.Context, by audit.Actor, all iter.Seq2[blocks
 }
 
 func recordImport(t *db.Tx, kind blocks.Kind, r blocks.ImportResult) (recordID int64, err error) {
-	summary := fmt.Sprintf("Imported %ss: %d created, %d extended, %d replaced, %d unchanged.", kind, r.Created, r.Extended, r.Replaced, r.Unchanged)
+	summary := fmt.Sprintf("Imported %ss: %s created, %s extended, %s replaced, %s unchanged.", kind,
+		phrase.Number(r.Created), phrase.Number(r.Extended), phrase.Number(r.Replaced), phrase.Number(r.Unchanged))
 	err = t.Record(string(kind)+".import", string(kind), strconv.FormatInt(t.Revision, 10), summary, nil,
 		importCounts{r.Created, r.Extended, r.Replaced, r.Unchanged})
 	return db.NewestRecord(t), err

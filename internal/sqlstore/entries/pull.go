@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
@@ -102,7 +103,8 @@ func (s *Store) Pull(ctx context.Context, by audit.Actor, l blocks.ListRows, row
 		if err := run.flush(); err != nil {
 			return err
 		}
-		summary := fmt.Sprintf("Pulled the list %s: %d rows, %d added, %d ended, %d changed.", l.Holder, diff.Rows, diff.Added, diff.Ended, diff.Changed)
+		summary := fmt.Sprintf("Pulled the list %s: %s, %s added, %s ended, %s changed.", l.Holder,
+			phrase.Count(diff.Rows, "row"), phrase.Number(diff.Added), phrase.Number(diff.Ended), phrase.Number(diff.Changed))
 		return t.Record(string(l.Kind)+".pull", string(l.Kind), l.Holder, summary, nil, pullCounts(diff))
 	})
 	return diff, err

@@ -9,6 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
@@ -152,7 +153,7 @@ func (t Tx) undoImport(e *audit.Record) error {
 	if ended == 0 {
 		return db.ErrUnchanged
 	}
-	summary := fmt.Sprintf("Ended %d of the %d %ss of an import.", ended, did.Created, e.Object)
+	summary := fmt.Sprintf("Ended %s of the %s of an import.", phrase.Number(ended), phrase.Count(did.Created, e.Object))
 	return t.Record(e.Object+".end_import", e.Object, strconv.FormatInt(t.Revision, 10), summary, did, struct {
 		Ended int64 `json:"ended"`
 	}{ended})

@@ -147,7 +147,7 @@ func TestTwoNodesCountIntoOneRowFoundByRefusalID(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := `"ip:203.0.113.7" was refused 8 times on 2026-03-01 between 12:00:00.000 and 12:00:10.000 UTC under policy default: 8 by the rule 20/1m. The last answer said to ask again at 2026-03-01 12:00:22.000 UTC.`
+		want := `"ip:203.0.113.7" was refused 8 times on 2026-03-01 between 12:00:00.000 and 12:00:10.000 UTC under the policy default: 8 by the rule 20/1m. The last answer said to ask again at 2026-03-01 12:00:22.000 UTC.`
 		if e.Found != admin.RecordFound || e.Text != want {
 			t.Errorf("got %s: %s", e.Found, e.Text)
 		}

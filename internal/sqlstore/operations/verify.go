@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
@@ -102,7 +103,7 @@ func deleteOldest(t *db.Tx, before time.Time) (removed int64, err error) {
 		}
 	}
 	left.Records = removed
-	summary := fmt.Sprintf("Retention removed %d audit records from before %s.", removed, before.UTC().Format(time.RFC3339))
+	summary := fmt.Sprintf("Retention removed %s from before %s.", phrase.Count(removed, "audit record"), phrase.At(before))
 	return removed, t.Record(expireAction, "audit", strconv.FormatInt(left.Through, 10), summary, nil, left)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/etag"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/profiles"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
@@ -51,7 +52,8 @@ func (s *Store) ImportProfiles(ctx context.Context, by audit.Actor, all iter.Seq
 		if result = run.result; result.Created+result.Replaced == 0 {
 			return db.ErrUnchanged
 		}
-		summary := fmt.Sprintf("Imported plans, labels and notes of keys: %d created, %d replaced, %d unchanged.", result.Created, result.Replaced, result.Unchanged)
+		summary := fmt.Sprintf("Imported plans, labels and notes of keys: %s created, %s replaced, %s unchanged.",
+			phrase.Number(result.Created), phrase.Number(result.Replaced), phrase.Number(result.Unchanged))
 		return t.Record("profile.import", "profile", strconv.FormatInt(t.Revision, 10), summary, nil, importCounts(result))
 	})
 	return result, err
@@ -198,5 +200,5 @@ func (t Tx) undoImport(e *audit.Record) error {
 		return db.ErrUnchanged
 	}
 	return t.Record("profile.end_import", "profile", strconv.FormatInt(t.Revision, 10),
-		fmt.Sprintf("Deleted the plans, labels and notes that an import set for %d of %d keys.", deleted, did.Created), did, nil)
+		fmt.Sprintf("Deleted the plans, labels and notes that an import set for %s of %s.", phrase.Number(deleted), phrase.Count(did.Created, "key")), did, nil)
 }
