@@ -98,7 +98,14 @@ func (e *Entries) Find(ctx context.Context, f blocks.Filter) (paging.Page[*block
 	if isFasterInMemory(&f) {
 		return e.View.Blocks().Find(f)
 	}
-	return e.Store.Find(ctx, f)
+	total, isKnown := e.View.Blocks().Count(&f)
+	isKnown = isKnown && !f.Uncounted
+	f.Uncounted = f.Uncounted || isKnown
+	page, err := e.Store.Find(ctx, f)
+	if isKnown {
+		page.Total = max(total, len(page.Items)) // another node may have added some just now
+	}
+	return page, err
 }
 
 // isFasterInMemory reports whether a store would look at each active entry, or at many, which takes half

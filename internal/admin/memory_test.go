@@ -82,6 +82,45 @@ func TestEntriesInMemoryAreListedAsThoseOfTheDatabase(t *testing.T) {
 	}
 }
 
+// What is active is counted in memory: the database would read each.
+func TestActiveEntriesAreCountedInMemory(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	n := storetest.OpenNode(t, storetest.Migrated.SQLite(t), func() time.Time { return now })
+	for i, source := range []blocks.Source{blocks.Manual, blocks.Automatic, blocks.Automatic, blocks.Listed} {
+		p, err := (keys.Parser{}).Pattern(fmt.Sprintf("ip:192.0.2.%d", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := n.Store.Entries.Add(t.Context(), audit.SystemActor("test"), blocks.Fail, blocks.Entry{Kind: blocks.Block, Pattern: p, Source: source, Author: "maria", Expires: now.Add(time.Duration(i+1) * time.Minute)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now = now.Add(90 * time.Second) // the first has expired
+	for name, f := range map[string]blocks.Filter{
+		"all": {}, "automatic": {Source: blocks.Automatic}, "of lists": {Source: blocks.Listed}, "with lists": {Lists: true}, "none": {Source: blocks.Imported},
+	} {
+		f.Kind, f.At = blocks.Block, now
+		want, err := n.Store.Entries.Find(t.Context(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, known := n.Catalog.Blocks().Count(&f); !known || got != want.Total {
+			t.Errorf("%s: got %d, %t, want %d", name, got, known, want.Total)
+		}
+	}
+	for name, f := range map[string]blocks.Filter{
+		"ended": {State: "ended"}, "an author": {Author: "maria"}, "a text": {Search: "a"}, "a name": {Holder: "maria"}, "exemptions": {Kind: blocks.Exemption},
+	} {
+		f.At = now
+		if f.Kind == "" {
+			f.Kind = blocks.Block
+		}
+		if got, known := n.Catalog.Blocks().Count(&f); known {
+			t.Errorf("%s: got %d, which is not what memory can count", name, got)
+		}
+	}
+}
+
 // listed returns the entries of a page in their order, and its total.
 func listed(p paging.Page[*blocks.Entry]) string {
 	text := ""

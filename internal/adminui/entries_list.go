@@ -82,23 +82,18 @@ func (h *entriesHandler) renderEntries(c *httpserver.Call, status int, s *kindTe
 	if s.Blocks {
 		page.Sources = h.sources(s, f, q)
 	}
-	// The current chip of the list already has the count.
-	chip := slices.IndexFunc(page.Sources, func(c sourceCount) bool { return c.Current && c.Counted })
-	f.Uncounted = chip >= 0
 	found, err := h.find(ctx, page, f)
 	if err != nil {
 		return err
 	}
-	items, total := found.Items, found.Total
-	if f.Uncounted {
-		total = page.Sources[chip].Count
-	}
+	items := found.Items
 	if open != nil {
 		if items, err = h.addOpenEntry(ctx, items, s.Kind, open.ID); err != nil {
 			return err
 		}
 	}
-	page.List.SetRows(len(items), total, found.Next)
+	page.List.SetRows(len(items), found.Total, found.Next)
+	page.List.Over = found.Over
 	page.Filters = f.Search != "" || f.Author != "" || f.Source != "" || !f.Within.IsZero() || f.State != ""
 	var refused map[string]int64
 	if s.Blocks {

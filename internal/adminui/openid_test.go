@@ -333,7 +333,7 @@ func TestOpenIDCallbackIsThrottledAndAuditedInSummary(t *testing.T) {
 	}
 	text := n.summaries(t, "session.login_failed")
 	wantParts(t, text, "50 failed logins with the OpenID provider: the answer does not belong to a login", "20 failed logins with the OpenID provider",
-		"5 failed logins, 5 of them throttled")
+		"5 failed logins, 5 of them refused as too many")
 	if lines := strings.Count(text, "\n"); lines != 2 {
 		t.Errorf("got %d records, want 3: %s", lines+1, text)
 	}

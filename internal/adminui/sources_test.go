@@ -26,7 +26,7 @@ func TestSourcesAreAddedPulledAgreedToAndRemovedOnTheirPage(t *testing.T) {
 		is(http.StatusUnprocessableEntity).holds("1 to 50 of a-z").lacks("sesame")
 	admin.post("/blocks/sources", url.Values{"name": {"bad"}, "url": {"https://lists.example.com/"}, "as": {"block"}, "every": {"soon"}}).is(http.StatusUnprocessableEntity).holds("has no number")
 	admin.post("/blocks/sources", url.Values{"name": {"bad"}, "url": {"https://lists.example.com/"}, "as": {"block"}, "every": {"2h"}}).then(admin).
-		holds("The source is added.").holds("https://lists.example.com/").holds("current").holds("1 row left out")
+		holds("The source is added.").says("https://lists.example.com/").holds("current").holds("1 row left out")
 	admin.get("/blocks").is(http.StatusOK).lacks("198.51.100.1")
 	admin.get("/blocks?source=list&author=list/bad").is(http.StatusOK).holds("198.51.100.1")
 	n.list = strings.Repeat("198.51.100.1\n", 3)

@@ -73,7 +73,7 @@ func (h *entriesOfKind) list(c *httpserver.Call, in wire.EntryList) (out wire.Pa
 		return out, err
 	}
 	out = wire.NewPage(page.Items, page.Next, h.wireEntry)
-	if !f.Uncounted {
+	if !f.Uncounted && !page.Over {
 		out.Total = &page.Total
 	}
 	return out, h.nameSources(c, out.Items)

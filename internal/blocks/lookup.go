@@ -212,6 +212,21 @@ func (s *Set) CountOfPolicy(policy int64, now time.Time) (n int) {
 	return n
 }
 
+// Count returns the number of entries that f selects, without looking at each; known is false if
+// that takes more than the sources of the active blocks.
+func (s *Set) Count(f *Filter) (n int, known bool) {
+	isActive := f.State == "" || f.State == "active"
+	if f.Kind != Block || !isActive || f.Holder != "" || f.Author != "" || f.Search != "" || !f.Key.IsZero() || !f.Within.IsZero() {
+		return 0, false
+	}
+	for source, of := range s.CountBySource(f.At) {
+		if (f.Source == "" || f.Source == source) && !(source == Listed && f.HidesLists()) {
+			n += of
+		}
+	}
+	return n, true
+}
+
 // expiredBlocks returns the blocks that are still in the set although they have expired. The
 // caller must hold s.mu.
 func (s *Set) expiredBlocks(now time.Time) map[*Entry]bool {

@@ -6,7 +6,8 @@ type Page[T any] struct {
 	// NextCursor is sent as ?cursor= for the page after, null on the last.
 	NextCursor NullString `json:"next_cursor"`
 	// Total counts everything that the filter selects. It is null where counting would
-	// cost too much: in some lists always, in others on the pages after the first.
+	// cost too much: in some lists always, in others on the pages after the first, and where
+	// a filter selects more than 10,000 of what must be read to be counted.
 	Total *int `json:"total"`
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/phrase"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -29,6 +30,7 @@ type List struct {
 	First int    // number of the first row shown, from 1
 	Shown int    // rows shown
 	Total int    // rows that the search selects
+	Over  bool   // there are more than Total
 	Next  string // the address of the next page, "" on the last
 	// FromMemory means that the database did not answer, and the rows are the first in memory.
 	FromMemory bool
@@ -128,6 +130,14 @@ func (l *List) Order() string { return cmp.Or(l.Query.Get("order"), l.orders[0].
 
 // Last returns the number of the last row shown.
 func (l *List) Last() int { return l.First + l.Shown - 1 }
+
+// Amount says how many rows the search selects: "1,284", "10,000+".
+func (l *List) Amount() string {
+	if l.Over {
+		return phrase.Number(l.Total) + "+"
+	}
+	return phrase.Number(l.Total)
+}
 
 // HasPages reports whether the list has more than this page.
 func (l *List) HasPages() bool { return l.First > 1 || l.Shown < l.Total }

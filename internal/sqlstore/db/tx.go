@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -135,13 +136,20 @@ func Using(t *Tx, index string) string {
 	return t.store.place.dialect.using + index
 }
 
-// Folded returns an expression of a text for LIKE without regard to the case of ASCII letters, which
-// LIKE of SQLite ignores by itself: lower would take a quarter of the time of a search.
-func (s *DB) Folded(text string) string {
-	if s.place.dialect == &sqlite {
-		return text
+// Containing returns the condition that one of two columns contains a text, without regard to the case of
+// ASCII letters, and its arguments. It compares both columns at once, joined by a line break, which no
+// text has: that takes little more than half the time of two comparisons. LIKE of SQLite ignores the case
+// by itself: lower would take a quarter of the time. A text without letters, such as an address, is found
+// by instr in two thirds of the time of LIKE.
+func (s *DB) Containing(text, one, other string) (clause string, args []any) {
+	both := one + ` || '\n' || ` + other
+	switch {
+	case s.place.dialect != &sqlite:
+		both = "lower(" + both + ")"
+	case !strings.ContainsFunc(text, func(r rune) bool { return 'a' <= r|0x20 && r|0x20 <= 'z' }):
+		return "(instr(" + one + ", ?) > 0 OR instr(" + other + ", ?) > 0)", []any{text, text}
 	}
-	return "lower(" + text + ")"
+	return both + ` LIKE ? ESCAPE '\'`, []any{LikeContaining(text)}
 }
 
 // Context returns the context of the transaction.

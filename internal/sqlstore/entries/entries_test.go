@@ -2,6 +2,7 @@ package entries_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/paging"
 	"github.com/stint-dev/stint/internal/sqlstore"
 	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/keytest"
@@ -256,6 +258,8 @@ func TestFindBlocksByFilter(t *testing.T) {
 			want   string
 		}{
 			"state ended":                        {blocks.Filter{State: "ended"}, "token:ended token:gone"},
+			"ended blocks":                       {blocks.Filter{Kind: blocks.Block, State: "ended"}, "token:ended token:gone"},
+			"ended blocks with a text":           {blocks.Filter{Kind: blocks.Block, State: "ended", Search: "gone"}, "token:gone"},
 			"before one expired":                 {blocks.Filter{Search: "gone", At: gone.Created.Time()}, "token:gone"},
 			"by source":                          {blocks.Filter{Source: blocks.Automatic}, "token:auto"},
 			"by author":                          {blocks.Filter{Author: "escalation"}, "token:auto"},
@@ -290,6 +294,37 @@ func TestFindBlocksByFilter(t *testing.T) {
 			})
 		}
 	})
+}
+
+// Many matches are not counted, and the newest of many ended blocks are found as those of few.
+func TestManyEndedBlocksAreNotCounted(t *testing.T) {
+	f := storetest.OpenSQLite(t)
+	newest := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:newest", f.Clock.Now().Add(time.Second)), blocks.Fail).Entry
+	f.Clock.Advance(time.Minute)
+	add := func(from, to int) {
+		t.Helper()
+		if _, err := f.Raw(t).ExecContext(t.Context(), fmt.Sprintf(`INSERT INTO entries (id, kind, pattern, place, reason, author, source, created_at, expires_at, ended_at, revision)
+			WITH RECURSIVE up(n) AS (SELECT %d UNION ALL SELECT n + 1 FROM up WHERE n < %d)
+			SELECT '01000000-0000-7000-8000-' || printf('%%012x', n), 'block', 'token:' || n, n, '', 'maria', 'manual', n, 9, n %% 2, 1 FROM up`, from, to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	find := func() paging.Page[*blocks.Entry] {
+		t.Helper()
+		page, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block, State: "ended", Limit: 1})
+		if err != nil || len(page.Items) != 1 || page.Items[0].ID != newest.ID {
+			t.Fatalf("got %+v, %v, want the newest", page, err)
+		}
+		return page
+	}
+	add(1, 9999)
+	if page := find(); page.Total != 10_000 || page.Over {
+		t.Errorf("got the total %d, %t, want exactly 10,000", page.Total, page.Over)
+	}
+	add(10_000, 10_000)
+	if page := find(); page.Total != 10_000 || !page.Over {
+		t.Errorf("got the total %d, %t, want more than 10,000", page.Total, page.Over)
+	}
 }
 
 func TestFindBlocksPagesReturnEachBlockOnce(t *testing.T) {

@@ -107,7 +107,12 @@ func (t Tx) page(f blocks.Filter, limit int, counted bool) (page paging.Page[*bl
 	if err != nil {
 		return page, err
 	}
-	// Without the cursor, and with any index: this query counts all matches.
+	if f.State == "ended" && f.Kind != "" {
+		if err := t.selectFewEnded(q, f); err != nil {
+			return page, err
+		}
+	}
+	// Without the cursor, and with any index: this query counts the matches.
 	selected, selectedBy := strings.Replace(q.String(), "+expires_at", "expires_at", 1), q.Args
 	if f.Order == "" {
 		f.Order = blocks.ByCreated
@@ -131,9 +136,27 @@ func (t Tx) page(f blocks.Filter, limit int, counted bool) (page paging.Page[*bl
 		// search finds few.
 		page.Total = len(page.Items)
 	default:
-		_, err = t.One(`SELECT count(*) FROM entries`+using+` WHERE `+selected, selectedBy, &page.Total)
+		page.Total, page.Over, err = t.count(`SELECT 1 FROM entries`+using+` WHERE `+selected, selectedBy...)
 	}
 	return page, err
+}
+
+// count counts the rows of a query, up to paging.MaxCounted.
+func (t Tx) count(query string, args ...any) (n int, isOver bool, err error) {
+	_, err = t.One(`SELECT count(*) FROM (`+query+` LIMIT `+strconv.Itoa(paging.MaxCounted+1)+`) AS matches`, args, &n)
+	return min(n, paging.MaxCounted), n > paging.MaxCounted, err
+}
+
+// selectFewEnded has q find the ended entries by the indexes of their ends, if they are few: in the order
+// of creation, it would look at each active entry as well.
+func (t Tx) selectFewEnded(q *db.Selection, f blocks.Filter) error {
+	ended := " FROM entries WHERE kind = '" + string(f.Kind) + "' AND "
+	const isEnded, isExpired = "ended_at > 0", "expires_at <= "
+	_, areMany, err := t.count("SELECT 1"+ended+isEnded+" UNION ALL SELECT 1"+ended+isExpired+"$1", db.ToMS(f.At))
+	if err == nil && !areMany {
+		q.And("id IN (SELECT id"+ended+isEnded+" UNION ALL SELECT id"+ended+isExpired+"?)", db.ToMS(f.At))
+	}
+	return err
 }
 
 // startAt adds the cursor of f and returns the ORDER BY clause.

@@ -54,8 +54,8 @@ func (s *Audit) recordSelection(f audit.Filter) (*db.Selection, error) {
 		q.And("object_id = ?", f.ObjectID)
 	}
 	if f.Search != "" {
-		// One comparison per row, as for blocks; no text has a line break.
-		q.And(s.db.Folded("summary || '\n' || object_id")+" LIKE ? ESCAPE '\\'", db.LikeContaining(f.Search))
+		clause, args := s.db.Containing(f.Search, "summary", "object_id")
+		q.And(clause, args...)
 	}
 	if f.Cursor != "" {
 		id, err := strconv.ParseInt(f.Cursor, 36, 64)

@@ -90,6 +90,24 @@ func TestFindRecordsByFilter(t *testing.T) {
 	})
 }
 
+// SQLite compares texts without letters in another way than those with some.
+func TestAuditIsSearchedByAddress(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		for _, r := range []audit.Record{{Summary: "Ended the block of 198.51.100.7."}, {Summary: "Ended a block.", ObjectID: "198.51.100.71"}, {Summary: "Ended the block of 198x51.100.7."}} {
+			r.Actor, r.Action, r.Object = storetest.Operator, "block.end", "block"
+			if err := f.Audit.AddRecord(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for search, want := range map[string]int{"198.51.100.7": 2, "198.51.100.71": 1, "198_51": 0, "198%": 0, "ENDED": 3, "X51": 1} {
+			page, err := f.Audit.FindRecords(t.Context(), audit.Filter{Search: search})
+			if err != nil || len(page.Records) != want {
+				t.Errorf("%s: got %d records, %v; want %d", search, len(page.Records), err, want)
+			}
+		}
+	})
+}
+
 // A page of the audit that sorts all records of its filter takes seconds with a million of them.
 func TestPagesOfTheAuditSortNothing(t *testing.T) {
 	f := storetest.OpenSQLite(t)
