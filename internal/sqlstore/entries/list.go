@@ -107,8 +107,12 @@ func (t Tx) page(f blocks.Filter, limit int, counted bool) (page paging.Page[*bl
 	if err != nil {
 		return page, err
 	}
-	if f.State == "ended" && f.Kind != "" {
-		if err := t.selectFewEnded(q, f); err != nil {
+	using := ""
+	switch {
+	case !f.Key.IsZero():
+		using = db.Using(t.Tx, "entries_pattern")
+	case f.State == "ended" && f.Kind != "":
+		if using, err = t.selectFewEnded(q, f); err != nil {
 			return page, err
 		}
 	}
@@ -120,10 +124,6 @@ func (t Tx) page(f blocks.Filter, limit int, counted bool) (page paging.Page[*bl
 	order, err := startAt(q, f)
 	if err != nil {
 		return page, err
-	}
-	using := ""
-	if !f.Key.IsZero() {
-		using = db.Using(t.Tx, "entries_pattern")
 	}
 	all, err := db.Each(t.Tx, new(EntryScanner).Scan, `SELECT `+EntryFields+` FROM entries`+using+` WHERE `+q.String()+order+" LIMIT "+strconv.Itoa(limit+1), q.Args...)
 	page.Items, page.Next = db.CutPage(all, limit, func(last *blocks.Entry) string {
@@ -148,15 +148,17 @@ func (t Tx) count(query string, args ...any) (n int, isOver bool, err error) {
 }
 
 // selectFewEnded has q find the ended entries by the indexes of their ends, if they are few: in the order
-// of creation, it would look at each active entry as well.
-func (t Tx) selectFewEnded(q *db.Selection, f blocks.Filter) error {
+// of creation, it would look at each active entry as well. It returns the clause of the index by which
+// SQLite reads them then.
+func (t Tx) selectFewEnded(q *db.Selection, f blocks.Filter) (using string, err error) {
 	ended := " FROM entries WHERE kind = '" + string(f.Kind) + "' AND "
 	const isEnded, isExpired = "ended_at > 0", "expires_at <= "
 	_, areMany, err := t.count("SELECT 1"+ended+isEnded+" UNION ALL SELECT 1"+ended+isExpired+"$1", db.ToMS(f.At))
-	if err == nil && !areMany {
-		q.And("id IN (SELECT id"+ended+isEnded+" UNION ALL SELECT id"+ended+isExpired+"?)", db.ToMS(f.At))
+	if err != nil || areMany {
+		return "", err
 	}
-	return err
+	q.And("id IN (SELECT id"+ended+isEnded+" UNION ALL SELECT id"+ended+isExpired+"?)", db.ToMS(f.At))
+	return db.Using(t.Tx, "sqlite_autoindex_entries_1"), nil
 }
 
 // startAt adds the cursor of f and returns the ORDER BY clause.
