@@ -53,9 +53,6 @@ func (b *browser) withAxe() {
 // audit runs every rule of axe on the page.
 func (b *browser) audit(name string) {
 	b.t.Helper()
-	if !run(b, chromedp.Evaluate[bool]("'axe' in window")) {
-		b.do(chromedp.Evaluate[chromedp.Void](axe))
-	}
 	b.auditBy("{}", name)
 }
 
@@ -68,6 +65,9 @@ func (b *browser) auditColours(name string) {
 
 func (b *browser) auditBy(rules, name string) {
 	b.t.Helper()
+	if !run(b, chromedp.Evaluate[bool]("'axe' in window")) {
+		b.do(chromedp.Evaluate[chromedp.Void](axe))
+	}
 	// Passed rules are not described, which would take most of the time.
 	found := run(b, chromedp.Evaluate[[]violation](
 		`axe.run({ ...`+rules+`, resultTypes: ["violations"], selectors: false }).then(r => r.violations)`, chromedp.EvalAwaitPromise))
