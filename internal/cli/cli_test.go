@@ -258,7 +258,7 @@ func TestCompletionOffersTheValuesOfEnumerations(t *testing.T) {
 	for path, want := range map[string]string{
 		"block list --state": "active ended all", "block add --on-conflict": "fail keep extend replace", "exemption import --on-conflict": "keep extend replace",
 		"policy set --mode": "enforce shadow off", "policy set --on-failure": "local allow deny", "offenders --sort": "offences last first key", "offenders --state": "open blocked exempt",
-		"report list --kind": "daily weekly", "events --decision": "allowed limited blocked challenged unavailable", "block list --source": "manual automatic imported", "backtest --format": "auto common combined json csv w3c haproxy alb envoy",
+		"report list --kind": "daily weekly", "events --decision": "allowed limited blocked challenged unavailable", "block list --source": "manual automatic imported", "backtest --format": "auto common combined json csv w3c haproxy alb envoy werkzeug uwsgi",
 		"block import --format": "csv json plain auto", "block list --order": "created expiry", "user add --role": "viewer operator admin",
 	} {
 		command, flag, _ := strings.Cut(path, " --")

@@ -312,7 +312,7 @@ func blocksOf(c *cobra.Command, server *client.Client, policy string) ([]wire.En
 		return nil, err
 	}
 	return slices.DeleteFunc(found.Items, func(b wire.Entry) bool {
-		return string(b.Policy) != policy && (b.Policy != "" || !strings.Contains(b.Reason, " under policy "+policy+":"))
+		return string(b.Policy) != policy && (b.Policy != "" || !strings.Contains(b.Reason, " policy "+policy+":"))
 	}), nil
 }
 
