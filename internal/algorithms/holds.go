@@ -320,7 +320,7 @@ func (k *Stack) Settle(s *State, c Settlement) Settled {
 
 func (a *amounts) settle(s *State, c Settlement) (r Settled) {
 	r.Changed = a.advance(s, c.Now)
-	holds, runs := split(s.Numbers)
+	holds, _ := split(s.Numbers)
 	i := findHold(holds, c.Tag)
 	if i < 0 {
 		return r
@@ -347,7 +347,7 @@ func (a *amounts) settle(s *State, c Settlement) (r Settled) {
 		more = max(0, r.Cost-r.Held)
 	}
 	s.dropHold(holds, i)
-	holds, runs = split(s.Numbers)
+	_, runs := split(s.Numbers)
 	before := len(s.Numbers) - len(runs)
 	s.Numbers, r.Changed = append(s.Numbers[:before], a.charge(a.insert(runs, taken, own, c.Now), c.Now, more)...), true
 	if more > 0 {

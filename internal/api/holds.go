@@ -81,7 +81,8 @@ func (h *checkHandler) fastSettle(c *httpserver.FastCall) bool {
 	b = strconv.AppendInt(append(b, `","held":`...), int64(settled.Held), 10)
 	b = strconv.AppendInt(append(b, `,"cost":`...), int64(settled.Cost), 10)
 	b = strconv.AppendInt(append(b, `,"over":`...), int64(settled.Over), 10)
-	c.Answer = append(b, `,"expires_at":null}`...)
+	b = append(b, `,"expires_at":null}`...)
+	c.Answer = b
 	c.ContentType, c.Status = fiber.MIMEApplicationJSON, http.StatusOK
 	return true
 }

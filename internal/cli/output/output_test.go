@@ -274,7 +274,7 @@ func TestColumnsFollowFromTheFields(t *testing.T) {
 			t.Errorf("the table has no %q:\n%s", want, table.String())
 		}
 	}
-	for _, wrong := range []string{"nmae: Name", "part: Part"} {
+	for _, wrong := range []string{"title: Name", "part: Part"} {
 		func() {
 			defer func() {
 				if recover() == nil {

@@ -41,7 +41,7 @@ func silenceSnapshotOf(s *notify.Silence) silenceSnapshot {
 
 // FindSilences returns the active silences, the first to end first.
 func (s *Channels) FindSilences(ctx context.Context) ([]notify.Silence, error) {
-	return db.Read(ctx, s.db, func(t *db.Tx) ([]notify.Silence, error) { return silences(t) })
+	return db.Read(ctx, s.db, silences)
 }
 
 func silences(t *db.Tx) ([]notify.Silence, error) {
