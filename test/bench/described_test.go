@@ -17,7 +17,7 @@ const firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefo
 func describing(b *testing.B, r *report) {
 	p := build(b)
 	r.begin("A check that looks at the request, over HTTP", fmt.Sprintf("Processor time of the node, embedded; %d connections, 100,000 keys, %d runs of %s, alternating with a node without those policies; medians. No request meets a condition.",
-		holdConnections, holdRounds, runTime))
+		holdConnections, holdRounds, holdTime))
 	atMost := func(name string, most float64, furnish func(n node), ask exchanger, policies ...map[string]any) {
 		plain, looking := startNode(b, p, "--trusted-proxies", "127.0.0.1"), startNode(b, p, "--trusted-proxies", "127.0.0.1")
 		furnish(plain)
